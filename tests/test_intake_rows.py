@@ -16,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from memforest.errors import StoreError
 from memforest.intake import rows as module
-from memforest.intake.rows import JobRow, JobRows, SessionRow
+from memforest.intake.rows import JobRows
+from memforest.intake.stored import JobRow, SessionRow
 
 
 @pytest.fixture

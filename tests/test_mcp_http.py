@@ -221,6 +221,10 @@ def test_a_session_is_of_the_key_that_opened_it(tmp_path: Path) -> None:
         (None, "localhost:1", "http://localhost:3000", 200),
         (("m.example",), "m.example", "https://m.example", 200),
         (("m.example",), "127.0.0.1:1", None, 421),
+        (None, "localhost", "http://localhost", 200),
+        (("m.example:*",), "m.example", "https://m.example", 200),
+        (("m.example:*",), "m.example:8443", "https://m.example:8443", 200),
+        (("m.example:*",), "m.example.evil", None, 421),
         (("*",), "any.example", "https://any.example", 200),
     ],
 )

@@ -18,10 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.inspected import Browser, Keys, key, opened
 from tests.worlds import fast_folder
 
-from memforest.access import OpenAccess
+from memforest.access import OpenAccess, is_local_host
 from memforest.forest.forest import AsyncMemForest
 from memforest.ui import Ticket, TicketAccess, ui_app
-from memforest.ui.entering import is_local_host
 from memforest.ui.sessions import IDLE_S, LIFE_S, Sessions
 from memforest.ui.site import COOKIE
 

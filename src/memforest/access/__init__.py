@@ -1,6 +1,7 @@
 """Who may do what at a server: keys and tokens, tenants and their memories, limits."""
 
 from memforest.access.access import Access, OpenAccess
+from memforest.access.headers import credential_of, is_local_host
 from memforest.access.keyed import KeyedAccess
 from memforest.access.principal import ALL_SCOPES, Principal, Scope
 from memforest.access.settings import AccessSettings, IssuerSettings, is_loopback, may_bind
@@ -14,6 +15,8 @@ __all__ = [
     "OpenAccess",
     "Principal",
     "Scope",
+    "credential_of",
+    "is_local_host",
     "is_loopback",
     "may_bind",
 ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["behind", "index"]
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 @shared_options
 @click.pass_context
 def index(ctx: click.Context) -> None:

@@ -27,8 +27,9 @@ from memforest.errors import (
 )
 from memforest.intake.live import LiveJob, TenantJobs, hash_of
 from memforest.intake.requests import key_digest, request_digest, sessions_of, with_messages
-from memforest.intake.rows import JobRow, JobRows, SessionRow
+from memforest.intake.rows import JobRows
 from memforest.intake.running import Runner, counts
+from memforest.intake.stored import JobRow, SessionRow
 from memforest.intake.tenants import Tenants, background, job_files
 from memforest.intake.views import (
     ENDED,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from memforest.access import Principal
 from memforest.endpoint import Budget
-from memforest.intake.rows import JobRow, JobRows
+from memforest.intake.rows import JobRows
+from memforest.intake.stored import JobRow
 from memforest.keys import Key
 from memforest.memory.directory import file_name, is_own_name, memory_files, owner_of
 

@@ -11,7 +11,7 @@ from typing import Any
 from memforest.access import Principal
 from memforest.errors import MemForestError
 from memforest.intake.live import digest_of, hash_of
-from memforest.intake.rows import SessionRow
+from memforest.intake.stored import SessionRow
 from memforest.intake.told import told
 from memforest.intake.views import JobView
 from memforest.memory.ingest.turns import check_id

@@ -12,13 +12,13 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memforest.intake.stored import JobRow, SessionRow
 from memforest.store.faults import mapped_errors
 
-__all__ = ["JobRow", "JobRows", "SessionRow"]
+__all__ = ["JobRows"]
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tenant (name TEXT NOT NULL);
@@ -44,44 +44,6 @@ MOST_EVENTS = 1000
 """Events kept of a job; each tells the counts of the whole job, so that the oldest ones are not missed."""
 WAIT_S = 10.0
 OPEN = "('receiving', 'queued', 'running', 'parked')"
-
-
-@dataclass(frozen=True, slots=True)
-class JobRow:
-    """A job as it is stored, with the counts over its sessions."""
-
-    number: int
-    id: str
-    owner: str | None
-    state: str
-    made_ms: int
-    changed_ms: int
-    ended_ms: int | None
-    turns: int
-    refreshed: int
-    error: str | None
-    max_calls: int | None
-    max_tokens: int | None
-    request: str | None
-    users: int
-    sessions: int
-    received: int
-    done: int
-    chunks: int
-    chunks_done: int
-    chunks_failed: int
-    last_event: int
-
-
-@dataclass(frozen=True, slots=True)
-class SessionRow:
-    """A session of a job: its place in the request, whose it is, and its digest; the last two None when it was no session."""
-
-    place: int
-    file: str | None
-    digest: str | None
-    state: str = "new"
-    error: str | None = None
 
 
 _JOB = """

@@ -13,7 +13,7 @@ from memforest.endpoint import Budget
 from memforest.errors import MemForestError, NotFoundError, RateLimitError, StoreError, StoreLockedError
 from memforest.forest.forest import AsyncMemForest
 from memforest.intake.live import LiveJob, Run, TenantJobs, digest_of, user_of
-from memforest.intake.rows import JobRow
+from memforest.intake.stored import JobRow
 from memforest.intake.told import NOT_RECEIVED
 from memforest.keys import Key
 from memforest.memory.progress import IngestProgress

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any, Literal, cast
 
 from memforest.errors import InputError
-from memforest.intake.rows import JobRow, SessionRow
+from memforest.intake.stored import JobRow, SessionRow
 from memforest.intake.told import sentence
 from memforest.memory.plain import Result
 

@@ -21,7 +21,7 @@ from pydantic import AnyHttpUrl
 from starlette.datastructures import Headers
 from starlette.routing import Route, Router
 
-from memforest.access import ALL_SCOPES, Access, Principal
+from memforest.access import ALL_SCOPES, Access, Principal, credential_of
 from memforest.errors import AccessError, RateLimitError, UnauthenticatedError
 from memforest.limits import MAX_BODY_BYTES
 from memforest.mcp.desk import PRINCIPAL
@@ -36,7 +36,6 @@ __all__ = ["LOOPBACK", "AccessVerifier", "HttpApp", "http_app"]
 LOOPBACK = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 """Hosts that requests may name unless others are given: a page of another site cannot reach the server by a name of its own."""
 SESSION_IDLE_S = 1800.0
-SCHEMES = ("bearer", "token")
 
 
 class AccessVerifier(TokenVerifier):
@@ -107,7 +106,7 @@ class HttpApp:
         if scope["type"] != "http":
             return
         try:
-            who = await self._access.identify(_credential(Headers(scope=scope)))
+            who = await self._access.identify(credential_of(Headers(scope=scope)))
             await self._access.count(who)
         except AccessError as exc:
             await self._refuse(exc, send)
@@ -140,14 +139,6 @@ class HttpApp:
         await send({"type": "http.response.body", "body": body})
 
 
-def _credential(headers: Headers) -> str | None:
-    """Return the key or token of a request, from the headers that REST reads too."""
-    if key := headers.get("x-api-key"):
-        return key
-    scheme, _, credential = headers.get("authorization", "").partition(" ")
-    return credential.strip() or None if scheme.lower() in SCHEMES else None
-
-
 def http_app(
     access: Access,
     *,
@@ -167,7 +158,7 @@ def http_app(
         access: decides on requests; it stays the caller's to close.
         user: the only user that is served to anybody.
         tools: which tools: "read", "default", "full" or "openai".
-        allowed_hosts: what the header ``Host`` may be, ``"name:*"`` for any port; those of loopback when not given, ``"*"`` for
+        allowed_hosts: what the header ``Host`` may be, ``"name:*"`` for any port and none; those of loopback when not given, ``"*"`` for
             any.
         allowed_origins: what the header ``Origin`` may be if there is one; those of the hosts when not given.
         resource_url: the address of this app as clients know it; with `issuer` it has metadata by RFC 9728.
@@ -176,11 +167,15 @@ def http_app(
     Raises:
         ConfigError: if there is no such profile of tools.
     """
-    hosts = LOOPBACK if allowed_hosts is None else tuple(allowed_hosts)
+    named = LOOPBACK if allowed_hosts is None else tuple(allowed_hosts)
+    hosts = [
+        *named,
+        *(one.removesuffix(":*") for one in named if one.endswith(":*")),
+    ]  # no port is a port too
     origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection="*" not in hosts,
-        allowed_hosts=list(hosts),
+        allowed_hosts=hosts,
         allowed_origins=origins if allowed_origins is None else list(allowed_origins),
     )
     metadata: list[Route] = []

@@ -41,11 +41,23 @@ def sources_text(sources: Sequence[Source], fact_id: str | None = None) -> str:
 
 
 def evidence_lines(evidence: Iterable[Evidence], zone: tzinfo) -> list[str]:
-    """Return pieces of evidence, one numbered line each, as `QueryResult.context` writes them, with their sources."""
+    """Return pieces of evidence, one numbered line each, as `QueryResult.context` writes them, with their sources.
+
+    What a model or a person worded stands in quotation marks here too: it was made from what somebody said.
+    """
     return [
-        one.line(number, zone=zone) + sources_text(one.sources, one.fact_id)
+        _evidence_line(one, number, zone) + sources_text(one.sources, one.fact_id)
         for number, one in enumerate(evidence, 1)
     ]
+
+
+def _evidence_line(one: Evidence, number: int, zone: tzinfo) -> str:
+    line = one.line(number, zone=zone)
+    if one.spoken:
+        return line
+    head, colon, rest = line.partition(": ")  # days and counts, then the text
+    text = escaped(one.text)
+    return f'{head}{colon}"{text}"{rest.removeprefix(text)}'
 
 
 def found_text(result: QueryResult) -> str:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
+from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from memforest.memory.plain import Result, plain
 from memforest.rest.problems import MEDIA_TYPE, ProblemDetails
 
-__all__ = ["Context", "User", "Users", "answer", "can_fail"]
+__all__ = ["Context", "User", "Users", "answer", "can_fail", "located"]
 
 ALWAYS = (401, 403, 404, 422, 423, 429, 503)
 """What every route below a user may answer: no key, no scope, no such user, a wrong request, and what ails the server."""
@@ -92,3 +94,13 @@ def answer(result: Any, status: int = 200, headers: Mapping[str, str] | None = N
     """Return a result of a verb as a response: times are ISO 8601 with offset."""
     body = result.to_dict() if isinstance(result, Result) else plain(result)
     return JSONResponse(body, status, dict(headers or {}))
+
+
+def located(request: Request, path: str) -> dict[str, str]:
+    """Return the header that tells where something is: below where the app is mounted, if it is.
+
+    Args:
+        request: that made it.
+        path: of the route, with its ids encoded.
+    """
+    return {"Location": quote(str(request.scope.get("root_path", "")), safe="/") + path}

@@ -102,7 +102,8 @@ def _path_of(scope: Scope) -> str:
         return path
     raw = scope.get("raw_path")
     came = quote(path, safe="/%") if raw is None else bytes(raw).partition(b"?")[0].decode("latin-1")
-    return came if came.startswith(f"{root}{ENCODED}") else path
+    own = "/".join(came.split("/")[root.count("/") + 1 :])  # behind where the app is mounted
+    return f"{root}/{own}" if f"/{own}".startswith(ENCODED) else path
 
 
 class _Receives:

@@ -7,16 +7,12 @@ from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPBearer
-from fastapi.security.utils import get_authorization_scheme_param
 
-from memforest.access import Access, Principal, Scope
+from memforest.access import Access, Principal, Scope, credential_of
+from memforest.access.headers import KEY_HEADER
 from memforest.forest.forest import AsyncMemForest
 
-__all__ = ["Forest", "Ingesting", "Who", "access_of", "caller", "credential_of", "needs"]
-
-KEY_HEADER = "X-API-Key"
-SCHEMES = ("bearer", "token")
-"""Schemes of ``Authorization`` that carry a key; ``Token`` is what mem0's client sends."""
+__all__ = ["Forest", "Ingesting", "Who", "access_of", "caller", "needs"]
 
 _key_scheme = APIKeyHeader(name=KEY_HEADER, auto_error=False, description="a key of `memforest keys create`")
 _bearer_scheme = HTTPBearer(auto_error=False, description="a key, or a token of the configured issuer")
@@ -25,14 +21,6 @@ _bearer_scheme = HTTPBearer(auto_error=False, description="a key, or a token of 
 def access_of(request: Request) -> Access:
     """Return what decides on requests of this app."""
     return cast(Access, request.app.state.access)
-
-
-def credential_of(request: Request) -> str | None:
-    """Return the key or token that came with a request, from any of the headers that carry one."""
-    if key := request.headers.get(KEY_HEADER):
-        return key
-    scheme, credential = get_authorization_scheme_param(request.headers.get("Authorization"))
-    return credential if scheme.lower() in SCHEMES and credential else None
 
 
 async def caller(
@@ -47,7 +35,7 @@ async def caller(
         RateLimitError: if it is one request too many.
     """
     access = access_of(request)
-    who = await access.identify(credential_of(request))
+    who = await access.identify(credential_of(request.headers))
     await access.count(who)
     return who
 

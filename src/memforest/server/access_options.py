@@ -10,12 +10,15 @@ import click
 if TYPE_CHECKING:
     from memforest.access import AccessSettings
 
-__all__ = ["ACCESS_OPTIONS", "access_options", "read_access"]
+__all__ = ["ACCESS_OPTIONS", "TOOLS", "access_options", "read_access"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 NONE = "none"
 """What is written for a claim that is not read, or a limit that there is not."""
+
+TOOLS = ("read", "default", "full", "openai")
+"""Profiles of MCP's tools, as `memforest.mcp` has them; here so that help imports nothing of an extra."""
 
 _OPTIONS = (
     click.option(

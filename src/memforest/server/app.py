@@ -6,9 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 
 from memforest.access import KeyedAccess, is_loopback
 from memforest.config import Config
@@ -46,7 +50,8 @@ def create_server(
     if settings.mcp:
         _add_mcp(app, access, settings)
     if settings.ui:
-        app.mount("/ui", ui_app(access, hosts=_names(settings)))
+        app.router.routes.append(Route("/ui", _to_inspector))
+        app.mount("/ui", ui_app(access, hosts=_names(settings), intake=app.state.intake))
     guard = Middleware(OpenGuard, access=access, origins=settings.origins, hosts=_names(settings))
     app.user_middleware.insert(1, guard)  # behind the outermost one, which counts
     return app
@@ -60,6 +65,7 @@ def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> Non
         allowed_hosts=(*LOOPBACK, *settings.hosts),
         resource_url=None if settings.address is None else f"{settings.address.rstrip('/')}/mcp",
         issuer=None if issuer is None else issuer.issuer,
+        tools=settings.tools,
     )
     app.router.routes.extend(endpoint.routes("/mcp"))
     inner = app.router.lifespan_context
@@ -70,6 +76,11 @@ def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> Non
             yield state
 
     app.router.lifespan_context = lifespan
+
+
+async def _to_inspector(request: Request) -> Response:
+    """Lead to the inspector whoever leaves out the last slash."""
+    return RedirectResponse(f"{quote(str(request.scope.get('root_path', '')))}/ui/", 307)
 
 
 def _names(settings: ServerSettings) -> list[str]:

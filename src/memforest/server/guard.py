@@ -13,10 +13,9 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from memforest.access import KeyedAccess
+from memforest.access import KeyedAccess, is_local_host
 from memforest.errors import StoreError
 from memforest.rest.problems import http_problem
-from memforest.ui.entering import is_local_host
 
 __all__ = ["OpenGuard"]
 

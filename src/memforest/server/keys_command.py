@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["keys"]
 
 
-@click.group()
+@click.group(no_args_is_help=False)
 @shared_options
 @click.pass_context
 def keys(ctx: click.Context) -> None:

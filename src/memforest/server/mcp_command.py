@@ -17,22 +17,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
+from memforest.server.access_options import TOOLS
 
 if TYPE_CHECKING:
     from memforest.access import Access
 
 __all__ = ["mcp"]
 
-PROFILES = ("read", "default", "full", "openai")
 PART_BYTES = 65_536
 MISSING = "memforest mcp needs the extra [mcp]: pip install 'memforest[mcp]'"
 
 
 @click.command()
 @shared_options
-@click.option(
-    "--tools", type=click.Choice(PROFILES), default="default", show_default=True, help="Which tools."
-)
+@click.option("--tools", type=click.Choice(TOOLS), default="default", show_default=True, help="Which tools.")
 @click.option(
     "--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp, on loopback only."
 )

@@ -13,7 +13,7 @@ import click
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
 from memforest.cli.screen import Screen, clean
 from memforest.errors import StoreWriteError
-from memforest.server.access_options import ACCESS_OPTIONS, access_options, read_access
+from memforest.server.access_options import ACCESS_OPTIONS, TOOLS, access_options, read_access
 
 if TYPE_CHECKING:
     from memforest.access import KeyedAccess
@@ -50,6 +50,9 @@ PORT = 8420
 @click.option(
     "--mcp/--no-mcp", default=True, show_default=True, help="Serve the Model Context Protocol at /mcp."
 )
+@click.option(
+    "--tools", type=click.Choice(TOOLS), default="default", show_default=True, help="Which tools /mcp has."
+)
 @click.option("--ui/--no-ui", default=True, show_default=True, help="Serve the inspector at /ui.")
 @click.option(
     "--log",
@@ -75,6 +78,10 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
         raise StopCommand(
             "memforest serve needs the extra [server]: pip install 'memforest[server]'"
         ) from exc
+    if call.user is not None and not call.user_from_environment:
+        raise click.UsageError(
+            "a server is for all users; `memforest keys create NAME --user USER` makes a key of one"
+        )
     settings = _settings(host, options)
     _make_directory(call.folder)
     access = _access(call, settings)
@@ -91,9 +98,9 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
             call.envelope("ok", data, line=True)
         else:
             screen = Screen()
-            screen.line(clean(f"memforest serves {call.folder} at {url}"))
+            screen.line(f"memforest serves {clean(str(call.folder))} at {url}")
             for name, path in served(settings).items():
-                screen.line(clean(f"  {name:<10}{url}{path}"), "dim")
+                screen.line(f"{name}: {url}{path}", "dim", indent=2)
             screen.line("Ctrl-C ends it.", "dim")
         sys.stdout.flush()
 
@@ -117,6 +124,7 @@ def _settings(host: str, options: dict[str, Any]) -> ServerSettings:
         hosts=options["hosts"],
         address=options["address"],
         mcp=options["mcp"],
+        tools=options["tools"],
         ui=options["ui"],
     )
 

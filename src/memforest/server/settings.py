@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 from memforest.access import AccessSettings
 from memforest.errors import ConfigError
 from memforest.intake import IntakeBounds
-from memforest.settings import Bound, Settings
+from memforest.settings import Bound, Settings, brief
 
 __all__ = ["END_S", "ServerSettings"]
 
@@ -43,6 +44,8 @@ class ServerSettings(Settings):
     """The server's address as clients know it, such as ``"https://memory.example"``; for MCP's metadata of tokens."""
     mcp: bool = True
     """Serve the Model Context Protocol at ``/mcp``."""
+    tools: Literal["read", "default", "full", "openai"] = "default"
+    """Which tools MCP has; see ``docs/mcp.md``."""
     ui: bool = True
     """Serve the inspector at ``/ui``."""
     grace_s: Annotated[float, Bound(ge=0, le=10)] = 1.0
@@ -58,5 +61,20 @@ class ServerSettings(Settings):
             raise ConfigError(
                 f"ServerSettings: grace_s, requests_s and jobs_s together are more than {END_S - SPARE_S:g} seconds"
             )
+        if self.address is not None and not _is_web_address(self.address):
+            raise ConfigError(
+                f"ServerSettings(address={brief(self.address)}) is no address; write one such as 'https://memory.example'"
+            )
         for name in ("origins", "hosts"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+
+
+def _is_web_address(given: str) -> bool:
+    """Return whether a text is a scheme and a host, and perhaps a path."""
+    try:
+        parts = urlsplit(given)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
+        )
+    except ValueError:
+        return False

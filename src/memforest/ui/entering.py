@@ -1,17 +1,15 @@
-"""Ways in: which hosts a browser may name, and the ticket by which the person at the terminal enters once."""
+"""The ticket by which the person at the terminal enters once."""
 
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
-from collections.abc import Collection
 
 from memforest.access import OpenAccess, Principal
 from memforest.errors import UnauthenticatedError
 from memforest.forest.forest import AsyncMemForest
 
-__all__ = ["Ticket", "TicketAccess", "is_local_host"]
+__all__ = ["Ticket", "TicketAccess"]
 
 
 class Ticket:
@@ -62,32 +60,3 @@ class TicketAccess(OpenAccess):
         ):
             raise UnauthenticatedError("open the address that `memforest inspect` has printed; it opens once")
         return Principal(user=self._user, key="inspect")
-
-
-def is_local_host(host: str, others: Collection[str] = ()) -> bool:
-    """Return whether a ``Host`` header names this machine itself, or one of some other names.
-
-    Another site's name may be made to point here, and a browser then reads for that site what it may not: without keys
-    the name is all that tells.
-
-    Args:
-        host: the header, with or without a port.
-        others: further names that are allowed; a port behind one says nothing.
-
-    Example:
-        >>> is_local_host("127.0.0.1:8420"), is_local_host("[::1]"), is_local_host("evil.example")
-        (True, True, False)
-    """
-    name = host.strip().lower()
-    if name.startswith("["):
-        name, closed, port = name[1:].partition("]")
-        if not closed or (port and not (port[0] == ":" and port[1:].isdigit())):
-            return False
-    else:
-        name = name.partition(":")[0]
-    if name == "localhost" or name in {one.lower().partition(":")[0] for one in others}:
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False

@@ -10,10 +10,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from memforest.access import Access, Principal, Scope
+from memforest.access import Access, Principal, Scope, is_local_host
 from memforest.errors import ForbiddenError, MemForestError, RateLimitError, UnauthenticatedError
 from memforest.intake import Intake
-from memforest.ui.entering import Ticket, is_local_host
+from memforest.ui.entering import Ticket
 from memforest.ui.refusing import sentence_of, status_of
 from memforest.ui.sessions import LIFE_S, Sessions
 from memforest.ui.showing import environment, link

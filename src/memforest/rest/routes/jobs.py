@@ -13,7 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from memforest.errors import InputError
 from memforest.intake import Intake, JobEvent, JobPage, JobView
 from memforest.intake.intake import MOST_SESSIONS
-from memforest.rest.answers import answer
+from memforest.rest.answers import answer, located
 from memforest.rest.bodies import Body, BudgetBody, Id, Message, Metadata, Time
 from memforest.rest.deps import Who
 from memforest.rest.params import Cursor, IdempotencyKey, PageSize
@@ -123,7 +123,9 @@ _JOB = {"parameters": {"job_id": "$response.body#/id"}}
         },
     ),
 )
-async def ingest(body: IngestBody, who: Who, jobs: Jobs, idempotency_key: IdempotencyKey = None) -> Response:
+async def ingest(
+    request: Request, body: IngestBody, who: Who, jobs: Jobs, idempotency_key: IdempotencyKey = None
+) -> Response:
     """Receive many sessions of many users durably, and make memory of them in the background.
 
     The answer comes when they are stored. A session that cannot be stored is refused alone: `refused` names its place in
@@ -133,7 +135,7 @@ async def ingest(body: IngestBody, who: Who, jobs: Jobs, idempotency_key: Idempo
     made = await jobs.submit(
         who, given["sessions"], budget=given.get("budget"), idempotency_key=idempotency_key
     )
-    return answer(made, 202, {"Location": f"/v1/jobs/{made.id}"})
+    return answer(made, 202, located(request, f"/v1/jobs/{made.id}"))
 
 
 @router.get("/jobs", **operation("list_jobs", JobPage, "read", dependencies=LOOK))

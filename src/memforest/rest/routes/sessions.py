@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from memforest.errors import NotFoundError
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.inspect.paged import SessionPage, TurnPage
 from memforest.memory.results import IngestResult
-from memforest.rest.answers import answer
+from memforest.rest.answers import answer, located
 from memforest.rest.bodies import AddBody, IngestSessionBody
 from memforest.rest.deps import Forest
 from memforest.rest.params import Cursor, DryRun, IdempotencyKey, Memory, PageSize, SessionId, TurnId, encoded
@@ -41,6 +41,7 @@ async def sessions(memory: Memory, limit: PageSize = 50, cursor: Cursor = None) 
     ),
 )
 async def ingest_session(
+    request: Request,
     session_id: SessionId,
     memory: Memory,
     forest: Forest,
@@ -62,7 +63,7 @@ async def ingest_session(
         with suppress(NotFoundError):  # of what was too old to stay
             new = (await memory.turns(session_id, limit=1)).total == done.turns_added
     where = f"/v1/users/{encoded(memory.user_id)}/sessions/{encoded(session_id)}"
-    return answer(done, 201 if new else 200, {"Location": where})
+    return answer(done, 201 if new else 200, located(request, where))
 
 
 @router.get("/{session_id}", **operation("turns", TurnPage, "read"))

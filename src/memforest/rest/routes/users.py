@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Body, Response
+from fastapi import Body, Request, Response
 
 from memforest.forest.pool import no_memory
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.merge.report import ForestMergeResult, MergeResult
-from memforest.rest.answers import User, Users, answer
+from memforest.rest.answers import User, Users, answer, located
 from memforest.rest.bodies import MergeBody, MergeUserForestsBody, RegisterUserBody
 from memforest.rest.deps import Forest, Who
 from memforest.rest.params import Cursor, DryRun, Memory, PageSize, UserId, encoded
@@ -43,7 +43,11 @@ async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cur
     ),
 )
 async def register_user(
-    user_id: UserId, forest: Forest, who: Who, body: Annotated[RegisterUserBody | None, Body()] = None
+    request: Request,
+    user_id: UserId,
+    forest: Forest,
+    who: Who,
+    body: Annotated[RegisterUserBody | None, Body()] = None,
 ) -> Response:
     """Make a user's memory, or open it when there is one."""
     user = who.user_id(user_id)
@@ -51,7 +55,7 @@ async def register_user(
     if known and body is not None and not body.load_existing:
         return http_problem(409, "the user has a memory already; leave load_existing out to open it")
     await forest.register_user(user, **({} if body is None else body.options()))
-    return answer(User(user), 200 if known else 201, {"Location": f"/v1/users/{encoded(user)}"})
+    return answer(User(user), 200 if known else 201, located(request, f"/v1/users/{encoded(user)}"))
 
 
 @router.get("/users/{user_id}", **operation("has_user", User, "read"))

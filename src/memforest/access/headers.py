@@ -1,0 +1,57 @@
+"""What a request says of who asks: the key or token among its headers, and the name it calls the server by."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Mapping
+
+__all__ = ["KEY_HEADER", "SCHEMES", "credential_of", "is_local_host"]
+
+KEY_HEADER = "X-API-Key"
+SCHEMES = ("bearer", "token")
+"""Schemes of ``Authorization`` that carry a key; ``Token`` is what mem0's client sends."""
+
+
+def credential_of(headers: Mapping[str, str]) -> str | None:
+    """Return the key or token that came with a request; None when none did. REST and MCP read it here alike.
+
+    Args:
+        headers: of the request; names are found in any case, as in Starlette's `Headers`.
+
+    Example:
+        >>> credential_of({"X-API-Key": "mfk_1"}), credential_of({"Authorization": "Basic abc"})
+        ('mfk_1', None)
+    """
+    if key := headers.get(KEY_HEADER):
+        return key
+    scheme, _, credential = headers.get("Authorization", "").partition(" ")
+    return credential.strip() or None if scheme.lower() in SCHEMES else None
+
+
+def is_local_host(host: str, others: Collection[str] = ()) -> bool:
+    """Return whether a ``Host`` header names this machine itself, or one of some other names.
+
+    Another site's name may be made to point here, and a browser then reads for that site what it may not: without keys
+    the name is all that tells.
+
+    Args:
+        host: the header, with or without a port.
+        others: further names that are allowed; a port behind one says nothing.
+
+    Example:
+        >>> is_local_host("127.0.0.1:8420"), is_local_host("[::1]"), is_local_host("evil.example")
+        (True, True, False)
+    """
+    name = host.strip().lower()
+    if name.startswith("["):
+        name, closed, port = name[1:].partition("]")
+        if not closed or (port and not (port[0] == ":" and port[1:].isdigit())):
+            return False
+    else:
+        name = name.partition(":")[0]
+    if name == "localhost" or name in {one.lower().partition(":")[0] for one in others}:
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,65 @@
+"""Tests of what a request says of who asks: one reading of keys, for every front end."""
+
+from __future__ import annotations
+
+import pytest
+
+from memforest.access import credential_of, is_local_host
+
+KEY = "mfk_0"
+
+
+@pytest.mark.parametrize(
+    ("headers", "found"),
+    [
+        ({}, None),
+        ({"X-API-Key": KEY}, KEY),
+        ({"X-API-Key": "", "Authorization": f"Bearer {KEY}"}, KEY),
+        ({"X-API-Key": KEY, "Authorization": "Bearer other"}, KEY),
+        ({"Authorization": f"bearer {KEY}"}, KEY),
+        ({"Authorization": f"Token {KEY}"}, KEY),
+        ({"Authorization": f"Bearer   {KEY} "}, KEY),
+        ({"Authorization": "Bearer"}, None),
+        ({"Authorization": "Bearer "}, None),
+        ({"Authorization": KEY}, None),
+        ({"Authorization": f"Basic {KEY}"}, None),
+        ({"Authorization": f" Bearer {KEY}"}, None),
+    ],
+)
+def test_a_key_is_read_from_the_headers_that_carry_one(headers: dict[str, str], found: str | None) -> None:
+    """`X-API-Key` goes first; of `Authorization` two schemes are read, in any case, and no other."""
+    assert credential_of(headers) == found
+
+
+def test_rest_and_mcp_read_keys_alike() -> None:
+    """Neither has a reading of its own: what passes one door passes the other."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("mcp.server.mcpserver")
+    from memforest.mcp import http
+    from memforest.rest import deps
+
+    assert vars(http)["credential_of"] is vars(deps)["credential_of"] is credential_of
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [
+        ("localhost", True),
+        ("LOCALHOST:8420", True),
+        ("127.0.0.1:8420", True),
+        ("127.9.9.9", True),
+        ("[::1]:8420", True),
+        ("[::1]", True),
+        ("memory.example:443", True),
+        ("memory.example.evil", False),
+        ("localhost.evil", False),
+        ("[::1", False),
+        ("[::1]evil", False),
+        ("[::1]:x", False),
+        ("10.0.0.1", False),
+        ("", False),
+    ],
+)
+def test_which_names_are_this_machine(host: str, local: bool) -> None:
+    """Its own names, addresses of loopback, and names that are allowed, whatever the port."""
+    assert is_local_host(host, ["memory.example:*"]) is local
