@@ -46,7 +46,7 @@ def create_server(
     if settings.mcp:
         _add_mcp(app, access, settings)
     if settings.ui:
-        app.mount("/ui", ui_app(access, hosts=_names(settings)))
+        app.mount("/ui", ui_app(access, hosts=_names(settings), intake=app.state.intake))
     guard = Middleware(OpenGuard, access=access, origins=settings.origins, hosts=_names(settings))
     app.user_middleware.insert(1, guard)  # behind the outermost one, which counts
     return app
