@@ -282,9 +282,7 @@ def live(browser: Browser, access: Access, found: Found) -> None:
         page.locator("tbody th a").first.click()
         found.check("running" in page.inner_text("#state"), "the job is not under way")
         try:
-            page.wait_for_function(
-                "document.querySelector('#state').innerText.includes('finished')", timeout=15_000
-            )
+            page.locator("#state", has_text="finished").wait_for(timeout=15_000)
         except Timeout:
             found.check(False, "the page of a job does not follow it")
         found.check(Axe().run(page).violations_count == 0, "the page of a job has violations")

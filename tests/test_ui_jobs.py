@@ -17,7 +17,7 @@ pytest.importorskip("httpx")
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.inspected import Browser, Keys, key, links
+from tests.inspected import Browser, Keys, key, links, tags
 from tests.worlds import fast_config
 
 from memforest.access import OpenAccess, Principal
@@ -108,6 +108,11 @@ def test_a_job_that_goes_on_is_followed_and_can_be_ended(
     page = browser.get("/job", id="5f").text
     assert 'hx-sse:connect="/job/events?id=5f&amp;after=0"' in page
     assert 'width="250"' in page
+    scripts = [given for tag, given in tags(page) if tag == "script"]
+    assert [str(one["src"]).rpartition("/")[2] for one in scripts] == ["htmx.min.js", "hx-sse.min.js"]
+    assert not any(
+        "defer" in one or "async" in one for one in scripts
+    )  # or htmx may begin before its extension is there
     assert browser.post("/cancel", token="wrong", id="5f").status_code == 403
     assert (
         browser.post("/cancel", token=browser.token("/job?id=5f"), id="5f").headers["location"]

@@ -59,7 +59,7 @@ async def ask(visit: Visit) -> Response:
     result: QueryResult | None = None
     answered: AskResult | None = None
     if question is None:
-        await visit.memory.sessions()
+        await visit.memory.sessions(limit=1)  # whether there is such a memory
     else:
         given = {name: value for name, value in asked.items() if value is not None}
         result, answered = await _asked(

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from memforest.errors import NotFoundError
 from memforest.forest.handle import AsyncUserMemory
+from memforest.limits import MAX_PAGE
 from memforest.memory.inspect.stored import TurnView
 from memforest.memory.results import FactView, Source
 from memforest.ui.paging import Found
@@ -35,10 +36,9 @@ async def facts(visit: Visit) -> Response:
         name: visit.given(name)
         for name in ("entity", "session_id", "as_of", "said_by", "known_at", "verdict")
     }
-    at = visit.number("from", 0, 10_000_000)
-    page = await visit.memory.list(offset=at, limit=PAGE, **asked)  # type: ignore[arg-type]  # checked there
-    more = None if page.next_offset is None else str(page.next_offset)
-    found = Found(page.facts, page.total, more, at == 0)
+    cursor = visit.given("from")
+    page = await visit.memory.list(limit=PAGE, cursor=cursor, **asked)  # type: ignore[arg-type]  # checked there
+    found = Found(page.facts, page.total, page.next_cursor, cursor is None)
     return visit.page(
         "facts.html", user=visit.user, here="facts", found=found, asked=asked, warnings=page.warnings
     )
@@ -74,7 +74,7 @@ async def _quoted(memory: AsyncUserMemory, sources: Sequence[Source]) -> list[Qu
     for source in sources:
         turns: dict[str, TurnView] = {}
         if len(found) < MOST_SOURCES:
-            turns = {one.id: one for one in await memory.turns(source.session_id)}
+            turns = {one.id: one for one in await memory.turns(source.session_id, limit=MAX_PAGE)}
         for turn_id in source.turn_ids:
             turn = turns.get(turn_id) if len(found) < MOST_SOURCES else None
             found.append(Quoted(source.session_id, turn_id, turn))

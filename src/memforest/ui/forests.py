@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from datetime import tzinfo
 from itertools import groupby
 
 from starlette.responses import Response
 
 from memforest.errors import InputError, NotFoundError
 from memforest.forest.handle import AsyncUserMemory
+from memforest.interval import local_time
 from memforest.memory.results import TreeView
 from memforest.ui.axis import Piece, draw
 from memforest.ui.paging import Found
@@ -36,9 +38,8 @@ async def forest(visit: Visit) -> Response:
     kinds = [
         (kind, list(views)) for kind, views in groupby(trees, key=lambda view: view.title.partition(" ")[0])
     ]
-    pictures = {
-        kind: draw([_piece(view) for view in views], visit.forest.config.zone) for kind, views in kinds
-    }
+    zone = visit.forest.config.zone
+    pictures = {kind: draw([_piece(view, zone) for view in views], zone) for kind, views in kinds}
     counts: Counter[str] = Counter()
     for name, numbers in stats.trees.items():
         if index in (None, name):
@@ -72,7 +73,8 @@ async def tree(visit: Visit) -> Response:
     at = visit.number("from", 0, MOST_CHILDREN)
     shown = node.children[at : at + PAGE]
     more = str(at + PAGE) if at + PAGE < len(node.children) else None
-    picture = draw([_piece(one) for one in (node, *shown)], visit.forest.config.zone)
+    zone = visit.forest.config.zone
+    picture = draw([_piece(one, zone) for one in (node, *shown)], zone)
     return visit.page(
         "tree.html",
         user=user,
@@ -128,7 +130,10 @@ def _way(given: str | None) -> list[int]:
     return [int(one) for one in parts]
 
 
-def _piece(view: TreeView) -> Piece:
-    name = view.title or (f"level {view.level}" if view.level else "leaf")
+def _piece(view: TreeView, zone: tzinfo) -> Piece:
+    name = (
+        view.title
+        or f"{f'level {view.level}' if view.level else 'leaf'}, {local_time(view.start, zone):%Y-%m-%d}"
+    )
     kind = "dirty" if view.dirty else "leaf" if not view.level else "node"
     return Piece(plain(name, 30), view.start, view.end, kind, plain(view.summary, 200))

@@ -10,8 +10,8 @@ from pathlib import Path
 from starlette.responses import Response
 
 from memforest.memory.directory import file_name
-from memforest.ui.paging import Found, cut_page
-from memforest.ui.visit import Visit
+from memforest.ui.paging import Found
+from memforest.ui.visit import PAGE, Visit
 
 __all__ = ["users"]
 
@@ -29,10 +29,11 @@ async def users(visit: Visit) -> Response:
     only = visit.who.user
     if only is not None:
         return visit.go("forest", user=only)
-    found = cut_page(visit, await visit.forest.list_users())
-    owners = await asyncio.to_thread(_owners, visit.forest.directory, found.items)
-    shown = Found(owners, found.total, found.next, found.first)
-    return visit.page("users.html", found=shown, here="users")
+    cursor = visit.given("from")
+    page = await visit.forest.users(limit=PAGE, cursor=cursor)
+    owners = await asyncio.to_thread(_owners, visit.forest.directory, page.users)
+    found = Found(owners, None, page.next_cursor, cursor is None)
+    return visit.page("users.html", found=found, unreadable=len(page.unreadable), here="users")
 
 
 def _owners(directory: Path, users: Sequence[str]) -> list[Owner]:

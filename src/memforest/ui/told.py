@@ -7,25 +7,26 @@ from typing import get_args
 
 from starlette.responses import Response
 
-from memforest.errors import NotFoundError
+from memforest.forest.handle import AsyncUserMemory
+from memforest.memory.inspect.paged import TurnPage
 from memforest.memory.results import TimelineEntry
 from memforest.types import EntityKind
 from memforest.ui.axis import Piece, draw
-from memforest.ui.paging import Found, cut_page
+from memforest.ui.paging import Found
 from memforest.ui.showing import plain
 from memforest.ui.visit import PAGE, Visit
 
 __all__ = ["entities", "session", "sessions", "timeline"]
 
+MOST_PAGES = 40
+"""Most pages of turns that are looked through for one."""
+
 
 async def entities(visit: Visit) -> Response:
     """Show whom and what statements name."""
-    kind, wanted = visit.given("kind"), visit.given("q")
-    at = visit.number("from", 0, 10_000_000)
-    page = await visit.memory.entities(kind, wanted, limit=at + PAGE)  # type: ignore[arg-type]  # checked there
-    shown = tuple(page)[at:]
-    more = str(at + PAGE) if at + PAGE < page.total else None
-    found = Found(shown, page.total, more, at == 0)
+    kind, wanted, cursor = visit.given("kind"), visit.given("q"), visit.given("from")
+    page = await visit.memory.entities(kind, wanted, limit=PAGE, cursor=cursor)  # type: ignore[arg-type]  # checked there
+    found = Found(page.entities, page.total, page.next_cursor, cursor is None)
     return visit.page(
         "entities.html",
         user=visit.user,
@@ -41,10 +42,18 @@ async def timeline(visit: Visit) -> Response:
     """Show what is known of an entity in time order: values as bars, who said so, and what ended them."""
     entity, attribute = visit.needed("entity"), visit.given("attribute")
     said_by, known_at = visit.given("said_by"), visit.given("known_at")
-    every = await visit.memory.timeline(entity, attribute=attribute, said_by=said_by, known_at=known_at)
+    memory, cursor = visit.memory, visit.given("from")
+    asked = {"attribute": attribute, "said_by": said_by, "known_at": known_at}
+    page = await memory.timeline(entity, limit=PAGE, cursor=cursor, **asked)
+    every = list(page.entries)
+    if page.next_cursor is not None:  # what has ended a value may be on the next page
+        every += (await memory.timeline(entity, limit=PAGE, cursor=page.next_cursor, **asked)).entries
     ended = _ended_by(every)
-    found = cut_page(visit, [(one, ended.get(at)) for at, one in enumerate(every)])
-    attributes = sorted({one.attribute for one in every if one.attribute})
+    shown = [(one, ended.get(at)) for at, one in enumerate(page.entries)]
+    found = Found(shown, page.total, page.next_cursor, cursor is None)
+    attributes = sorted(
+        {one.attribute for one in every if one.attribute} | ({attribute} if attribute else set())
+    )
     picture = draw([_piece(one) for one, _ in found.items], visit.forest.config.zone)
     return visit.page(
         "timeline.html",
@@ -62,28 +71,45 @@ async def timeline(visit: Visit) -> Response:
 
 async def sessions(visit: Visit) -> Response:
     """Show the sessions in time order."""
-    found = cut_page(visit, await visit.memory.sessions())
+    cursor = visit.given("from")
+    page = await visit.memory.sessions(limit=PAGE, cursor=cursor)
+    found = Found(page.sessions, page.total, page.next_cursor, cursor is None)
     return visit.page("sessions.html", user=visit.user, here="sessions", found=found)
 
 
 async def session(visit: Visit) -> Response:
-    """Show the turns of a session as they were said."""
-    name = visit.needed("id")
-    about = next((one for one in await visit.memory.sessions() if one.session_id == name), None)
-    if about is None:
-        raise NotFoundError("there is no such session")
-    turns = await visit.memory.turns(name)
-    wanted = visit.given("turn")
-    if wanted is not None and visit.given("from") is None:
-        at = next((at for at, one in enumerate(turns) if one.id == wanted), 0) // PAGE * PAGE
-        found = Found(
-            turns[at : at + PAGE], len(turns), str(at + PAGE) if at + PAGE < len(turns) else None, at == 0
-        )
-    else:
-        found = cut_page(visit, turns)
+    """Show the turns of a session as they were said; with `turn`, the page that this one is on."""
+    name, wanted, cursor = visit.needed("id"), visit.given("turn"), visit.given("from")
+    memory = visit.memory
+    page = await memory.turns(name, limit=PAGE, cursor=cursor)
+    if wanted is not None and cursor is None:
+        page, cursor = await _page_with(memory, name, wanted, page)
+    found = Found(page.turns, page.total, page.next_cursor, cursor is None)
+    speakers = tuple(dict.fromkeys(one.speaker for one in page.turns))
     return visit.page(
-        "session.html", user=visit.user, here="sessions", about=about, found=found, wanted=wanted
+        "session.html",
+        user=visit.user,
+        here="sessions",
+        session_id=name,
+        speakers=speakers,
+        found=found,
+        wanted=wanted,
     )
+
+
+async def _page_with(
+    memory: AsyncUserMemory, session_id: str, turn_id: str, first: TurnPage
+) -> tuple[TurnPage, str | None]:
+    """Return the page that a turn is on, and its cursor; the first one if it is on none that is looked at."""
+    page, cursor = first, None
+    for _ in range(MOST_PAGES):
+        if any(one.id == turn_id for one in page.turns):
+            return page, cursor
+        if page.next_cursor is None:
+            break
+        cursor = page.next_cursor
+        page = await memory.turns(session_id, limit=PAGE, cursor=cursor)
+    return first, None
 
 
 def _ended_by(entries: Sequence[TimelineEntry]) -> dict[int, TimelineEntry]:
