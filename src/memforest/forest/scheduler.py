@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError
 from memforest.memory.behind import Behind
-from memforest.store.savepoint import attempted
+from memforest.store.savepoint import attempted, named
 from memforest.text import cut
 
 __all__ = ["Scheduler"]
@@ -60,4 +60,5 @@ class Scheduler:
         except MemForestError as exc:
             error = exc
         if error is not None:
-            _log.warning("the memory of %s was not advanced: %s", cut(repr(user_id), 60), error)
+            why = error if isinstance(error, MemForestError) else named(error)
+            _log.warning("the memory of %s was not advanced: %s", cut(repr(user_id), 60), why)

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 
 from memforest.endpoint import Budget
+from memforest.store.savepoint import named
 
 __all__ = ["Behind", "OneAtATime", "Writes"]
 
@@ -172,7 +173,7 @@ class Behind:
                 self._task, self._waiting = None, None
             if not task.cancelled() and (error := task.exception()) is not None:
                 self._error = error
-                _log.error("work behind a write failed", exc_info=error)
+                _log.error("work behind a write failed: %s", named(error))
         ended.set_result(None)
 
     async def present(self) -> None:

@@ -110,7 +110,7 @@ class Corrector:
             with suppress(ModelError):  # it is corrected; resume() makes what is left
                 await self.writer.fill_vectors()
         for problem in await self.writer.catch_up(failed=False, occasion="write"):
-            _log.warning("%s", problem)
+            _log.warning("%s", getattr(problem, "logged", problem))
         return correction_view(done.correction)
 
     def _text(self, fact_id: str, given: Update) -> str:

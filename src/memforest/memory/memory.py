@@ -241,7 +241,7 @@ class Memory(ReadableMemory):
         await self._finish(batch, refresh=True)
         if not left:  # else it is said with the results
             for problem in behind:
-                _log.warning("%s", problem)
+                _log.warning("%s", getattr(problem, "logged", problem))
         return batch.all()
 
     def _paced(self) -> frozenset[str]:
@@ -293,7 +293,7 @@ class Memory(ReadableMemory):
             "refresh", None, lambda: self._writer().catch_up(names, failed=False, occasion="timer")
         )
         for problem in problems:
-            _log.warning("%s", problem)
+            _log.warning("%s", getattr(problem, "logged", problem))
         return problems
 
     async def settle(self, *, vectors: bool, budget: Budget | None = None) -> tuple[int, list[str]]:

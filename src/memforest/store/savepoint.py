@@ -10,7 +10,7 @@ from memforest.store.faults import is_of_file
 from memforest.store.tx import Tx
 from memforest.text import cut
 
-__all__ = ["attempt", "attempted", "described", "undone"]
+__all__ = ["IndexProblem", "attempt", "attempted", "described", "named", "undone"]
 
 REASON_CHARS = 300
 """Most of an error that is kept with an index."""
@@ -19,6 +19,32 @@ REASON_CHARS = 300
 def described(error: Exception) -> str:
     """Return an error of such code in words."""
     return f"failed: {cut(f'{type(error).__name__}: {error}', REASON_CHARS)}"
+
+
+def named(error: BaseException) -> str:
+    """Return an error of such code as a log may have it: its type and where it was raised, without what it says."""
+    found = error.__traceback__
+    while found is not None and found.tb_next is not None:
+        found = found.tb_next
+    if found is None:
+        return type(error).__name__
+    return (
+        f"{type(error).__name__} in {found.tb_frame.f_globals.get('__name__', '?')}, line {found.tb_lineno}"
+    )
+
+
+class IndexProblem(str):
+    """A problem as a caller is told it; `logged` is what a log may have of it, which holds no words of a memory."""
+
+    __slots__ = ("logged",)
+    logged: str
+
+    @classmethod
+    def of(cls, told: str, logged: str) -> IndexProblem:
+        """Return a problem in both forms."""
+        made = cls(told)
+        made.logged = logged
+        return made
 
 
 def attempt(tx: Tx, work: Callable[[], object]) -> Exception | None:

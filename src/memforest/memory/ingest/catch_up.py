@@ -13,7 +13,7 @@ from functools import partial
 from memforest.memory.host import MemoryHost
 from memforest.store import feed, indexes
 from memforest.store.db import Database
-from memforest.store.savepoint import attempted, described
+from memforest.store.savepoint import IndexProblem, attempted, described, named
 from memforest.systems.attached import Attached
 from memforest.systems.base import MemoryIndex
 
@@ -34,7 +34,7 @@ async def catch_up(
     Raises:
         StoreError: if the memory cannot be written.
     """
-    problems = []
+    problems: list[str] = []
     for index in await asyncio.to_thread(_wanted, host.db, attached, names, failed):
         until, lost = await asyncio.to_thread(_target, host.db, attached, index.name)
         if lost is not None:
@@ -42,7 +42,13 @@ async def catch_up(
         elif (error := await attempted(index.advance(host, until))) is not None:
             why = described(error)
             await host.write(partial(indexes.stop, name=index.name, reason=why))
-            problems.append(f"the index {index.name!r} {why}; it stays behind, and resume() moves it on")
+            goes_on = "it stays behind, and resume() moves it on"
+            problems.append(
+                IndexProblem.of(
+                    f"the index {index.name!r} {why}; {goes_on}",
+                    f"the index {index.name!r} failed: {named(error)}; {goes_on}",
+                )
+            )
         elif await asyncio.to_thread(
             _is_stopped, host.db, index.name
         ):  # by what failed before, also elsewhere

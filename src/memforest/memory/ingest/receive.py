@@ -215,7 +215,7 @@ def _store_session(
     damage = None if found is None else _damage(tx, found, found.next - config.cell_turns if append else 0)
     if damage is not None and append:
         raise SessionConflictError(
-            f"session {session_id!r}: {damage}; ingest the session again with replace=True, or append to another one"
+            f"session {cut(repr(session_id), 60)}: {damage}; ingest the session again with replace=True, or append to another one"
         )
     if found is not None and not append:
         stored = [turn for _, turn in sessions.turns(tx, found.row)]
@@ -225,7 +225,7 @@ def _store_session(
         if clash is not None:
             if not replace and not (found.erased and damage is None):
                 raise SessionConflictError(
-                    f"session {session_id!r}: {clash}; pass replace=True to overwrite it"
+                    f"session {cut(repr(session_id), 60)}: {clash}; pass replace=True to overwrite it"
                 )
             reworded = retract_session(tx, placings, found.row)
             found, replaced = None, True
@@ -233,7 +233,7 @@ def _store_session(
             turns = turns[len(stored) :]
     if found is not None and found.infer != infer and turns:
         raise InputError(
-            f"session {session_id!r} was stored with infer={found.infer}, and a session is read in one way; "
+            f"session {cut(repr(session_id), 60)} was stored with infer={found.infer}, and a session is read in one way; "
             f"pass infer={found.infer}, or another session_id"
         )
     if found is None:
@@ -260,8 +260,15 @@ def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
     """
     for old, new in zip(stored, turns, strict=False):
         same_time = old.said == new.said or "clock" in (old.time_source, new.time_source)
-        if (old.id, old.speaker, old.text) != (new.id, new.speaker, new.text) or not same_time:
-            return f"turn {old.ordinal} is stored as {cut(repr(old.text), 40)} and came as {cut(repr(new.text), 40)}"
+        same = {
+            "text": old.text == new.text,
+            "speaker": old.speaker == new.speaker,
+            "id": old.id == new.id,
+            "time": same_time,
+        }
+        # Not the text itself: a message may go into logs.
+        if others := [name for name, is_same in same.items() if not is_same]:
+            return f"turn {old.ordinal} is stored with another {' and another '.join(others)}"
     if len(turns) < len(stored):
         return f"{len(stored)} turns are stored and {len(turns)} came"
     return None

@@ -17,6 +17,7 @@ from memforest.errors import InputError
 from memforest.memory.ingest.fields import Withheld, field_of
 from memforest.memory.ingest.turns import Arrival
 from memforest.redaction import redact_patterns
+from memforest.text import cut
 
 __all__ = ["redacted"]
 
@@ -58,7 +59,9 @@ def _redact(arrival: Arrival, config: Config) -> Arrival:
         about = {"field": "session"}
         metadata = None if arrival.metadata is None else _deep(arrival.metadata, _Redactor(config, about))
     except _HookFailedError as exc:
-        raise InputError(f"the metadata of session {arrival.session_id!r} was not stored: {exc}") from None
+        raise InputError(
+            f"the metadata of session {cut(repr(arrival.session_id), 60)} was not stored: {exc}"
+        ) from None
     return replace(arrival, turns=turns, metadata=metadata, redacted=changed)
 
 

@@ -27,6 +27,7 @@ from memforest.memory.ingest.fields import (
     tools_called,
 )
 from memforest.memory.numeric_order import month_first_warning
+from memforest.settings import with_article
 from memforest.text import cut, is_binary_looking
 from memforest.types import Refused, TimeSource, Turn
 
@@ -89,7 +90,7 @@ def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
-        raise InputError(f"{what} must be a mapping with text keys, not {shown(value)}")
+        raise InputError(f"{what} must be a mapping with text keys, not {with_article(type(value).__name__)}")
     for key, one in value.items():
         try:
             json.dumps({key: one}, allow_nan=False, ensure_ascii=False).encode()
@@ -98,7 +99,7 @@ def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
             too_deep = True
         except (TypeError, ValueError):
             raise InputError(
-                f"{what}: {cut(repr(key), 60)} holds {shown(one)}, which JSON cannot; convert it first"
+                f"{what}: {cut(repr(key), 60)} holds a value of the type {type(one).__name__} that JSON cannot hold; convert it first"
             ) from None
         if too_deep:
             raise InputError(
@@ -197,7 +198,7 @@ class TurnReader:
                 continue
             if turn.id in seen:
                 raise InputError(
-                    f"turns {seen[turn.id]} and {index} have the same id {turn.id!r}; ids are unique in a session"
+                    f"turns {seen[turn.id]} and {index} have the same id {cut(repr(turn.id), 60)}; ids are unique in a session"
                 )
             seen[turn.id] = index
             if is_known is not None and is_known(turn):
@@ -306,7 +307,7 @@ class TurnReader:
         if "\0" in text:
             raise _NoTextError("holds a NUL character, which is no text; take it out")
         if is_binary_looking(text):
-            raise _NoTextError(f"looks like binary data, not text: {cut(ascii(text), 40)}")
+            raise _NoTextError("looks like binary data, not text; leave it out or decode it")
         try:
             text.encode()
         except UnicodeEncodeError:
@@ -339,7 +340,7 @@ def read_arrival(arrival: Arrival, config: Config, label: str, day_first: bool |
     check_id(arrival.session_id, "session_id")
     read = _reader(arrival, config, label, day_first=day_first).read(arrival.turns)
     if not read.turns:
-        raise InputError(f"session {arrival.session_id!r} has no turns; give it at least one")
+        raise InputError(f"session {cut(repr(arrival.session_id), 60)} has no turns; give it at least one")
     json_object(arrival.metadata, "metadata")
     return read
 
