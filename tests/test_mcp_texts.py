@@ -22,7 +22,8 @@ from memforest.mcp import quoted, shapes
 from memforest.mcp.arguments import Message, given, window
 from memforest.mcp.sentences import MOST_CHARS, of_arguments, of_error, of_unknown_argument
 from memforest.memory.inspect.stored import TurnView
-from memforest.memory.results import Evidence, FactView, IngestResult, Source, Spoken, TimelineEntry, TreeView
+from memforest.memory.results import Evidence, FactView, IngestResult, Source, TimelineEntry, TreeView
+from memforest.types import Spoken
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
 LATER = datetime(2024, 9, 1, tzinfo=timezone.utc)
