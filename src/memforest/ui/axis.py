@@ -22,6 +22,8 @@ LABEL_CHARS = 30
 MOST_TICKS = 9
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_FIRST = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH).total_seconds()
+_LAST = (datetime(9999, 12, 31, 23, tzinfo=timezone.utc) - _EPOCH).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +142,5 @@ def _months(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, st
 
 
 def _local(at: float, zone: tzinfo) -> datetime:
-    return local_time(_EPOCH + timedelta(seconds=at), zone)
+    within = min(max(at, _FIRST), _LAST)  # the edges of a picture may lie beyond the calendar
+    return local_time(_EPOCH + timedelta(seconds=within), zone)
