@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import platform
 import statistics
 import tempfile
@@ -40,6 +41,7 @@ from synthetic.chat import Chat
 USER = "Ana"
 SEED = 7
 HASH = "hash-words-1@256"
+SOAK_USERS = 20
 
 
 def main() -> None:
@@ -65,6 +67,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--requests", type=int, default=100_000)
     parser.add_argument("--tenants", type=int, default=1_000)
     parser.add_argument("--users", type=int, default=10)
+    parser.add_argument(
+        "--minutes", type=float, default=math.inf, help="at most, of soak and of tenants; all when not given"
+    )
     parser.add_argument("--embedder", help="minilm for latency and throughput, word overlap else")
     return parser.parse_args()
 
@@ -115,10 +120,10 @@ def _throughput(place: Path, options: argparse.Namespace) -> None:
 
 def _soak(place: Path, options: argparse.Namespace) -> None:
     config = Config(embedder=options.embedder or HASH)
-    users = tuple(f"user {n}" for n in range(20))
+    users = tuple(f"user {n}" for n in range(SOAK_USERS))
     _filled(place, config, 6, users)
     questions = list(Chat(SEED).questions(2_000))
-    told = asyncio.run(soaked(place, users, questions, config, options.requests))
+    told = asyncio.run(soaked(place, users, questions, config, options.requests, options.minutes))
     rows = [
         {"step": n, "resident MB": mb, "open files": files}
         for n, (mb, files) in enumerate(zip(told.resident_mb, told.open_files, strict=True), 1)
@@ -129,7 +134,7 @@ def _soak(place: Path, options: argparse.Namespace) -> None:
 
 def _tenants(place: Path, options: argparse.Namespace) -> None:
     config = Config(embedder=options.embedder or HASH)
-    rows = asyncio.run(crowd(place, options.tenants, options.users, config))
+    rows = asyncio.run(crowd(place, options.tenants, options.users, config, options.minutes))
     print(table(f"{options.tenants:,} tenants with {options.users} users each", rows))
     print(
         f"\nbounds: {config.max_open_files} files and {config.max_cache_mb} MB of snapshots, over all tenants\n"

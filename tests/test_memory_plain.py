@@ -55,6 +55,21 @@ class Shown(Result):
 # -- plain values -----------------------------------------------------------------------------------
 
 
+def test_a_class_is_no_result_and_kinds_of_their_own_are_as_what_they_extend() -> None:
+    """A dataclass itself has no values to show; subclasses of lists, dicts and texts are read as those."""
+
+    class Text(str):
+        """A text with a class of its own."""
+
+    class Times(dict[date, list[Any]]):
+        """A mapping with a class of its own."""
+
+    assert plain([Shown, Shown("a", (1,))]) == [str(Shown), {"text": "a", "found": [1]}]
+    assert plain(Times({date(2025, 1, 2): [Text("b"), date(2025, 1, 3)]})) == {
+        "2025-01-02": ["b", "2025-01-03"]
+    }
+
+
 @given(VALUES)
 def test_whatever_a_result_holds_json_takes_it(value: Any) -> None:
     """Strict JSON, which knows no NaN; and what was made plain once stays as it is."""

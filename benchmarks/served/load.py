@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,18 +25,21 @@ WRITES = 0.02
 
 
 async def _flight(
-    questions: Sequence[str], width: int, ask: Callable[[int, str], Awaitable[object]]
+    questions: Sequence[str],
+    width: int,
+    ask: Callable[[int, str], Awaitable[object]],
+    seconds: float = math.inf,
 ) -> float:
-    """Ask all questions, so many at once, and return how many a second were answered."""
+    """Ask all questions, so many at once, and return how many a second were answered; after some seconds ask no more."""
     waiting = list(reversed(questions))
+    began = time.perf_counter()
 
     async def one(lane: int) -> None:
-        while waiting:
+        while waiting and time.perf_counter() - began < seconds:
             await ask(lane, waiting.pop())
 
-    began = time.perf_counter()
     await asyncio.gather(*(one(lane) for lane in range(width)))
-    return len(questions) / (time.perf_counter() - began)
+    return (len(questions) - len(waiting)) / (time.perf_counter() - began)
 
 
 async def throughput(
@@ -85,9 +89,23 @@ class Soaked:
 
 
 async def soaked(
-    directory: Path, users: Sequence[str], questions: Sequence[str], config: Config, requests: int
+    directory: Path,
+    users: Sequence[str],
+    questions: Sequence[str],
+    config: Config,
+    requests: int,
+    minutes: float = math.inf,
 ) -> Soaked:
-    """Send requests to some users' memories, `READERS` at once, and look at the server ten times on the way."""
+    """Send requests to some users' memories, `READERS` at once, and look at the server ten times on the way.
+
+    Args:
+        directory: of the memories.
+        users: who have one.
+        questions: drawn from.
+        config: of the server.
+        requests: how many.
+        minutes: send no more of them after that.
+    """
     told = Soaked()
     rng = random.Random(11)
     with serving(
@@ -112,7 +130,7 @@ async def soaked(
 
         began = time.perf_counter()
         for _ in range(STEPS + 1):
-            await _flight(["?"] * (requests // (STEPS + 1)), READERS, one)
+            await _flight(["?"] * (requests // (STEPS + 1)), READERS, one, minutes * 60 / (STEPS + 1))
             told.resident_mb.append(server.resident_mb)
             told.open_files.append(server.open_files)
         told.seconds = time.perf_counter() - began

@@ -70,3 +70,6 @@ def serving(directory: Path, options: Sequence[str] = (), **environment: str) ->
         except subprocess.TimeoutExpired:
             process.kill()
             raise
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()

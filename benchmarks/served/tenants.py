@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Mapping
@@ -17,11 +18,21 @@ from served.processes import Server, serving
 __all__ = ["crowd"]
 
 LANES = 8
-LOOKS = 10
+LOOKS = 20
 
 
-async def crowd(directory: Path, tenants: int, users: int, config: Config) -> list[Mapping[str, object]]:
-    """Let each tenant's users add a turn and ask for it, in a shuffled order, and return what was seen on the way."""
+async def crowd(
+    directory: Path, tenants: int, users: int, config: Config, minutes: float = math.inf
+) -> list[Mapping[str, object]]:
+    """Let each tenant's users add a turn and ask for it, in a shuffled order, and return what was seen on the way.
+
+    Args:
+        directory: of the server.
+        tenants: how many, with a key each.
+        users: of each tenant.
+        config: of the server.
+        minutes: begin no further tenth of them after that.
+    """
     store = KeyStore(directory)
     scopes = frozenset[Scope](("read", "write"))
     keys = [store.create(f"key {n}", tenant=f"tenant {n}", scopes=scopes).key for n in range(tenants)]
@@ -35,6 +46,8 @@ async def crowd(directory: Path, tenants: int, users: int, config: Config) -> li
         began = time.perf_counter()
         size = max(len(calls) // LOOKS, 1)
         for at in range(0, len(calls), size):
+            if time.perf_counter() - began > minutes * 60:
+                break
             waiting = calls[at : at + size]
             await asyncio.gather(*(_lane(server, waiting) for _ in range(LANES)))
             rows.append(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
+from functools import lru_cache
 from typing import Any
 
 from memforest.text import cut
@@ -16,6 +17,7 @@ MOST_LEVELS = 200
 """Containers within containers; what lies deeper is left out, as Python's JSON could not write it."""
 SHOWN_CHARS = 60
 LINE_CHARS = 200
+_AS_IT_IS = frozenset((str, int, bool, type(None)))
 
 
 def plain(value: Any, levels: int = MOST_LEVELS) -> Any:
@@ -27,25 +29,36 @@ def plain(value: Any, levels: int = MOST_LEVELS) -> Any:
         >>> plain({"when": (datetime(2025, 9, 7),), "score": float("nan")})
         {'when': ['2025-09-07T00:00:00'], 'score': None}
     """
-    if value is None or isinstance(value, (bool, str)) or type(value) is int:
+    # Every response of a server and line of JSON goes through here, a search with some thousand values: the most frequent
+    # kinds come first, and abstract classes, which are slow to ask, last.
+    kind: type = type(value)
+    if kind in _AS_IT_IS or isinstance(value, str):
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if levels == 0:
         return "…"
-    if is_dataclass(value) and not isinstance(value, type):
-        value = {one.name: getattr(value, one.name) for one in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): plain(one, levels - 1) for key, one in value.items()}
+    if (names := _names_of(kind)) is not None:
+        return {name: plain(getattr(value, name), levels - 1) for name in names}
     if isinstance(value, (list, tuple)):
         return [plain(one, levels - 1) for one in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, (dict, Mapping)):
+        return {str(key): plain(one, levels - 1) for key, one in value.items()}
     if isinstance(value, (set, frozenset)):
         return sorted((plain(one, levels - 1) for one in value), key=repr)
     return _single(value, levels)
 
 
+@lru_cache(maxsize=256)
+def _names_of(kind: type) -> tuple[str, ...] | None:
+    """Return the names of the fields of a dataclass, None for any other class."""
+    return tuple(one.name for one in fields(kind)) if is_dataclass(kind) else None
+
+
 def _single(value: Any, levels: int) -> Any:
-    if isinstance(value, (datetime, date)):
+    if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, Exception):
         return {"error": type(value).__name__, "message": str(value)}
