@@ -33,9 +33,8 @@ def _hash(name: str) -> str:
 
 def digest_of(user_id: str, session_id: str) -> str:
     """Return what a session is called in a job."""
-    return blake2b(
-        session_id.encode(), digest_size=12, key=user_id.encode()[:64], person=b"session"
-    ).hexdigest()
+    whose = blake2b(user_id.encode(), digest_size=32, person=b"session").digest()  # of ids of any length
+    return blake2b(session_id.encode(), digest_size=12, key=whose, person=b"session").hexdigest()
 
 
 def user_of(directory: Path, found: str, key: Key | None) -> str | None:
