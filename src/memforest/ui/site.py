@@ -107,9 +107,17 @@ class Site:
             ForbiddenError: if none is needed and the request bears another site's name.
         """
         who = await self._access.identify(credential)
-        if credential is None or self._ticket is not None:
+        if self._ticket is not None or await self._is_open():
             self._check_host(request)
         return who
+
+    async def _is_open(self) -> bool:
+        """Return whether no key is needed: then one that was given tells nothing of who gave it."""
+        try:
+            await self._access.identify(None)
+        except UnauthenticatedError:
+            return False
+        return True
 
     def _check_host(self, request: Request) -> None:
         if not is_local_host(request.headers.get("host", ""), self._hosts):
@@ -141,7 +149,7 @@ class Site:
             credential = form.get("key", "").strip()
             if not credential:
                 return self._login_page(request, session, "Give a key.", 422)
-            who = await self._access.identify(credential)
+            who = await self._identify(request, credential)
             await self._access.count(who)
             who.require("read")
         except UnauthenticatedError:
