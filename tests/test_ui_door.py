@@ -110,6 +110,12 @@ def test_the_cookie_is_for_this_site_and_no_script(keys: Keys, scheme: str, secu
     assert "all" not in cookie.split(";")[0]
 
 
+def test_behind_a_proxy_that_speaks_https_the_cookie_is_for_https_alone(keys: Keys) -> None:
+    """The proxy hands requests on in clear text, and need not be one whose headers are believed."""
+    browser = Browser(ui_app(keys, https=True))
+    assert "Secure" in browser.get("/login").headers["set-cookie"]
+
+
 def test_requests_count_against_the_limit(keys: Keys) -> None:
     """One too many is told when to come back."""
     browser = Browser(ui_app(keys))

@@ -39,6 +39,7 @@ class Site:
         hosts: names of this server that a request without a key may bear, beside those of this machine.
         ticket: lets the person in who has its word.
         intake: the ingest jobs of the server.
+        https: the cookie is for https, whatever a request came by.
         sessions: who is logged in.
     """
 
@@ -49,12 +50,14 @@ class Site:
         hosts: Collection[str] = (),
         ticket: Ticket | None = None,
         intake: Intake | None = None,
+        https: bool = False,
         sessions: Sessions | None = None,
     ) -> None:
         self._access = access
         self._hosts = hosts
         self._ticket = ticket
         self._intake = intake
+        self._https = https
         self._sessions = sessions or Sessions()
         self._templates = environment()
 
@@ -252,7 +255,7 @@ class Site:
                 path=_base(request) or "/",
                 httponly=True,
                 samesite="strict",
-                secure=request.url.scheme == "https",
+                secure=self._https or request.url.scheme == "https",
             )
         return answer
 
