@@ -160,6 +160,15 @@ def test_delete_all_without_a_filter_is_refused(mem0: Client) -> None:
     assert mem0.all({"user_id": "bob"}) == ["Bob loves pizza."]
 
 
+@pytest.mark.parametrize("name", ["run_id", "agent_id", "app_id"])
+def test_delete_all_with_an_id_that_is_empty_deletes_nothing(mem0: Client, name: str) -> None:
+    """It is a mistake of who asks: without that id all of the user would go."""
+    new(mem0, "I love pizza.", run_id="r1")
+    for blank in ("", "%20"):
+        assert mem0("DELETE", f"/v1/memories/?user_id=alice&{name}={blank}").status_code == 422
+    assert mem0.all(ALICE) == ["Alice loves pizza."]
+
+
 def test_delete_all_of_a_user(mem0: Client) -> None:
     """By an id in the address, and by filters as the client writes them into it."""
     for query in ("?user_id=alice", "?filters={'user_id': 'alice'}", '?filters={"user_id": "alice"}'):

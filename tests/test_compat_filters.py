@@ -165,6 +165,18 @@ def test_depth_has_an_end() -> None:
         read_openai(deep)
 
 
+def test_lists_have_an_end_together() -> None:
+    """Each value may be compared with every memory, so that many lists are as bad as a long one."""
+    half = {"metadata": {"n": {"in": list(range(500))}}}
+    read_mem0({"OR": [half, half]})
+    for wrong in ({"OR": [half, half, half]}, {"metadata": {"n": {"in": [0] * 1001}}}):
+        with pytest.raises(InputError, match="1000 values"):
+            read_mem0(wrong)
+    many = {"type": "in", "key": "n", "value": [0] * 600}
+    with pytest.raises(InputError, match="1000 values"):
+        read_openai({"type": "or", "filters": [many, many]})
+
+
 def test_messages_quote_no_values() -> None:
     """What a filter is asked for may be private."""
     with pytest.raises(InputError) as caught:

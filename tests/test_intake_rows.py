@@ -198,3 +198,25 @@ def test_a_file_that_cannot_be_used_is_an_error_of_ours(folder: Path, place: str
     with pytest.raises(StoreError):
         begin(rows)
     rows.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX's")
+def test_a_tenant_whose_first_request_is_a_job_is_its_owners_alone(folder: Path) -> None:
+    """Names of directories and files say whose they are: nobody else lists them, whichever part of the server makes them."""
+    rows = JobRows(folder / "tenants" / "t-1" / "server" / "jobs.sqlite")
+    try:
+        begin(rows)
+    finally:
+        rows.close()
+    for made in (rows.path.parent, *list(rows.path.parents)[1:3]):
+        assert made.stat().st_mode & 0o777 == 0o700, made.name
+
+
+def test_a_file_of_jobs_that_is_a_link_is_refused(folder: Path) -> None:
+    """What is written there would be written elsewhere."""
+    elsewhere = folder / "elsewhere"
+    (folder / "server").mkdir()
+    (folder / "server" / "jobs.sqlite").symlink_to(elsewhere)
+    with pytest.raises(StoreError):
+        begin(JobRows(folder / "server" / "jobs.sqlite"))
+    assert not elsewhere.exists()

@@ -24,6 +24,7 @@ from tests.worlds import fast_config
 
 from memforest import AsyncMemForest
 from memforest.access import Access, OpenAccess, Principal
+from memforest.errors import IssuerUnavailableError, MemForestError, StoreWriteError
 from memforest.mcp import HttpApp, http_app
 from memforest.mcp.http import AccessVerifier
 
@@ -294,3 +295,31 @@ def test_the_verifier_of_the_sdk(tmp_path: Path) -> None:
             return [found.scopes, found.token, await verifier.verify_token("garbage")]
 
     assert asyncio.run(work()) == [["read"], "", None]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        IssuerUnavailableError("the issuer of tokens does not answer"),
+        StoreWriteError("cannot read '/srv/memories/server/keys.sqlite'"),
+    ],
+)
+def test_where_nobody_can_be_told_from_anybody_it_says_to_come_again(
+    tmp_path: Path, error: MemForestError
+) -> None:
+    """That is no lack of a scope; and no path of the server is told."""
+
+    class Down(Keys):
+        async def identify(self, credential: str | None) -> Principal:
+            raise error
+
+    async def work(address: str) -> httpx2.Response:
+        async with httpx2.AsyncClient() as http:
+            return await http.post(
+                f"{address}/mcp", json=INITIALIZE, headers={**HEADERS, "authorization": "Bearer k"}
+            )
+
+    answer = over_http(tmp_path, work, access=lambda forest: Down(forest, KEYS))
+    assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
+    assert int(answer.headers["retry-after"]) > 0
+    assert "/srv" not in answer.text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,9 @@ from tests.mcp_worlds import ERAS, call, serve, text_of
 from tests.worlds import fast_config
 
 from memforest import MemForest
+from memforest.mcp import writing
 from memforest.mcp.shapes import NOTE
+from memforest.memory.progress import IngestProgress
 
 MOVED = {"content": "I moved to Lisbon in May 2024.", "session_id": "s", "timestamp": "2024-06-01T10:00:00Z"}
 
@@ -252,3 +255,29 @@ def test_a_user_is_an_argument_only_where_none_is_fixed(tmp_path: Path, user: st
         else "There is no memory of this user yet; add_memory begins one."
     )
     assert text.startswith(said)
+
+
+def test_a_client_that_takes_no_progress_keeps_no_write_from_its_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Telling may fail, or hang: what was stored is stored, the write ends, and nothing is left running."""
+    monkeypatch.setattr(writing, "TELL_S", 0.05)
+
+    class Deaf:
+        def __init__(self, *, hangs: bool) -> None:
+            self.hangs = hangs
+
+        async def report_progress(self, *_told: object) -> None:
+            if self.hangs:
+                await asyncio.sleep(3600)
+            raise ConnectionError("gone")
+
+    async def write(ctx: Any) -> str:
+        async with writing._progress(ctx) as tell:
+            tell(IngestProgress("received", "ana", "s", 1, 0, 1))
+            tell(IngestProgress("finished", "ana", "s", 1, 0, 1))
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return "stored"
+
+    for hangs in (False, True):
+        assert asyncio.run(write(Deaf(hangs=hangs))) == "stored"

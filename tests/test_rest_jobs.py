@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from datetime import datetime, timezone
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +22,9 @@ pytest.importorskip("sse_starlette")
 from tests.serving import TURNS, Client, app_of, key_of, served
 
 from memforest.access import Principal
-from memforest.intake import running
+from memforest.errors import UnauthenticatedError
+from memforest.intake import JobEvent, running
+from memforest.rest.routes.jobs import _stream
 
 SENT = {"sessions": [{"user_id": "ana", "session_id": "first", "turns": TURNS}]}
 
@@ -201,3 +205,29 @@ def test_a_cut_connection_does_the_job_no_harm(folder: Path) -> None:
             next(stream.iter_lines())
         assert ended(client, job["id"])["state"] == "finished"
         assert app.state.intake.watchers == 0
+
+
+def test_a_stream_ends_with_the_key_it_was_asked_for_with() -> None:
+    """Whoever may look no longer, because the key was revoked or may do less, gets no further event."""
+
+    def told(*asked: Principal | None) -> list[str | None]:
+        left = list(asked)
+
+        async def again() -> Principal:
+            if (found := left.pop(0)) is None:
+                raise UnauthenticatedError("revoked")
+            return found
+
+        async def three() -> AsyncIterator[JobEvent]:
+            for number in (1, 2, 3):
+                yield JobEvent(number, "extracted", datetime(2024, 1, 1, tzinfo=timezone.utc), {})
+
+        async def work() -> list[str | None]:
+            return [one.id async for one in _stream(three(), again)]
+
+        return asyncio.run(work())
+
+    holds = Principal(key="k")
+    assert told(holds, holds, holds) == ["1", "2", "3"]
+    assert told(holds, None) == ["1"]
+    assert told(holds, holds, Principal(scopes=frozenset({"delete"}))) == ["1", "2"]

@@ -149,3 +149,20 @@ def test_users_come_in_pages(client: Client) -> None:
     other = client("GET", "/v1/users/ana/facts?limit=1", 200)["next_cursor"]
     client("GET", f"/v1/users?cursor={other}", 422)
     client("GET", "/v1/users?cursor=nonsense", 422)
+
+
+def test_who_the_users_are_takes_the_scope_admin(folder: Path) -> None:
+    """A key that may read one who is named does not learn who there is; a key of one user sees that one."""
+    keys = {
+        "reads": key_of("read"),
+        "runs": key_of("read", "admin"),
+        "ana": key_of("read", user="ana"),
+        "writes": key_of("write"),
+    }
+    with served(app_of(folder, keys)) as client:
+        client("PUT", "/v1/users/ana", 201, headers={"X-API-Key": "writes"})
+        client("GET", "/v1/users/ana", 200, headers={"X-API-Key": "reads"})
+        problem = client("GET", "/v1/users", 403, headers={"X-API-Key": "reads"})
+        assert "'admin'" in problem["detail"]
+        for name in ("runs", "ana"):
+            assert client("GET", "/v1/users", 200, headers={"X-API-Key": name})["users"] == ["ana"]

@@ -233,3 +233,15 @@ def test_what_it_serves_is_printed_when_it_accepts_connections(
     assert ":0/" not in done.stdout
     assert "/mcp" in done.stdout
     assert "/ui" not in done.stdout
+
+
+def test_behind_an_https_address_the_cookie_of_the_inspector_is_for_https_alone(folder: Path) -> None:
+    """The proxy in front of the server need not be on this machine, so that its headers are not believed."""
+    for address, secure in (
+        (None, False),
+        ("http://memory.example", False),
+        ("HTTPS://memory.example", True),
+    ):
+        with server(folder, address=address) as client:
+            cookie = client.get("/ui/login", headers={"Host": "localhost"}).headers["set-cookie"]
+            assert ("Secure" in cookie) is secure

@@ -90,6 +90,21 @@ def test_a_memory_that_is_none_makes_it_not_ready(folder: Path) -> None:
         assert client._client.get("/readyz").status_code == 503
 
 
+def test_one_memory_that_is_damaged_does_not_make_a_server_unready(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever starts and stops servers would take it from all the others, whichever is looked at first."""
+    with served(app_of(folder)) as client:
+        client("PUT", "/v1/users/ana/sessions/one", 201, json={"turns": TURNS})
+    damaged = f"ana-{'0' * 20}.db"
+    (folder / damaged).write_bytes(b"not a memory" * 500)
+    sound = next(one.name for one in folder.glob("ana-*.db") if one.name != damaged)
+    for order in ([damaged, sound], [sound, damaged]):
+        monkeypatch.setattr(readiness, "_some", lambda _directory, order=order: order)
+        with served(app_of(folder)) as client:
+            assert client("GET", "/readyz", 200) == {"status": "ok"}
+
+
 def test_draining_is_told_at_once_and_takes_no_jobs(folder: Path) -> None:
     """When the server ends, it is not ready, and sessions are not taken in any more."""
     app = app_of(folder)

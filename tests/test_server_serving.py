@@ -137,13 +137,18 @@ def test_jobs_get_the_time_that_the_app_gives_them(folder: Path) -> None:
     asyncio.run(main())
 
 
+async def still() -> Principal:
+    """Say that the key still holds."""
+    return Principal()
+
+
 def test_a_stream_without_events_has_a_heartbeat_and_ends_with_its_client(folder: Path) -> None:
     """Comments come while nothing happens; a client that goes away leaves no watcher."""
 
     async def main() -> None:
         intake = Intake(Tenants(folder).access())
         job = await intake.submit(Principal(), [request("ana", "one")])
-        response = await routes.watch_job(job.id, Principal(), intake)
+        response = await routes.watch_job(job.id, Principal(), intake, still)
         response.ping_interval = 0.02
         sent: list[bytes] = []
         gone = asyncio.Event()
@@ -173,7 +178,7 @@ def test_a_client_that_takes_nothing_is_cut_off(folder: Path, monkeypatch: pytes
     async def main() -> None:
         intake = Intake(Tenants(folder).access())
         job = await intake.submit(Principal(), [request("ana", "one")])
-        response = await routes.watch_job(job.id, Principal(), intake)
+        response = await routes.watch_job(job.id, Principal(), intake, still)
 
         async def never() -> dict[str, Any]:
             await asyncio.Event().wait()

@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.inspected import Browser, Keys, key, opened
 from tests.worlds import fast_folder
 
-from memforest.access import OpenAccess, is_local_host
+from memforest.access import OpenAccess, Principal, is_local_host
+from memforest.errors import IssuerUnavailableError, UnauthenticatedError
 from memforest.forest.forest import AsyncMemForest
 from memforest.ui import Ticket, TicketAccess, ui_app
 from memforest.ui.sessions import IDLE_S, LIFE_S, Sessions
@@ -107,6 +108,12 @@ def test_the_cookie_is_for_this_site_and_no_script(keys: Keys, scheme: str, secu
     assert "Path=/ui" in cookie
     assert ("Secure" in cookie) is secure
     assert "all" not in cookie.split(";")[0]
+
+
+def test_behind_a_proxy_that_speaks_https_the_cookie_is_for_https_alone(keys: Keys) -> None:
+    """The proxy hands requests on in clear text, and need not be one whose headers are believed."""
+    browser = Browser(ui_app(keys, https=True))
+    assert "Secure" in browser.get("/login").headers["set-cookie"]
 
 
 def test_requests_count_against_the_limit(keys: Keys) -> None:
@@ -282,3 +289,39 @@ def test_a_ticket_for_one_user_shows_that_user_alone(forest: AsyncMemForest) -> 
 def test_without_a_ticket_there_is_no_such_way_in(forest: AsyncMemForest) -> None:
     """An empty word is none."""
     assert Browser(ui_app(OpenAccess(forest))).get("/enter", ticket="").headers["location"] == "/login"
+
+
+def test_a_login_where_no_key_is_needed_opens_no_other_name(forest: AsyncMemForest) -> None:
+    """Any text passes for a key there: a site that is made to point here would log in and read on."""
+    browser = Browser(ui_app(OpenAccess(forest)), host="evil.example")
+    assert browser.log_in("anything").status_code == 403
+    assert browser.get("/").status_code == 403
+    # Nor does a session that was begun by an allowed name.
+    local = Browser(browser.app)
+    assert local.log_in("anything").status_code == 303
+    assert local.get("/").status_code == 200
+    assert local.send("GET", "/", headers={"Host": "evil.example"}).status_code == 403
+
+
+def test_the_list_of_users_takes_the_scope_admin(keys: Keys) -> None:
+    """Who may read opens the memory of somebody they name, and is not told who else there is."""
+    keys.known["reads"] = key("reads", "read")
+    browser = Browser(ui_app(keys))
+    browser.log_in("reads")
+    page = browser.get("/")
+    assert page.status_code == 200
+    assert "ann" not in page.text
+    assert "scope admin" in page.text
+    assert browser.get("/forest", user="ann").status_code == 200
+
+
+def test_when_nobody_can_be_told_from_anybody_it_is_the_server_that_fails(keys: Keys) -> None:
+    """An issuer that does not answer is no mistake of whoever logs in, and worth another try."""
+
+    async def identify(credential: str | None) -> Principal:
+        if credential is None:
+            raise UnauthenticatedError("give a key")
+        raise IssuerUnavailableError("the issuer of tokens does not answer")
+
+    keys.identify = identify  # type: ignore[method-assign]
+    assert Browser(ui_app(keys)).log_in("a.b.c").status_code == 503

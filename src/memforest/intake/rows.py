@@ -7,16 +7,17 @@ their file, so that a job finds them again, sessions a digest.
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from memforest.intake.stored import JobRow, SessionRow
+from memforest.memory.directory import make_directory
 from memforest.store.faults import mapped_errors
+from memforest.store.files import make_own, refuse_link
 
 __all__ = ["JobRows"]
 
@@ -98,9 +99,13 @@ class JobRows:
             connection.execute("COMMIT")
 
     def _connect(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        home = (
+            self.path.parent.parent
+        )  # made here if nothing of the tenant is stored yet, and with it that of all tenants
+        for directory in (home.parent, home, self.path.parent):
+            make_directory(directory)
+        refuse_link(self.path)
+        make_own(self.path)
         connection = sqlite3.connect(self.path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
             for pragma in (

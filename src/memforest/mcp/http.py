@@ -22,9 +22,10 @@ from starlette.datastructures import Headers
 from starlette.routing import Route, Router
 
 from memforest.access import ALL_SCOPES, Access, Principal, credential_of
-from memforest.errors import AccessError, RateLimitError, UnauthenticatedError
+from memforest.errors import AccessError, ForbiddenError, RateLimitError, StoreError, UnauthenticatedError
 from memforest.limits import MAX_BODY_BYTES
 from memforest.mcp.desk import PRINCIPAL
+from memforest.mcp.sentences import of_error
 from memforest.mcp.server import MemoryServer
 from memforest.mcp.toolsets import Profile
 
@@ -36,6 +37,7 @@ __all__ = ["LOOPBACK", "AccessVerifier", "HttpApp", "http_app"]
 LOOPBACK = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 """Hosts that requests may name unless others are given: a page of another site cannot reach the server by a name of its own."""
 SESSION_IDLE_S = 1800.0
+RETRY_S = 5
 
 
 class AccessVerifier(TokenVerifier):
@@ -108,7 +110,7 @@ class HttpApp:
         try:
             who = await self._access.identify(credential_of(Headers(scope=scope)))
             await self._access.count(who)
-        except AccessError as exc:
+        except (AccessError, StoreError) as exc:
             await self._refuse(exc, send)
             return
         scope[PRINCIPAL] = who
@@ -117,7 +119,7 @@ class HttpApp:
         manager = (free if who.user is None else bound).session_manager
         await AuthContextMiddleware(manager.handle_request)(scope, receive, send)
 
-    async def _refuse(self, error: AccessError, send: Send) -> None:
+    async def _refuse(self, error: AccessError | StoreError, send: Send) -> None:
         """Say in HTTP why a request does not pass.
 
         Source: https://www.rfc-editor.org/rfc/rfc6750#section-3
@@ -130,9 +132,12 @@ class HttpApp:
             status, name = 401, "invalid_token"
             where = f', resource_metadata="{self._metadata_url}"' if self._metadata_url else ""
             headers["www-authenticate"] = f'Bearer error="{name}"{where}'
-        else:
+        elif isinstance(error, ForbiddenError):
             status, name = 403, "insufficient_scope"
-        body = json.dumps({"error": name, "error_description": str(error)}).encode()
+        else:  # nobody can be told from anybody just now
+            status, name = 503, "temporarily_unavailable"
+            headers["retry-after"] = str(RETRY_S)
+        body = json.dumps({"error": name, "error_description": of_error(error, "access")}).encode()
         headers |= {"content-type": "application/json", "content-length": str(len(body))}
         raw = [(key.encode(), value.encode("latin-1", "replace")) for key, value in headers.items()]
         await send({"type": "http.response.start", "status": status, "headers": raw})

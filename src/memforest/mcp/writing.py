@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Optional
 
 from mcp.server.mcpserver import (
@@ -26,6 +26,8 @@ from memforest.text import cut
 
 __all__ = ["add_memory", "correct_memory", "forget_memory"]
 
+TELL_S = 5.0
+"""How long the end of a write waits for a client that is slow to take what it is told."""
 ASKED_CHARS = 300
 """Characters of a fact that a person is asked about."""
 
@@ -89,14 +91,17 @@ async def _progress(ctx: Context) -> AsyncIterator[Any]:
             await ctx.report_progress(number, None, f"{step.stage}: {step.done} of {step.total}")
             came.task_done()
 
-    teller = asyncio.create_task(tell())
+    teller, joined = asyncio.create_task(tell()), None
     try:
         yield came.put_nowait
-        await asyncio.wait({teller, asyncio.create_task(came.join())}, return_when=asyncio.FIRST_COMPLETED)
+        joined = asyncio.create_task(came.join())
+        await asyncio.wait({teller, joined}, timeout=TELL_S, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        teller.cancel()
-        with suppress(asyncio.CancelledError):
-            await teller
+        tasks = [one for one in (teller, joined) if one is not None]
+        for one in tasks:
+            one.cancel()
+        # What telling has failed with, as when the client has gone, is no failure of the write.
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class Consent(BaseModel):

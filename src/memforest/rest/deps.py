@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Request, Security
@@ -12,7 +12,7 @@ from memforest.access import Access, Principal, Scope, credential_of
 from memforest.access.headers import KEY_HEADER
 from memforest.forest.forest import AsyncMemForest
 
-__all__ = ["Forest", "Ingesting", "Who", "access_of", "caller", "needs"]
+__all__ = ["Again", "Forest", "Ingesting", "Who", "access_of", "caller", "needs"]
 
 _key_scheme = APIKeyHeader(name=KEY_HEADER, auto_error=False, description="a key of `memforest keys create`")
 _bearer_scheme = HTTPBearer(auto_error=False, description="a key, or a token of the configured issuer")
@@ -71,3 +71,13 @@ async def ingesting_of(request: Request, who: Who) -> AsyncIterator[None]:
 
 Ingesting = Depends(ingesting_of)
 """Of a route that ingests: one too many is refused."""
+
+
+async def again_of(request: Request) -> Callable[[], Awaitable[Principal]]:
+    """Return what asks anew who has sent a request, for an answer that goes on for long; it raises as at first."""
+    credential = credential_of(request.headers)
+    return lambda: access_of(request).identify(credential)
+
+
+Again = Annotated[Callable[[], Awaitable[Principal]], Depends(again_of)]
+"""Who asks, asked anew."""

@@ -51,7 +51,8 @@ def create_server(
         _add_mcp(app, access, settings)
     if settings.ui:
         app.router.routes.append(Route("/ui", _to_inspector))
-        app.mount("/ui", ui_app(access, hosts=_names(settings), intake=app.state.intake))
+        https = (settings.address or "").lower().startswith("https:")
+        app.mount("/ui", ui_app(access, hosts=_names(settings), intake=app.state.intake, https=https))
     guard = Middleware(OpenGuard, access=access, origins=settings.origins, hosts=_names(settings))
     app.user_middleware.insert(1, guard)  # behind the outermost one, which counts
     return app

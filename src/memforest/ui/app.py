@@ -52,6 +52,7 @@ def ui_app(
     hosts: Collection[str] = (),
     ticket: Ticket | None = None,
     intake: Intake | None = None,
+    https: bool = False,
 ) -> ASGIApp:
     """Return the inspector, to be mounted in another app, as at ``/ui``, or run by itself.
 
@@ -62,8 +63,10 @@ def ui_app(
         hosts: further names of this server, for requests without a key.
         ticket: lets the person in who has its word, once.
         intake: the ingest jobs of the server, which have a page where they are given.
+        https: browsers come by https, also where a proxy that does not say so hands their requests on: the cookie is for https
+            alone then.
     """
-    site = Site(access, hosts=hosts, ticket=ticket, intake=intake)
+    site = Site(access, hosts=hosts, ticket=ticket, intake=intake, https=https)
     routes = [
         Route("/", site.page(people.users)),
         Route("/login", site.login, methods=["GET", "POST"]),

@@ -29,6 +29,8 @@ async def users(visit: Visit) -> Response:
     only = visit.who.user
     if only is not None:
         return visit.go("forest", user=only)
+    if not visit.may("admin"):
+        return visit.page("users.html", found=Found((), None, None, True), unreadable=0, here="users")
     cursor = visit.given("from")
     page = await visit.forest.users(limit=PAGE, cursor=cursor)
     owners = await asyncio.to_thread(_owners, visit.forest.directory, page.users)

@@ -10,6 +10,7 @@ _STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
     (errors.UnauthenticatedError, 401),
     (errors.ForbiddenError, 403),
     (errors.RateLimitError, 429),
+    (errors.IssuerUnavailableError, 503),
     (errors.NotFoundError, 404),
     (errors.SessionConflictError, 409),
     (errors.CorrectionError, 409),

@@ -39,6 +39,7 @@ class Site:
         hosts: names of this server that a request without a key may bear, beside those of this machine.
         ticket: lets the person in who has its word.
         intake: the ingest jobs of the server.
+        https: the cookie is for https, whatever a request came by.
         sessions: who is logged in.
     """
 
@@ -49,12 +50,14 @@ class Site:
         hosts: Collection[str] = (),
         ticket: Ticket | None = None,
         intake: Intake | None = None,
+        https: bool = False,
         sessions: Sessions | None = None,
     ) -> None:
         self._access = access
         self._hosts = hosts
         self._ticket = ticket
         self._intake = intake
+        self._https = https
         self._sessions = sessions or Sessions()
         self._templates = environment()
 
@@ -107,9 +110,17 @@ class Site:
             ForbiddenError: if none is needed and the request bears another site's name.
         """
         who = await self._access.identify(credential)
-        if credential is None or self._ticket is not None:
+        if self._ticket is not None or await self._is_open():
             self._check_host(request)
         return who
+
+    async def _is_open(self) -> bool:
+        """Return whether no key is needed: then one that was given tells nothing of who gave it."""
+        try:
+            await self._access.identify(None)
+        except UnauthenticatedError:
+            return False
+        return True
 
     def _check_host(self, request: Request) -> None:
         if not is_local_host(request.headers.get("host", ""), self._hosts):
@@ -141,7 +152,7 @@ class Site:
             credential = form.get("key", "").strip()
             if not credential:
                 return self._login_page(request, session, "Give a key.", 422)
-            who = await self._access.identify(credential)
+            who = await self._identify(request, credential)
             await self._access.count(who)
             who.require("read")
         except UnauthenticatedError:
@@ -244,7 +255,7 @@ class Site:
                 path=_base(request) or "/",
                 httponly=True,
                 samesite="strict",
-                secure=request.url.scheme == "https",
+                secure=self._https or request.url.scheme == "https",
             )
         return answer
 

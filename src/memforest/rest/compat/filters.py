@@ -43,6 +43,7 @@ MEM0_FIELDS = (
 MAX_DEPTH = 16
 MAX_CONDITIONS = 256
 MAX_VALUES = 1000
+"""Of all lists of a filter together: each may be compared with every memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def _contains(found: Any, value: Any, *, folded: bool) -> bool:
         return any(_equal(one, value) or _contains(one, value, folded=folded) for one in found)
     if not isinstance(found, str) or not isinstance(value, str):
         return False
-    return value.casefold() in found.casefold() if folded else value in found
+    return value in (found.casefold() if folded else found)
 
 
 def _is_list(value: Any) -> bool:
@@ -206,6 +207,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self._read = 0
+        self._values = 0
 
     def enter(self, depth: int) -> None:
         self._read += 1
@@ -217,11 +219,14 @@ class _Reader:
     def condition(self, path: tuple[str, ...], op: Op, value: Any) -> Compare:
         where = ".".join(path)
         if op in ("in", "nin"):
-            if not _is_list(value) or len(value) > MAX_VALUES:
+            self._values += len(value) if _is_list(value) else 0
+            if not _is_list(value) or self._values > MAX_VALUES:
                 raise InputError(
-                    f"filters: {op!r} of {shown(where)} takes a list of at most {MAX_VALUES} values"
+                    f"filters: {op!r} of {shown(where)} takes a list; all lists of a filter have at most {MAX_VALUES} values"
                 )
             value = tuple(value)
+        if op == "icontains" and isinstance(value, str):
+            value = value.casefold()
         if path[0] in TIMES and len(path) == 1:
             value = tuple(map(_time, value)) if isinstance(value, tuple) else _time(value)
         return Compare(path, op, value)

@@ -206,8 +206,11 @@ def _of_query(request: Request) -> dict[str, Any]:
     """
     found: list[Any] = []
     for name, value in request.query_params.multi_items():
-        if name in ("org_id", "project_id", "org_name", "project_name") or not value.strip():
+        if name in ("org_id", "project_id", "org_name", "project_name"):
             continue
+        if name in ("user_id", *LABELS) and not value.strip():
+            # Left out, it would delete more than was meant.
+            raise InputError(f"{name} is empty; leave it out, or say which")
         if name == "filters":
             if (read := _literal(value)) != {}:
                 found.append(read)

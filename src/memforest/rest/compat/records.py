@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -221,6 +222,7 @@ class Memories:
         page = await handle.list(limit=MAX_PAGE)
         while True:
             for view in page:
+                await asyncio.sleep(0)  # a filter may be long, and others wait
                 yield view
             read += len(page)
             if page.next_cursor is None:

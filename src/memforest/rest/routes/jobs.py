@@ -10,12 +10,12 @@ from fastapi import Depends, Header, Path, Request, Response
 from pydantic import ConfigDict, Field, StrictBool
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from memforest.errors import InputError
+from memforest.errors import InputError, MemForestError
 from memforest.intake import Intake, JobEvent, JobPage, JobView
 from memforest.intake.intake import MOST_SESSIONS
 from memforest.rest.answers import answer, located
 from memforest.rest.bodies import Body, BudgetBody, Id, Message, Metadata, Time
-from memforest.rest.deps import Who
+from memforest.rest.deps import Again, Who
 from memforest.rest.params import Cursor, IdempotencyKey, PageSize
 from memforest.rest.routing import operation, strict_router
 
@@ -176,17 +176,23 @@ async def watch_job(
     job_id: JobId,
     who: Who,
     jobs: Jobs,
+    again: Again,
     last_event_id: Annotated[
         str | None, Header(description="go on behind this event", pattern="^[0-9]{0,15}$")
     ] = None,
 ) -> Any:
     """Follow an ingest job to its end, by server-sent events."""
     events = await jobs.watch(who, job_id, _after(last_event_id))
-    return EventSourceResponse(_stream(events), ping=HEARTBEAT_S, send_timeout=SEND_S)
+    return EventSourceResponse(_stream(events, again), ping=HEARTBEAT_S, send_timeout=SEND_S)
 
 
-async def _stream(events: AsyncIterator[JobEvent]) -> AsyncIterator[ServerSentEvent]:
+async def _stream(events: AsyncIterator[JobEvent], again: Again) -> AsyncIterator[ServerSentEvent]:
+    """Give the events of a job, for as long as the key holds that they were asked for with."""
     async for one in events:
+        try:
+            await may_look(await again())
+        except MemForestError:
+            return
         data = {"at": one.at.isoformat(), **one.data}
         yield ServerSentEvent(json.dumps(data), id=str(one.id), event=one.kind)
 

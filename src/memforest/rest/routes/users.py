@@ -23,9 +23,10 @@ router = strict_router("users")
 
 @router.get("/users", **operation("list_users", Users, "read"))
 async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cursor = None) -> Response:
-    """List who has a memory, in no order that means anything; a key of one user sees that user alone."""
+    """List who has a memory, in no order that means anything: a key of one user sees that user alone, others need the scope `admin`."""
     if who.user is not None:
         return answer(Users((who.user,) if await forest.has_user(who.user) else ()))
+    who.require("admin")
     page = await forest.users(limit=limit, cursor=cursor)
     return answer(Users(page.users, page.next_cursor))
 
