@@ -17,6 +17,7 @@ __all__ = [
     "SessionKey",
     "count_facts",
     "count_sessions",
+    "fact_keys",
     "failed_cells",
     "participants",
     "sessions_after",
@@ -87,6 +88,14 @@ def shown_facts_after(
         (*args, most, offset),
     )
     return [FactKey(*row) for row in rows]
+
+
+def fact_keys(tx: Tx, facts: Collection[int]) -> list[tuple[FactKey, str]]:
+    """Return the keys of facts, by row id, with their public ids."""
+    rows = tx.execute(
+        f"SELECT {_AT}, f.tie, f.id, f.fact_id FROM fact f WHERE f.id {AMONG}", (tx.ids(facts),)
+    )
+    return [(FactKey(*row[:3]), row[3]) for row in rows]
 
 
 def _is_frequent(tx: Tx, entity: int) -> bool:

@@ -16,6 +16,7 @@ from memforest.memory.inspect.views import ViewContext
 from memforest.memory.quoting import Quotes
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
+from memforest.store import paging
 from memforest.systems.states import states_of_entity, timelines_of
 
 __all__ = ["timeline_page"]
@@ -86,10 +87,11 @@ def _places(context: ViewContext, entity: int, attribute: str | None) -> list[_P
     if attribute is None:
         known = {seen.fact for seen in states_of_entity(context.snapshot, entity)}
         rows = [fact for fact in naming(context, entity) if fact not in known]
-        found += [
-            _Place(fact.leaf_key[0], "event", "", fact.tie, fact.fact_id, fact.row)
-            for fact in context.told(fact_rows.facts_with_ids(context.tx, rows).values())
-        ]
+        keys = {} if context.moment is None else context.snapshot.restated
+        for key, fact_id in paging.fact_keys(context.tx, rows):
+            told = keys.get(key.row)
+            at_ms, tie = key[:2] if told is None else told.leaf_key
+            found.append(_Place(at_ms, "event", "", tie, fact_id if told is None else told.fact_id, key.row))
     return sorted(found, key=lambda place: place.key)
 
 
