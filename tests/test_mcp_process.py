@@ -6,8 +6,10 @@ import asyncio
 import builtins
 import os
 import signal
+import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,42 @@ def test_signals_end_it(tmp_path: Path, number: signal.Signals) -> None:
         process.send_signal(number)
         assert process.wait(20) == 0
         assert (process.stdout.read(), process.stderr.read()) == (b"", b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it_over_http(tmp_path: Path, number: signal.Signals) -> None:
+    """In good order: memories are closed, so that no write-ahead log is left."""
+    with subprocess.Popen(
+        command(tmp_path, "--user", "ana", "--http", "127.0.0.1:0"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as process:
+        assert process.stderr is not None
+        address = process.stderr.readline().split()[1]
+
+        async def add() -> None:
+            async with Client(address) as client:
+                await call(client, "add_memory", content="I live in Davis.", session_id="s")
+
+        asyncio.run(add())
+        process.send_signal(number)
+        assert process.wait(20) == 0
+        assert "Traceback" not in process.stderr.read()
+    assert list((tmp_path / "memories").glob("*.db"))
+    assert not list((tmp_path / "memories").glob("*-wal"))
+
+
+def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
+    """It names the option that takes another, and nothing was said of serving."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        told = CliRunner().invoke(
+            main, ["mcp", "--dir", str(tmp_path), "--http", f"127.0.0.1:{taken.getsockname()[1]}"]
+        )
+    assert told.exit_code == 1
+    assert told.stderr.count("\n") == 1
+    assert "--http takes another port" in told.stderr
 
 
 def test_the_end_of_its_input_ends_it(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from memforest.errors import ConfigError
 from memforest.intake import IntakeBounds
 from memforest.server import serve_command, serving
 from memforest.server.app import create_server, served
-from memforest.server.serving import listen
+from memforest.server.listening import listen
 from memforest.server.settings import END_S, ServerSettings
 
 

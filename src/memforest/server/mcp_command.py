@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -136,9 +137,20 @@ async def _serve_http(access: Access, call: Call, tools: Any, place: tuple[str, 
     import uvicorn
 
     from memforest.mcp import http_app
+    from memforest.server.listening import listen
+
+    class Server(uvicorn.Server):
+        """Ends at a signal, and does not raise it again: memories are still to be closed."""
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            self.force_exit, self.should_exit = self.should_exit, True
 
     host, port = place
     app = http_app(access, user=call.user, tools=tools).alone("/mcp")
-    config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False, lifespan="on")
-    call.complain(f"serving http://{f'[{host}]' if ':' in host else host}:{port}/mcp (Ctrl-C ends it)")
-    await uvicorn.Server(config).serve()
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=2
+    )
+    with closing(listen(host, port, "--http takes another port, 0 for any that is free")) as listening:
+        shown, port = f"[{host}]" if ":" in host else host, listening.getsockname()[1]
+        call.complain(f"serving http://{shown}:{port}/mcp (Ctrl-C ends it)")
+        await Server(config).serve([listening])

@@ -71,7 +71,8 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
     """
     try:
         from memforest.server.app import create_server, served
-        from memforest.server.serving import listen, run
+        from memforest.server.listening import listen
+        from memforest.server.serving import run
     except ModuleNotFoundError as exc:
         if (exc.name or "").startswith(__name__.partition(".")[0]):
             raise

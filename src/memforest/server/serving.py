@@ -13,46 +13,17 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from memforest.errors import ConfigError
 from memforest.rest.operations import drain
 from memforest.server.settings import END_S, ServerSettings
 
-__all__ = ["Serving", "listen", "run"]
+__all__ = ["Serving", "run"]
 
 _log = logging.getLogger(__name__)
 
-BACKLOG = 2048
 KEEP_ALIVE_S = 30
 MOST_HEADER_BYTES = 64 * 1024
 LATE_S = 2.0
 """How long before the end of all patience the process is ended by force."""
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on an address; port 0 is any that is free.
-
-    Raises:
-        ConfigError: if there is no such address, or the port is in use or not allowed. It says what to do.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
-        made = socket.socket(family, kind, protocol)
-        try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind(address)
-            made.listen(BACKLOG)
-        except BaseException:
-            made.close()
-            raise
-    except (OSError, UnicodeError) as exc:
-        why = getattr(exc, "strerror", None) or exc
-        raise ConfigError(
-            f"cannot listen on {host} port {port}: {why}; --port takes another one (0 for any that is free), --host another "
-            "address"
-        ) from exc
-    made.set_inheritable(True)
-    return made
 
 
 class Serving(uvicorn.Server):
