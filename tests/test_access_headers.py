@@ -63,3 +63,12 @@ def test_rest_and_mcp_read_keys_alike() -> None:
 def test_which_names_are_this_machine(host: str, local: bool) -> None:
     """Its own names, addresses of loopback, and names that are allowed, whatever the port."""
     assert is_local_host(host, ["memory.example:*"]) is local
+
+
+def test_a_further_name_may_be_an_address_with_colons() -> None:
+    """As options and `Host` write it, in brackets; another address that begins alike is another."""
+    allowed = ("[fd00::1]:*", "memory.lan:8420")
+    for host in ("[fd00::1]", "[FD00::1]:8420", "memory.lan:1"):
+        assert is_local_host(host, allowed), host
+    for host in ("[fd00::2]:8420", "[fd00", "fd00", "", "[fd00::1]evil"):
+        assert not is_local_host(host, allowed), host

@@ -42,16 +42,22 @@ def is_local_host(host: str, others: Collection[str] = ()) -> bool:
         >>> is_local_host("127.0.0.1:8420"), is_local_host("[::1]"), is_local_host("evil.example")
         (True, True, False)
     """
-    name = host.strip().lower()
-    if name.startswith("["):
-        name, closed, port = name[1:].partition("]")
-        if not closed or (port and not (port[0] == ":" and port[1:].isdigit())):
-            return False
-    else:
-        name = name.partition(":")[0]
-    if name == "localhost" or name in {one.lower().partition(":")[0] for one in others}:
+    name = _name_of(host)
+    if name is None:
+        return False
+    if name == "localhost" or name in map(_name_of, others):
         return True
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
+
+
+def _name_of(host: str) -> str | None:
+    """Return a host without its port, and an address of IPv6 without its brackets; None if it is none."""
+    name = host.strip().lower()
+    if not name.startswith("["):
+        return name.partition(":")[0]
+    name, closed, port = name[1:].partition("]")
+    good = closed and (not port or (port[0] == ":" and (port[1:].isdigit() or port[1:] == "*")))
+    return name if good else None

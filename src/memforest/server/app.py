@@ -52,8 +52,8 @@ def create_server(
     if settings.ui:
         app.router.routes.append(Route("/ui", _to_inspector))
         https = (settings.address or "").lower().startswith("https:")
-        app.mount("/ui", ui_app(access, hosts=_names(settings), intake=app.state.intake, https=https))
-    guard = Middleware(OpenGuard, access=access, origins=settings.origins, hosts=_names(settings))
+        app.mount("/ui", ui_app(access, hosts=settings.hosts, intake=app.state.intake, https=https))
+    guard = Middleware(OpenGuard, access=access, origins=settings.origins, hosts=settings.hosts)
     app.user_middleware.insert(1, guard)  # behind the outermost one, which counts
     return app
 
@@ -82,11 +82,6 @@ def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> Non
 async def _to_inspector(request: Request) -> Response:
     """Lead to the inspector whoever leaves out the last slash."""
     return RedirectResponse(f"{quote(str(request.scope.get('root_path', '')))}/ui/", 307)
-
-
-def _names(settings: ServerSettings) -> list[str]:
-    """Return the allowed names without their ports."""
-    return [one.partition(":")[0] for one in settings.hosts]
 
 
 def served(settings: ServerSettings) -> dict[str, str]:
