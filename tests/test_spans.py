@@ -121,6 +121,16 @@ def test_the_id_of_a_store_is_in_the_name_of_its_file() -> None:
     assert store_id(USER) in file_name(USER)
 
 
+def test_a_fact_that_a_verb_names_is_the_record(tmp_path: Path, exporter: Any) -> None:
+    """Its id is a hash, and no text."""
+    with MemForest(tmp_path, config()) as forest:
+        forest.ingest_session(USER, "s", TURNS)
+        memory = forest.user(USER)
+        fact = memory.list().facts[0].fact_id
+        memory.pin(fact)
+    assert named(exporter, "update_memory").attributes["gen_ai.memory.record.id"] == fact
+
+
 def test_a_verb_that_the_conventions_do_not_know_is_named_by_itself(tmp_path: Path, exporter: Any) -> None:
     """A verb that the conventions do not know is named by itself."""
     with MemForest(tmp_path, config()) as forest:

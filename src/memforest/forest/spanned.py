@@ -131,6 +131,8 @@ def _recorded(
             user = store(args[0], given)
             if isinstance(user, str):
                 current.set("gen_ai.memory.store.id", store_id(user))
+            if isinstance(record := given.get("fact_id"), str):
+                current.set("gen_ai.memory.record.id", record)
             if captures() and isinstance(question := given.get("question"), str):
                 current.set("gen_ai.memory.query.text", question)
             result = await verb(*args, **kwargs)

@@ -92,7 +92,7 @@ class IngestSessionBody(Body):
                     "turns": [
                         {
                             "role": "user",
-                            "content": "I moved to Ghent last week.",
+                            "content": "I started a new job last week.",
                             "timestamp": "2024-05-01T10:00:00Z",
                         },
                         {
