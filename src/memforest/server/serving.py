@@ -15,6 +15,7 @@ from fastapi import FastAPI
 
 from memforest.errors import ConfigError
 from memforest.rest.operations import drain
+from memforest.server.patience import PatientProtocol
 from memforest.server.settings import END_S, ServerSettings
 
 __all__ = ["Serving", "listen", "run"]
@@ -75,6 +76,7 @@ class Serving(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                http=PatientProtocol,
                 ws="none",
                 lifespan="on",
                 timeout_keep_alive=KEEP_ALIVE_S,
