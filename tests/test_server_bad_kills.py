@@ -80,10 +80,7 @@ class Writers:
     def _change(self, client: httpx.Client, what: str, session: str) -> None:
         self.asked.add(session)
         path = f"/v1/users/carl/sessions/{session}"
-        if what == "put":
-            answer = client.put(path, json={"turns": TURNS})
-        else:
-            answer = client.delete(path)
+        answer = client.put(path, json={"turns": TURNS}) if what == "put" else client.delete(path)
         if answer.status_code < 300:
             self.put[session] = what == "put"
             self.asked.discard(session)

@@ -132,13 +132,16 @@ def _full_rows(self: Any, *_: object, **__: object) -> Any:
 def test_a_directory_to_read_only(folder: Path) -> None:
     """New users and jobs are refused; the server lives."""
 
-    async def asks(wire: Wire) -> None:
-        folder.chmod(0o500)
-        try:
-            clear(await wire("PUT", "/v1/users/ana/sessions/one", SENT, JSON), 503, folder)
-            clear(await wire("POST", "/v1/ingest", JOB, JSON), 503, folder)
-        finally:
-            folder.chmod(0o700)
+    async def refused(wire: Wire) -> None:
+        clear(await wire("PUT", "/v1/users/ana/sessions/one", SENT, JSON), 503, folder)
+        clear(await wire("POST", "/v1/ingest", JOB, JSON), 503, folder)
+
+    async def taken(wire: Wire) -> None:
         assert (await wire("PUT", "/v1/users/ana/sessions/one", SENT, JSON)).status == 201
 
-    over(folder, asks)
+    folder.chmod(0o500)
+    try:
+        over(folder, refused)
+    finally:
+        folder.chmod(0o700)
+    over(folder, taken)

@@ -331,8 +331,7 @@ class Intake:
 
     async def _recover(self) -> None:
         """Go on with what was left, now or when the server has ended that works on it."""
-        root = self._access.directory(Principal())
-        paths = await asyncio.to_thread(job_files, root)
+        paths = await asyncio.to_thread(job_files, self._access.directory(Principal()))
         try:
             if paths:
                 await self._only.require()
