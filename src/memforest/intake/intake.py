@@ -330,7 +330,6 @@ class Intake:
     # -- after a start ----------------------------------------------------------------------------
 
     async def _recover(self) -> None:
-        """Go on with what was left, now or when the server has ended that works on it."""
         paths = await asyncio.to_thread(job_files, self._access.directory(Principal()))
         try:
             if paths:
