@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sqlite3
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -77,32 +76,9 @@ class Wire:
             cut: the client goes away behind the body's last part, which is not its end.
             patience_s: how long the answer is waited for; a stream is left then.
         """
-        raw = target if isinstance(target, bytes) else target.encode("utf-8", "surrogatepass")
-        path, _, query = raw.partition(b"?")
-        parts = [body] if isinstance(body, bytes) else list(body or [b""])
-        pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
-        sent = [(name.lower(), value) for name, value in pairs]
-        if "host" not in dict(sent):
-            sent.append(("host", HOST))
-        if isinstance(body, bytes) and "content-length" not in dict(sent):
-            sent.append(("content-length", str(len(body))))
-        scope = {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
-            "method": method,
-            "scheme": "http",
-            "path": unquote(path.decode("latin-1")),
-            "raw_path": path,
-            "query_string": query,
-            "root_path": "",
-            "headers": [(n.encode(), v if isinstance(v, bytes) else v.encode("latin-1")) for n, v in sent],
-            "client": ("127.0.0.1", 50000),
-            "server": ("127.0.0.1", 8420),
-            "state": {},
-        }
-        waiting = list(parts)
-        gone, over = asyncio.Event(), asyncio.Event()
+        scope = _scope(method, target, headers, len(body) if isinstance(body, bytes) else None)
+        waiting = [body] if isinstance(body, bytes) else list(body or [b""])
+        gone = asyncio.Event()
         start: dict[str, Any] = {}
         came: list[bytes] = []
 
@@ -119,8 +95,6 @@ class Wire:
                 start.update(message)
             elif message["type"] == "http.response.body":
                 came.append(message.get("body", b""))
-                if not message.get("more_body"):
-                    over.set()
 
         work = asyncio.ensure_future(self.app(scope, receive, send))
         done, _ = await asyncio.wait({work}, timeout=patience_s)
@@ -131,6 +105,33 @@ class Wire:
         await work  # an error that the app lets pass is one
         found = {name.decode().lower(): value.decode("latin-1") for name, value in start.get("headers", ())}
         return Answer(start.get("status", 0), found, b"".join(came))
+
+
+def _scope(method: str, target: str | bytes, headers: Any, length: int | None) -> dict[str, Any]:
+    """Return a request as a server hands it to an app."""
+    raw = target if isinstance(target, bytes) else target.encode("utf-8", "surrogatepass")
+    path, _, query = raw.partition(b"?")
+    pairs = list(headers.items() if isinstance(headers, Mapping) else headers)
+    sent = [(name.lower(), value) for name, value in pairs]
+    if "host" not in dict(sent):
+        sent.append(("host", HOST))
+    if length is not None and "content-length" not in dict(sent):
+        sent.append(("content-length", str(length)))
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(path.decode("latin-1")),
+        "raw_path": path,
+        "query_string": query,
+        "root_path": "",
+        "headers": [(n.encode(), v if isinstance(v, bytes) else v.encode("latin-1")) for n, v in sent],
+        "client": ("127.0.0.1", 50000),
+        "server": ("127.0.0.1", 8420),
+        "state": {},
+    }
 
 
 @asynccontextmanager
@@ -160,14 +161,5 @@ def left_in(folder: Path) -> set[str]:
     """Return what lies in a directory and its folders, by names from there; links are not followed."""
     found = set()
     for at, folders, files in os.walk(folder):
-        found |= {os.path.relpath(os.path.join(at, one), folder) for one in (*folders, *files)}
+        found |= {(Path(at) / one).relative_to(folder).as_posix() for one in (*folders, *files)}
     return found
-
-
-def texts_of(path: Path) -> set[str]:
-    """Return the texts of all turns of a memory that is not encrypted."""
-    db = sqlite3.connect(path)
-    try:
-        return {text for (text,) in db.execute("SELECT text FROM turn")}
-    finally:
-        db.close()

@@ -43,6 +43,8 @@ def left_in_the_middle(folder: Path, *, tenant: str | None = None, park: bool) -
         await until(lambda: access.taking(tenant).at_work)
         if park:
             await intake.close()
+        else:
+            intake._only.give()  # as the system does when a process ends
         return job.id
 
     return access, asyncio.run(main())

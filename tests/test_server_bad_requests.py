@@ -99,6 +99,7 @@ LEAVES: tuple[Any, ...] = (
     *([], {}, [[]], {"a": None}, [None] * 3, "2024-13-45", -1e18, 253402300800000, "\u202e"),
 )
 """In the place of any field."""
+FIELDS = ("user", "question", "as_of", "top_k")
 
 A_FEW = 5
 """Of these for each parameter and operation: another few each time, so that all come at all kinds of places."""
@@ -141,11 +142,12 @@ async def told(wire: Wire) -> None:
 
 def held(answer: Answer, asked: object) -> None:
     """Hold an answer to what every answer is: no error of the server's, and a refusal is a problem."""
-    assert answer.status and (answer.status < 500 or answer.status == 501), (asked, answer.body[:300])
+    assert 0 < answer.status < 500 or answer.status == 501, (asked, answer.body[:300])
     if answer.status >= 400:
         assert answer.kind == PROBLEM, (asked, answer)
         assert answer.json()["status"] == answer.status
-        assert b"Traceback" not in answer.body and b".py" not in answer.body
+        assert b"Traceback" not in answer.body
+        assert b".py" not in answer.body
 
 
 def named(path: str, name: str | None = None, part: str = "") -> str:
@@ -251,7 +253,7 @@ def test_any_value_in_any_field(folder: Path, document: dict[str, Any], soak_see
         for _ in range(150):
             method, path, about = random.choice(with_body)
             fields = _fields(document, _content(about)["application/json"]["schema"])
-            whole = {name: value for name, value in good.items() if name in fields}
+            whole: dict[str, Any] = {name: value for name, value in good.items() if name in fields}
             for name in random.sample([*sorted(fields), "none"], min(len(fields), 2)):
                 inner = sorted(fields[name]) if name in fields else []
                 whole[name] = {random.choice(inner): drawn()} if inner and random.random() < 0.5 else drawn()
@@ -270,9 +272,11 @@ def _fields(document: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str,
     """Return the fields of a body with the fields that each of them has."""
     if "$ref" in schema:
         schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
-    found = {name: _fields(document, one) for name, one in schema.get("properties", {}).items()}
+    found: dict[str, Mapping[str, Any]] = {
+        name: _fields(document, one) for name, one in schema.get("properties", {}).items()
+    }
     for one in schema.get("anyOf", ()):
-        found |= _fields(document, one)
+        found.update(_fields(document, one))
     return found
 
 
@@ -304,56 +308,56 @@ def test_bodies_over_the_limit(folder: Path) -> None:
     over(folder, asks)
 
 
-def test_the_inspector_and_mcp(folder: Path) -> None:
-    """Pages and messages of any kind: a page, a refusal, or a message that says what is wrong."""
-    rpc = {**JSON, "accept": "application/json, text/event-stream"}
+async def fine(wire: Wire, method: str, target: str, body: bytes | None = None, headers: Any = ()) -> Answer:
+    """Return the answer to a request, which is no error of the server's."""
+    answer = await wire(method, target, body, headers, patience_s=10)
+    assert 0 < answer.status < 500, (method, target[:80], (body or b"")[:60], answer.body[:300])
+    return answer
 
-    def called(name: str, **arguments: object) -> bytes:
-        params = {"name": name, "arguments": arguments}
-        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+
+def test_the_inspector(folder: Path) -> None:
+    """Parts of paths, parameters and headers of any kind: a page, or a refusal."""
+    at = count()
+    pages = ("", "facts", "fact", "timeline", "session", "ask", "diff", "tree", "job", "static", "delete")
 
     async def asks(wire: Wire) -> None:
-        async def ok(method: str, target: str, body: bytes | None = None, headers: Any = ()) -> Answer:
-            answer = await wire(method, target, body, headers, patience_s=10)
-            assert 0 < answer.status < 500, (method, target[:80], (body or b"")[:60], answer.body[:300])
-            return answer
-
-        at = count()
-        for page in (
-            "",
-            "facts",
-            "fact",
-            "timeline",
-            "session",
-            "ask",
-            "diff",
-            "tree",
-            "job",
-            "static",
-            "delete",
-        ):
+        for page in pages:
             for part in few(PARTS, at):
-                await ok("GET", f"/ui/{page}/{part}")
+                await fine(wire, "GET", f"/ui/{page}/{part}")
                 for name in ("user", "id", "session", "a", "from", "depth"):
-                    found = await ok("GET", f"/ui/{page}?user=ana&{name}={part}")
+                    found = await fine(wire, "GET", f"/ui/{page}?user=ana&{name}={part}")
                     assert b"root:" not in found.body
             for header in few(HEADERS, at):
-                await ok("POST", f"/ui/{page}", b"token=x", [header])
-        for body in BODIES:
-            await ok("POST", "/mcp", body, rpc)
-        for leaf in LEAVES:
-            for field in ("user", "question", "as_of", "top_k"):
-                await ok(
-                    "POST",
-                    "/mcp",
-                    called("search_memory", **{"user": "ana", "question": "Where?", field: leaf}),
-                    rpc,
-                )
-            await ok("POST", "/mcp", called("add_memory", user="ana", content=leaf), rpc)
-            uri = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "resources/read", "params": {"uri": leaf}})
-            await ok("POST", "/mcp", uri.encode(), rpc)
+                await fine(wire, "POST", f"/ui/{page}", b"token=x", [header])
+
+    over(folder, asks)
+
+
+def test_mcp(folder: Path) -> None:
+    """Messages and arguments of any kind: a message that says what is wrong."""
+    rpc = {**JSON, "accept": "application/json, text/event-stream"}
+
+    def message(method: str, **params: object) -> bytes:
+        return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+    def called(name: str, **arguments: object) -> bytes:
+        return message("tools/call", name=name, arguments={"user": "ana", **arguments})
+
+    async def asks(wire: Wire) -> None:
+        sent = [
+            *BODIES,
+            *(
+                called("search_memory", **{"question": "Where?", field: leaf})
+                for leaf in LEAVES
+                for field in FIELDS
+            ),
+            *(called("add_memory", content=leaf) for leaf in LEAVES),
+            *(message("resources/read", uri=leaf) for leaf in LEAVES),
+        ]
+        for body in sent:
+            await fine(wire, "POST", "/mcp", body, rpc)
         for header in HEADERS:
-            await ok("POST", "/mcp", b"{}", [*rpc.items(), header])
+            await fine(wire, "POST", "/mcp", b"{}", [*rpc.items(), header])
 
     over(folder, asks)
 

@@ -9,10 +9,9 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 from memforest.access import Access, Principal
 from memforest.clock import Clock, system_clock
@@ -24,8 +23,11 @@ from memforest.errors import (
     NotFoundError,
     RateLimitError,
     StoreClosedError,
+    StoreError,
 )
+from memforest.intake.bounds import IntakeBounds
 from memforest.intake.live import LiveJob, TenantJobs, hash_of
+from memforest.intake.only import OnlyOne
 from memforest.intake.requests import key_digest, request_digest, sessions_of, with_messages
 from memforest.intake.rows import JobRows
 from memforest.intake.running import Runner, counts
@@ -42,39 +44,20 @@ from memforest.intake.views import (
     time_of,
     view_of,
 )
-from memforest.settings import Bound, Count, Settings, Whole
 
-__all__ = ["Intake", "IntakeBounds"]
+__all__ = ["Intake"]
 
 _log = logging.getLogger(__name__)
 
-MOST_SESSIONS = 1000
 RECEIVES = 4
 """Requests that are received at once; each is a few writes to files."""
 RECEIVE_S = 5.0
 """How long the end waits for what is being received, beyond what it waits for jobs."""
+LOCK_FILE = "server/jobs.lock"
+TAKE_S = 5.0
+"""How often a server asks whether the one that works on the jobs of its directory has ended."""
 LOOK_S = 5.0
 """How often a watcher looks by itself, for what another process has changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class IntakeBounds(Settings):
-    """What ingest jobs may take."""
-
-    most_sessions: Annotated[int, Bound(ge=1, le=MOST_SESSIONS)] = MOST_SESSIONS
-    """Most sessions of one job."""
-    most_open: Count = 100
-    """Most jobs of a tenant that are unfinished at once."""
-    most_kept: Whole = 1000
-    """Most jobs of a tenant that stay known after their end."""
-    keep_days: Annotated[float, Bound(gt=0)] = 7.0
-    """How long they do."""
-    most_running: Count = 4
-    """Most users that are worked on at once."""
-    most_of_tenant: Count = 2
-    """Most users of one tenant that are worked on at once."""
-    most_watchers: Count = 100
-    """Most connections of a tenant that follow jobs."""
 
 
 class Intake:
@@ -96,8 +79,10 @@ class Intake:
         self._tenants = Tenants(access, most_of_tenant=self.bounds.most_of_tenant)
         self._watching: Counter[Path] = Counter()
         self._receives = asyncio.Semaphore(RECEIVES)
+        self._taking: asyncio.Task[None] | None = None
         self._receiving: set[asyncio.Task[JobView]] = set()
         self._recovered: asyncio.Task[None] | None = None
+        self._only = OnlyOne(access.directory(Principal()) / LOCK_FILE)
         self._draining = False
 
     # -- verbs ------------------------------------------------------------------------------------
@@ -131,10 +116,12 @@ class Intake:
             IdempotencyError: if the key came with other sessions before.
             RateLimitError: if too many jobs of the tenant are unfinished.
             StoreClosedError: if the server is ending.
+            StoreLockedError: if another server works on the jobs of the directory.
             StoreError: if the file of jobs cannot be written.
         """
         await self.start()
         self._check(requests)
+        await self._only.require()
         work = asyncio.create_task(self._receive(who, requests, budget, idempotency_key))
         self._receiving.add(work)
         work.add_done_callback(self._received)
@@ -193,11 +180,13 @@ class Intake:
 
         Raises:
             NotFoundError: as `job`.
+            StoreLockedError: if another server works on it.
         """
         await self.start()
         with self._tenants.use(who) as tenant:
             row = await self._row(tenant, who, job_id)
             if row.state not in ENDED:
+                await self._only.require()
                 live = tenant.jobs.get(row.number) or LiveJob.of(row, frozenset())
                 for run in tenant.forget(row.number):
                     if run.work is not None:
@@ -222,6 +211,8 @@ class Intake:
     async def close(self, *, within_s: float = 0.0) -> None:
         """Let what is under way end within so many seconds, and park the rest for the next start."""
         self.refuse()
+        if self._taking is not None:
+            self._taking.cancel()
         if self._recovered is not None:
             await asyncio.wait({self._recovered, *self._receiving}, timeout=within_s + RECEIVE_S)
         until = time.monotonic() + within_s
@@ -232,6 +223,7 @@ class Intake:
                 with suppress(MemForestError):
                     await asyncio.to_thread(tenant.rows.close)
         self._tenants.clear()
+        await asyncio.to_thread(self._only.give)
 
     # -- receiving --------------------------------------------------------------------------------
 
@@ -338,12 +330,23 @@ class Intake:
     # -- after a start ----------------------------------------------------------------------------
 
     async def _recover(self) -> None:
-        root = self._access.directory(Principal())
-        for path in await asyncio.to_thread(job_files, root):
+        paths = await asyncio.to_thread(job_files, self._access.directory(Principal()))
+        try:
+            if paths:
+                await self._only.require()
+        except StoreError as exc:
+            _log.warning("ingest jobs are not worked on here, for now: %s", type(exc).__name__)
+            self._taking = asyncio.create_task(self._recover_later())
+            return
+        for path in paths:
             try:
                 await self._recover_tenant(path)
             except MemForestError as exc:
                 _log.error("a tenant's jobs could not be read: %s", type(exc).__name__)
+
+    async def _recover_later(self) -> None:
+        await asyncio.sleep(TAKE_S)
+        await self._recover()
 
     async def _recover_tenant(self, path: Path) -> None:
         rows = JobRows(path)

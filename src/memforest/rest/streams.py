@@ -70,7 +70,11 @@ class Pipe:
         try:
             while True:
                 getting = asyncio.ensure_future(self._chunks.get())
-                await asyncio.wait({getting, self._work}, return_when=asyncio.FIRST_COMPLETED)
+                try:
+                    await asyncio.wait({getting, self._work}, return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError:  # the client has gone
+                    getting.cancel()
+                    raise
                 if getting.done():
                     yield getting.result()
                     continue

@@ -157,13 +157,24 @@ def _make_directory(folder: Path) -> None:
         raise StoreWriteError(f"the directory {str(folder)!r} cannot be written; --dir names another one")
 
 
+class _Plain(logging.Formatter):
+    """Writes of an error its class: its message may hold a text, and its stack has paths."""
+
+    def formatException(self, ei: Any) -> str:
+        return f"  {ei[0].__name__}" if ei and ei[0] else ""
+
+
 def with_log(what: str) -> None:
     """Let the server's log go to standard error: warnings, or a line for each request as well."""
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     ours = logging.getLogger(__name__.partition(".")[0])
     ours.addHandler(handler)
     ours.setLevel(logging.INFO if what == "requests" else logging.WARNING)
     uvicorns = logging.getLogger("uvicorn")
     uvicorns.addHandler(handler)
     uvicorns.setLevel(logging.WARNING)
+    for name in ("mcp", "sse_starlette"):  # else Python itself writes what they say, with the stack
+        theirs = logging.getLogger(name)
+        theirs.addHandler(handler)
+        theirs.propagate = False

@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from memforest.rest.operations import drain
+from memforest.server.patience import PatientProtocol
 from memforest.server.settings import END_S, ServerSettings
 
 __all__ = ["Serving", "run"]
@@ -46,6 +47,7 @@ class Serving(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                http=PatientProtocol,
                 ws="none",
                 lifespan="on",
                 timeout_keep_alive=KEEP_ALIVE_S,

@@ -12,7 +12,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from memforest.errors import InputError, MemForestError
 from memforest.intake import Intake, JobEvent, JobPage, JobView
-from memforest.intake.intake import MOST_SESSIONS
+from memforest.intake.bounds import MOST_SESSIONS
 from memforest.rest.answers import answer, located
 from memforest.rest.bodies import Body, BudgetBody, Id, Message, Metadata, Time
 from memforest.rest.deps import Again, Who
