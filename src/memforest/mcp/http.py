@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from memforest.mcp.server import MemoryServer
 from memforest.mcp.toolsets import Profile
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 __all__ = ["LOOPBACK", "AccessVerifier", "HttpApp", "http_app"]
 
@@ -104,9 +104,24 @@ class HttpApp:
         return Router(routes=self.routes(path), lifespan=self.lifespan, redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, counted against the limits of its key."""
+        """Answer one request, counted against the limits of its key; what nobody expected is answered too, not raised."""
         if scope["type"] != "http":
             return
+        started = False
+
+        async def sends(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, sends)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, a server would write its trace into the log
+            said = of_error(exc, "the request")  # which logs its kind and place
+            if not started:
+                await _send_json(send, 500, {"error": "server_error", "error_description": said}, {})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             who = await self._access.identify(credential_of(Headers(scope=scope)))
             await self._access.count(who)
@@ -137,11 +152,16 @@ class HttpApp:
         else:  # nobody can be told from anybody just now
             status, name = 503, "temporarily_unavailable"
             headers["retry-after"] = str(RETRY_S)
-        body = json.dumps({"error": name, "error_description": of_error(error, "access")}).encode()
-        headers |= {"content-type": "application/json", "content-length": str(len(body))}
-        raw = [(key.encode(), value.encode("latin-1", "replace")) for key, value in headers.items()]
-        await send({"type": "http.response.start", "status": status, "headers": raw})
-        await send({"type": "http.response.body", "body": body})
+        said = of_error(error, "access")
+        await _send_json(send, status, {"error": name, "error_description": said}, headers)
+
+
+async def _send_json(send: Send, status: int, content: Mapping[str, str], headers: Mapping[str, str]) -> None:
+    body = json.dumps(content).encode()
+    every = {**headers, "content-type": "application/json", "content-length": str(len(body))}
+    raw = [(key.encode(), value.encode("latin-1", "replace")) for key, value in every.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
 
 
 def http_app(

@@ -25,6 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from memforest import errors
+from memforest.access.faults import place_of
 
 __all__ = [
     "MEDIA_TYPE",
@@ -253,19 +254,8 @@ def http_problem(status: int, detail: str, headers: Mapping[str, str] | None = N
 
 def unexpected(error: BaseException) -> JSONResponse:
     """Log an error that nobody expected, by its type and place alone, and return a problem that tells nothing of it."""
-    _log.error("unexpected %s at %s", type(error).__name__, _place_of(error))
+    _log.error("unexpected %s at %s", type(error).__name__, place_of(error))
     return http_problem(500, UNEXPECTED)
-
-
-def _place_of(error: BaseException) -> str:
-    """Return the innermost line of ours that an error came through, as module and number."""
-    found, trace = "?", error.__traceback__
-    while trace is not None:
-        module = str(trace.tb_frame.f_globals.get("__name__", "?"))
-        if found == "?" or module.startswith("memforest"):
-            found = f"{module}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return found
 
 
 # -- handlers -------------------------------------------------------------------------------------
@@ -291,7 +281,7 @@ def methods_of(request: Request) -> list[str]:
 async def _of_memforest(_request: Request, error: Exception) -> Response:
     assert isinstance(error, errors.MemForestError)
     if status_of(error) >= 500:
-        _log.warning("%s at %s", type(error).__name__, _place_of(error))
+        _log.warning("%s at %s", type(error).__name__, place_of(error))
     return answer_of(error)
 
 

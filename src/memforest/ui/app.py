@@ -6,6 +6,7 @@ from collections.abc import Collection
 from importlib.resources import files
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -15,6 +16,7 @@ from memforest.access import Access
 from memforest.intake import Intake
 from memforest.ui import actions, asking, comparing, facts, forests, jobs, people, told
 from memforest.ui.entering import Ticket
+from memforest.ui.failing import Answered
 from memforest.ui.site import Site
 
 __all__ = ["HEADERS", "ui_app"]
@@ -95,7 +97,9 @@ def ui_app(
         Route("/static/{name:path}", _static),
     ]
     app = Starlette(
-        routes=routes, exception_handlers={404: site.no_page, 405: site.no_page, 500: site.failed}
+        routes=routes,
+        exception_handlers={404: site.no_page, 405: site.no_page},
+        middleware=[Middleware(Answered, page=site.failed)],
     )
     return _Guarded(app, prefix)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Awaitable, Callable, Collection
 
@@ -27,8 +26,6 @@ _ID_CHARS = 43
 
 Handler = Callable[[Visit], Awaitable[Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-_log = logging.getLogger(__name__)
 
 
 class Site:
@@ -193,9 +190,8 @@ class Site:
         said = "There is no such page." if status == 404 else "This is no page; a form is posted here."
         return self._message(request, said, status)
 
-    async def failed(self, request: Request, error: Exception) -> Response:
-        """Say that something went wrong, and no more: what did stands in the log by its kind."""
-        _log.error("a page of the inspector failed: %s", type(error).__name__)
+    def failed(self, request: Request) -> Response:
+        """Say that something went wrong, and no more."""
         return self._message(request, "Something went wrong on the server.", 500)
 
     def _refusal(self, request: Request, error: MemForestError) -> Response:
