@@ -150,7 +150,7 @@ def test_messages_are_added_and_a_key_adds_them_once(tmp_path: Path) -> None:
         return [await call(client, "add_memory", **given) for _ in range(2)]
 
     first, again = serve(tmp_path, work)
-    assert (first["turns_added"], first["repeated"], again["repeated"]) == (2, False, True)
+    assert (first["turns_added"], first["replayed"], again["replayed"]) == (2, False, True)
     assert first["added"] == again["added"] != []
     with MemForest(tmp_path, fast_config()) as forest:
         one, other = forest.user("ana").turns("s")

@@ -124,7 +124,7 @@ def test_a_message_that_is_sent_again(client: Client) -> None:
     url = "/v1/users/ana/messages"
     first = client("POST", url, 200, json={"content": "I adopted a dog."}, headers=key)
     again = client("POST", url, 200, json={"content": "I adopted a dog."}, headers=key)
-    assert (first["repeated"], again["repeated"]) == (False, True)
+    assert (first["replayed"], again["replayed"]) == (False, True)
     assert again["added"] == first["added"]
     assert len(client("GET", f"{BASE}/{first['session_id']}", 200)["turns"]) == 1
     problem = client("POST", url, 409, json={"content": "I adopted a bird."}, headers=key)
@@ -136,7 +136,7 @@ def test_a_session_that_is_sent_again_with_its_key(client: Client) -> None:
     """It is not new the second time, though the result of the first is told."""
     key = {"Idempotency-Key": "k1"}
     client("PUT", f"{BASE}/s", 201, json={"turns": TURNS}, headers=key)
-    assert client("PUT", f"{BASE}/s", 200, json={"turns": TURNS}, headers=key)["repeated"] is True
+    assert client("PUT", f"{BASE}/s", 200, json={"turns": TURNS}, headers=key)["replayed"] is True
 
 
 @pytest.mark.parametrize(

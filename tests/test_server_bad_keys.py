@@ -338,7 +338,7 @@ def test_an_idempotency_key_again_with_another_body(world: World) -> None:
         first = await sent(a, path, hello)
         again = await sent(a, path, hello)
         assert (first.status, again.status) == (200, 200)
-        assert again.json()["repeated"] is True
+        assert again.json()["replayed"] is True
         assert (await sent(a, path, other)).status == 409
         assert (await sent(a, "/v1/users/ben/messages", other)).status == 200
         assert (await sent(b, path, other)).status == 200

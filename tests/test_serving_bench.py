@@ -26,7 +26,8 @@ from memforest import AsyncMemForest, Config
 from memforest.access import AccessSettings, OpenAccess
 from memforest.mcp import MemoryServer
 from memforest.server.app import create_server
-from memforest.server.serving import Serving, listen
+from memforest.server.listening import listen
+from memforest.server.serving import Serving
 from memforest.server.settings import ServerSettings
 from served import latency, load, tenants
 from served.latency import paired, percentile

@@ -64,7 +64,7 @@ class WritesMemories:
             budget: what may be spent on models; `Config.ingest_budget` when not given. What it does not reach is
                 named in the result and left to `resume`. Summaries that are made behind the write get what is left of it.
             idempotency_key: a name of this write, kept for as long as its session. A call that comes again with it writes
-                nothing, finishes what was interrupted, and returns what the first one did; see `IngestResult.repeated`.
+                nothing, finishes what was interrupted, and returns what the first one did; see `IngestResult.replayed`.
             defer: store the turns, durably and to be found by their words, and no more: `resume` makes memory of them, or
                 the same session sent again without it. The result's `left` are the chunks to be read.
             on_progress: called with an `IngestProgress` as the turns are stored, chunks read, summaries made, and at the end;

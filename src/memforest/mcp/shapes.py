@@ -155,7 +155,7 @@ class Added(BaseModel):
     superseded: list[str]
     skipped: list[str]
     failed: int
-    repeated: bool
+    replayed: bool
 
 
 class Receipt(BaseModel):

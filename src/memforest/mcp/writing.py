@@ -68,7 +68,7 @@ async def add_memory(
         superseded=list(result.superseded),
         skipped=skipped_of(result),
         failed=failed,
-        repeated=result.repeated,
+        replayed=result.replayed,
     )
     counts = (
         f"{len(result.added)} facts added, {len(result.merged)} merged, {len(result.superseded)} superseded"

@@ -41,16 +41,16 @@ class IngestResult(Result):
     warnings: tuple[str, ...] = ()
     redacted: int = 0
     """Turns that redaction has changed, of those that were given."""
-    repeated: bool = False
+    replayed: bool = False
     """The call came again with its idempotency key: nothing was written, and this is what the first one did, as far as
     that is still there. What the first one cost, and its warnings, are not kept."""
     deferred: bool = False
     """The call was to store the turns and no more (``defer=True``): `left` are the chunks that `resume` makes memory of."""
 
     @property
-    def replayed(self) -> bool:
-        """The same as `repeated`, by another name."""
-        return self.repeated
+    def repeated(self) -> bool:
+        """The same as `replayed`, by its former name."""
+        return self.replayed
 
     @property
     def unchanged(self) -> bool:

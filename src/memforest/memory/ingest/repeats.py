@@ -95,7 +95,7 @@ def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestRe
         result,
         turns_added=write.turns,
         replaced=write.replaced,
-        repeated=True,
+        replayed=True,
         added=tuple(texts[row].text for row in found.added),
         merged=tuple(texts[row].text for row in found.merged),
         superseded=tuple(texts[row].text for row in sorted({row for row, _ in ended})),

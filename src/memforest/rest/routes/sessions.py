@@ -59,7 +59,7 @@ async def ingest_session(
         memory.user_id, session_id, turns, idempotency_key=idempotency_key, **given
     )
     new = False
-    if done.turns_added and not (done.replaced or done.repeated):
+    if done.turns_added and not (done.replaced or done.replayed):
         with suppress(NotFoundError):  # of what was too old to stay
             new = (await memory.turns(session_id, limit=1)).total == done.turns_added
     where = f"/v1/users/{encoded(memory.user_id)}/sessions/{encoded(session_id)}"
