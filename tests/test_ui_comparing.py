@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -17,14 +18,14 @@ pytest.importorskip("httpx")
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.inspected import MARKUP, Browser, Keys, key, opened, tags, turn
+from tests.inspected import MARKUP, Browser, Keys, key, links, opened, tags, turn
 from tests.worlds import fast_config
 
 from memforest.access import OpenAccess, Scope
 from memforest.forest.forest import AsyncMemForest
 from memforest.memory.results import TimelineEntry
 from memforest.testing import FrozenClock
-from memforest.ui import comparing, ui_app
+from memforest.ui import comparing, forests, ui_app
 from memforest.ui.comparing import HeldPair, side_by_side
 
 FIRST, SECOND = "2024-01-10T12:00:00Z", "2024-03-10T12:00:00Z"
@@ -267,4 +268,47 @@ def test_leaving_it_leads_back_to_where_one_was(folder: Path) -> None:
     ):
         page = browser.post("/delete", token=token, user="ann", session="trip", **fields).text
         assert f'<a href="{back}">Leave it</a>' in page
+    asyncio.run(forest.close())
+
+
+# -- the way to every tree --------------------------------------------------------------------------
+
+
+def test_every_tree_is_reached_where_the_forest_shows_the_largest_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the pages of entities and of sessions, which the forest's page leads to."""
+    forest = opened(folder)
+    browser = Browser(ui_app(OpenAccess(forest)))
+    assert "largest" not in browser.get("/forest", user="ann").text
+    every = asyncio.run(forest.user("ann").tree(depth=0))
+    wanted = {str(one.node_id) for one in every if one.title.split()[0] in ("entity", "session")}
+    monkeypatch.setattr(forests, "PAGE", 1)
+    page = browser.get("/forest", user="ann").text
+    assert "The 1 largest of" in page
+    monkeypatch.undo()
+    seen: set[str] = set()
+    left = [one for one in links(page) if urlsplit(one).path in ("/entities", "/sessions")]
+    walked: set[str] = set()
+    while left:
+        at = left.pop()
+        if at in walked:
+            continue
+        walked.add(at)
+        answer = browser.get(at)
+        assert answer.status_code == 200, at
+        if at.startswith("/tree") and "Trees called" not in answer.text:  # the only one of that name, at once
+            [scope] = parse_qs(urlsplit(at).query)["scope"]
+            [one] = asyncio.run(forest.user("ann").tree(scope, depth=0))
+            assert one.title in answer.text
+            seen.add(str(one.node_id))
+        for link in links(answer.text):
+            parts = urlsplit(link)
+            given = parse_qs(parts.query)
+            if parts.path == "/tree" and "node" in given:
+                seen.add(given["node"][0].partition(".")[0])
+            elif parts.path in ("/find", "/session") or (parts.path == "/tree" and "scope" in given):
+                left.append(link)
+    assert len(wanted) > 3
+    assert wanted <= seen
     asyncio.run(forest.close())
