@@ -168,6 +168,7 @@ def first_pages(root: str) -> list[str]:
             f"find?user={hostile}&q=script",
         ),
         *("diff?user=ann&a=2023-06-01&b=2024-06-01", "diff?user=ann&a=2020-01-01&b=2040-01-01&by=known"),
+        "diff?user=ann&a=2020-01-01&b=2040-01-01&by=known&entity=ann",
         *("forest?user=nobody", "diff?user=ann&a=x&b=y", "nothing"),
     )
     return [root + one for one in asked]

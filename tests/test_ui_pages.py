@@ -57,6 +57,7 @@ def walked(browser: Browser) -> dict[str, str]:
     left += [f"/diff?user={hostile}&a=2024-01-01&b=2024-06-01", f"/find?user={hostile}&q=script"]
     left += ["/diff?user=ann&a=2023-06-01&b=2024-06-01", "/find?user=ann&q=Clara"]
     left += [f"/diff?user={hostile}&a=2020-01-01&b=2040-06-01&by=known"]
+    left += ["/diff?user=ann&a=2020-01-01&b=2040-06-01&by=known&entity=ann"]
     found: dict[str, str] = {}
     while left:
         at = left.pop()
