@@ -188,8 +188,8 @@ def inspector(packages: Path, command: list[str], address: str) -> None:
     """List and call by the inspector's command line, over both transports."""
     node = _node(packages)
     start = [str(node), str(_package(packages, node, "inspector") / INSPECTOR), "--cli"]
-    names = ("PYTHONPATH", "MEMFOREST_CONFIG")
-    environment = [part for name in names for part in ("-e", f"{name}={os.environ.get(name, '')}")]
+    handed_on = {name: os.environ.get(name) for name in ("PYTHONPATH", "MEMFOREST_CONFIG")}
+    environment = [part for name, value in handed_on.items() if value for part in ("-e", f"{name}={value}")]
     for way, target in (("stdio", [*environment, *command]), ("http", [address])):
         asked = (
             ("tools/list", "--strict"),
