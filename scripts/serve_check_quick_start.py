@@ -45,7 +45,7 @@ def write(client: AuthenticatedClient) -> None:
     check(turns.sync(USER, "monday", client=client).total == 2, "its turns are told")
     said = AddBody.from_dict({"content": "My cat is called Miso."})
     first, again = (add.sync(USER, client=client, body=said, idempotency_key="one") for _ in range(2))
-    check((first.repeated, again.repeated) == (False, True), "a message that is sent again is stored once")
+    check((first.replayed, again.replayed) == (False, True), "a message that is sent again is stored once")
 
 
 def read(client: AuthenticatedClient) -> None:
