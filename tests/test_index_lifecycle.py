@@ -304,7 +304,8 @@ def test_resume_logs_what_it_cannot_say_in_results(
     use(Broken)
     with grown(folder, indexes=("memforest", "dummy")) as forest:
         assert forest.resume("u") == []
-        assert [one for one in caplog.messages if "'dummy' failed: RuntimeError: boom" in one]
+        assert [one for one in caplog.messages if "'dummy' failed: RuntimeError in " in one]
+        assert "boom" not in caplog.text  # what it says may be what somebody said
 
 
 def test_settings_given_with_an_index_are_kept(folder: Path) -> None:

@@ -777,12 +777,12 @@ def test_a_chunk_without_a_usable_reply_fails_after_one_repair() -> None:
 
 
 def test_what_the_budget_does_not_allow_is_left() -> None:
-    """Two calls are allowed, two chunks are extracted, the third stays open and says why."""
+    """Two calls are allowed, two chunks are extracted, the one whose turn comes last stays open and says why."""
     model = Scripted(answer=_boats)
     with keeping(Ledger(Budget(max_calls=2))):
         outcomes = run(ChatExtractor(model.calls).extract(_chunks(3)))
-    assert [one.left for one in outcomes] == [False, False, True]
-    assert "budget" in (outcomes[2].failure or "")
+    [left] = [one for one in outcomes if one.left]
+    assert "budget" in (left.failure or "")
 
 
 def test_a_refusal_stops_everything() -> None:
