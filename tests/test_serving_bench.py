@@ -80,13 +80,18 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *ar
 
 
 @pytest.mark.usefixtures("in_this_process")
+def _number(shown: str) -> float:
+    """Return a figure of a table."""
+    return float(shown.replace(",", ""))
+
+
 def test_each_question_is_asked_each_way(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Those after the warm-up are timed, in process, over REST and over MCP."""
     rows = run(monkeypatch, capsys, "--part", "latency", "--sessions", "1", "--questions", "23")
     assert [(way, n) for way, n, *_ in rows] == [("in process", "3"), ("REST", "3"), ("MCP stdio", "3")]
-    assert all(float(middle) > 0 for _, _, middle, *_ in rows)
+    assert all(_number(middle) > 0 for _, _, middle, *_ in rows)
     assert rows[0][-1] == "+0.00 [+0.00, +0.00]"
 
 
@@ -99,7 +104,7 @@ def test_many_at_once_are_compared_with_the_library(
     rows = run(monkeypatch, capsys, "--part", "throughput", *few)
     assert len(rows) == 2
     for _, one, other, ratio in rows:
-        assert float(ratio) == pytest.approx(float(other) / float(one), rel=0.2)
+        assert _number(ratio) == pytest.approx(_number(other) / _number(one), rel=0.2)
 
 
 def test_a_long_run_is_looked_at_on_the_way(
@@ -109,7 +114,7 @@ def test_a_long_run_is_looked_at_on_the_way(
     monkeypatch.setattr(serving, "SOAK_USERS", 2)
     rows = run(monkeypatch, capsys, "--part", "soak", "--requests", "33", "--minutes", "1")
     assert len(rows) == 11
-    assert all(float(mb) > 1 and int(files) > 0 for _, mb, files in rows)
+    assert all(_number(mb) > 1 and int(files) > 0 for _, mb, files in rows)
 
 
 @pytest.mark.usefixtures("in_this_process")
@@ -119,7 +124,7 @@ def test_tenants_use_memories_of_their_own(
     """Each user of each tenant has one, and files and resident set are told."""
     rows = run(monkeypatch, capsys, "--part", "tenants", "--tenants", "3", "--users", "2")
     assert [row[0] for row in rows] == ["1", "2", "3", "4", "5", "6"]
-    assert all(int(files) > 0 and float(mb) > 1 for _, files, mb, _ in rows)
+    assert all(int(files) > 0 and _number(mb) > 1 for _, files, mb, _ in rows)
 
 
 def test_the_interval_is_of_the_same_questions() -> None:

@@ -19,6 +19,7 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router
 
 from memforest.access import ALL_SCOPES, Access, Principal, credential_of
@@ -116,6 +117,8 @@ class HttpApp:
 
         try:
             await self._serve(scope, receive, sends)
+        except HTTPException:
+            raise  # of the app that this is a part of, which answers it: a body that is too large
         except Exception as exc:  # noqa: BLE001 - whatever it is, a server would write its trace into the log
             said = of_error(exc, "the request")  # which logs its kind and place
             if not started:
