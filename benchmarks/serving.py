@@ -34,7 +34,7 @@ from pathlib import Path
 from memforest import Config, MemForest, __version__
 from scaling.tables import table
 from served.latency import latencies, paired, percentile
-from served.load import soaked, throughput
+from served.load import WRITES, soaked, throughput
 from served.tenants import crowd
 from synthetic.chat import Chat
 
@@ -69,6 +69,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--users", type=int, default=10)
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="at most, of soak and of tenants; all when not given"
+    )
+    parser.add_argument(
+        "--writes", type=float, default=WRITES, help="share of the soak's requests that write"
     )
     parser.add_argument("--embedder", help="minilm for latency and throughput, word overlap else")
     return parser.parse_args()
@@ -123,7 +126,9 @@ def _soak(place: Path, options: argparse.Namespace) -> None:
     users = tuple(f"user {n}" for n in range(SOAK_USERS))
     _filled(place, config, 6, users)
     questions = list(Chat(SEED).questions(2_000))
-    told = asyncio.run(soaked(place, users, questions, config, options.requests, options.minutes))
+    told = asyncio.run(
+        soaked(place, users, questions, config, options.requests, options.minutes, options.writes)
+    )
     rows = [
         {"step": n, "resident MB": mb, "open files": files}
         for n, (mb, files) in enumerate(zip(told.resident_mb, told.open_files, strict=True), 1)

@@ -15,7 +15,7 @@ from memforest import AsyncMemForest, Config
 from served.http import Connection, call
 from served.processes import serving
 
-__all__ = ["Soaked", "soaked", "throughput"]
+__all__ = ["WRITES", "Soaked", "soaked", "throughput"]
 
 READERS = 8
 STEPS = 10
@@ -95,6 +95,7 @@ async def soaked(
     config: Config,
     requests: int,
     minutes: float = math.inf,
+    writes: float = WRITES,
 ) -> Soaked:
     """Send requests to some users' memories, `READERS` at once, and look at the server ten times on the way.
 
@@ -105,6 +106,7 @@ async def soaked(
         config: of the server.
         requests: how many.
         minutes: send no more of them after that.
+        writes: share of the requests that add a turn.
     """
     told = Soaked()
     rng = random.Random(11)
@@ -116,7 +118,7 @@ async def soaked(
         async def one(lane: int, _question: str) -> None:
             user = quote(rng.choice(users), safe="")
             question = rng.choice(questions)
-            if rng.random() < WRITES:
+            if rng.random() < writes:
                 body = {"content": question.replace("?", "."), "timestamp": "2025-05-05T10:00:00Z"}
                 status, _ = await lanes[lane].request("POST", f"/v1/users/{user}/messages", body)
             elif rng.random() < 0.5:
