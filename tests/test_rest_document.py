@@ -23,9 +23,10 @@ from jsonschema import Draft202012Validator
 from tests.serving import app_of
 
 from memforest import AsyncMemForest, errors
+from memforest.access.faults import STATUS
 from memforest.forest.handle import AsyncUserMemory
 from memforest.limits import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, ROLES
-from memforest.rest.problems import _STATUS, title_of
+from memforest.rest.problems import title_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "serving.md"
 WRITE = "MEMFOREST_WRITE_DOCS" in os.environ
@@ -160,7 +161,7 @@ def _errors() -> str:
     rows: list[tuple[str, ...]] = [("type", "status", "what it means")]
     for name in errors.__all__:
         kind = getattr(errors, name)
-        status = next(status for one, status in _STATUS if issubclass(kind, one))
+        status = next(status for one, status in STATUS if issubclass(kind, one))
         shown = f"{status}, 507 of a full disk" if name == "StoreWriteError" else str(status)
         rows.append((f"`{name}`", shown, f"{title_of(kind)}."))
     return _table(rows)

@@ -1,8 +1,33 @@
-"""Errors that nobody expected, as a log may tell of them: by their kind and place, never by their text."""
+"""Errors as servers answer and log them: the status of each class, and the place of one that nobody expected, never its text."""
 
 from __future__ import annotations
 
-__all__ = ["place_of"]
+from memforest import errors
+
+__all__ = ["STATUS", "place_of", "status_of"]
+
+STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
+    (errors.UnauthenticatedError, 401),
+    (errors.ForbiddenError, 403),
+    (errors.RateLimitError, 429),
+    (errors.IssuerUnavailableError, 503),
+    (errors.NotFoundError, 404),
+    (errors.SessionConflictError, 409),
+    (errors.CorrectionError, 409),
+    (errors.IdempotencyError, 409),
+    (errors.InputError, 422),
+    (errors.ConfigError, 422),
+    (errors.StoreLockedError, 423),
+    (errors.StoreError, 503),
+    (errors.ModelError, 503),
+    (errors.MemForestError, 500),
+)
+"""Class of an error -> HTTP status, the first that fits."""
+
+
+def status_of(error: errors.MemForestError) -> int:
+    """Return the HTTP status of an error: 500 for one without its own."""
+    return next(status for kind, status in STATUS if isinstance(error, kind))
 
 
 def place_of(error: BaseException) -> str:

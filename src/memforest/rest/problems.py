@@ -25,6 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from memforest import errors
+from memforest.access import faults
 from memforest.access.faults import place_of
 
 __all__ = [
@@ -52,23 +53,6 @@ DETAIL_CHARS = 2_000
 RETRY_S = 5
 """When to try again where nothing better is known, in seconds."""
 LOCKED_S = 1
-
-_STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
-    (errors.UnauthenticatedError, 401),
-    (errors.ForbiddenError, 403),
-    (errors.RateLimitError, 429),
-    (errors.IssuerUnavailableError, 503),
-    (errors.NotFoundError, 404),
-    (errors.SessionConflictError, 409),
-    (errors.CorrectionError, 409),
-    (errors.IdempotencyError, 409),
-    (errors.InputError, 422),
-    (errors.ConfigError, 422),
-    (errors.StoreLockedError, 423),
-    (errors.StoreError, 503),
-    (errors.ModelError, 503),
-    (errors.MemForestError, 500),
-)
 
 _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreLockedError, "another process is writing to this memory; try again"),
@@ -131,7 +115,7 @@ def status_of(error: errors.MemForestError) -> int:
     """Return the HTTP status of an error."""
     if isinstance(error, errors.StoreWriteError) and is_full(error):
         return 507
-    return next(status for kind, status in _STATUS if isinstance(error, kind))
+    return faults.status_of(error)
 
 
 def is_full(error: BaseException) -> bool:
@@ -242,7 +226,7 @@ def problem_of(
         detail: for people: what was wrong and what to do.
         wrong: the fields that are.
     """
-    status = next(status for one, status in _STATUS if issubclass(kind, one))
+    status = next(status for one, status in faults.STATUS if issubclass(kind, one))
     return _Body(type_of(kind), title_of(kind), status, detail, wrong).response()
 
 

@@ -3,24 +3,9 @@
 from __future__ import annotations
 
 from memforest import errors
+from memforest.access.faults import status_of
 
 __all__ = ["sentence_of", "status_of"]
-
-_STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
-    (errors.UnauthenticatedError, 401),
-    (errors.ForbiddenError, 403),
-    (errors.RateLimitError, 429),
-    (errors.IssuerUnavailableError, 503),
-    (errors.NotFoundError, 404),
-    (errors.SessionConflictError, 409),
-    (errors.CorrectionError, 409),
-    (errors.IdempotencyError, 409),
-    (errors.InputError, 422),
-    (errors.ConfigError, 422),
-    (errors.StoreLockedError, 423),
-    (errors.StoreError, 503),
-    (errors.ModelError, 503),
-)
 
 _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreLockedError, "Another program is writing to this memory. Try again in a moment."),
@@ -31,11 +16,6 @@ _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.ConfigError, "The configuration of this server does not allow that."),
 )
 """What is said of errors whose own message may hold a path or an address of the server."""
-
-
-def status_of(error: errors.MemForestError) -> int:
-    """Return the HTTP status of an error."""
-    return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
 def sentence_of(error: errors.MemForestError) -> str:
