@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from memforest.interval import from_ms
 from memforest.store.dialect import AMONG
-from memforest.store.sessions import SessionRow, sessions_with_rows
+from memforest.store.sessions import SessionRow, sessions_with_rows, turn_of
 from memforest.store.tx import Tx
-from memforest.types import TimeSource, Turn
+from memforest.types import Turn
 
 __all__ = [
     "FactKey",
@@ -179,20 +177,4 @@ def turns_after(tx: Tx, session: int, after: int, most: int) -> list[tuple[int, 
            FROM turn WHERE session = ? AND ordinal > ? ORDER BY ordinal LIMIT ?""",
         (session, after, most),
     )
-    return [
-        (
-            row[0],
-            Turn(
-                id=row[1],
-                speaker=row[2],
-                text=row[3],
-                said=from_ms(row[4]),
-                ordinal=row[5],
-                role=row[6],
-                time_source=cast(TimeSource, row[7]),
-                metadata=json.loads(row[8]),
-            ),
-            row[9],
-        )
-        for row in rows
-    ]
+    return [(row[0], turn_of(row), row[9]) for row in rows]

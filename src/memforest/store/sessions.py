@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from memforest.interval import from_ms, to_ms
 from memforest.store import meta
@@ -34,6 +34,7 @@ __all__ = [
     "sessions_with_rows",
     "set_status",
     "speakers",
+    "turn_of",
     "turn_rows",
     "turn_with_id",
     "turns",
@@ -213,6 +214,20 @@ def add_turns(tx: Tx, session: int, new: Sequence[Turn], stored_ms: int) -> list
     )
 
 
+def turn_of(row: Sequence[Any]) -> Turn:
+    """Return the turn of a row: its id, then turn_id, speaker, text, said_ms, ordinal, role, time_source, metadata."""
+    return Turn(
+        id=row[1],
+        speaker=row[2],
+        text=row[3],
+        said=from_ms(row[4]),
+        ordinal=row[5],
+        role=row[6],
+        time_source=cast(TimeSource, row[7]),
+        metadata=json.loads(row[8]),
+    )
+
+
 def turns(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[tuple[int, Turn]]:
     """Return a session's turns with their row ids, in order; with `first` and `last`, those between."""
     rows = tx.execute(
@@ -220,22 +235,7 @@ def turns(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[tuple[
            FROM turn WHERE session = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal""",
         (session, first, last),
     )
-    return [
-        (
-            row[0],
-            Turn(
-                id=row[1],
-                speaker=row[2],
-                text=row[3],
-                said=from_ms(row[4]),
-                ordinal=row[5],
-                role=row[6],
-                time_source=cast(TimeSource, row[7]),
-                metadata=json.loads(row[8]),
-            ),
-        )
-        for row in rows
-    ]
+    return [(row[0], turn_of(row)) for row in rows]
 
 
 def turn_rows(tx: Tx, session: int) -> set[int]:
