@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tests.test_intake_jobs import WHO, ended, until
 from memforest.access import Principal
 from memforest.errors import StoreClosedError
 from memforest.intake import Intake, running
+from memforest.intake.rows import JobRows
 
 
 @pytest.fixture(autouse=True)
@@ -74,6 +76,34 @@ def test_a_job_that_a_process_left_is_finished_by_the_next_one(
 
     asyncio.run(main())
     assert access.taking(tenant).made == {"ana": ["one"], "bob": ["two"]}
+
+
+def test_a_write_that_is_under_way_when_the_server_ends_does_not_land_over_the_parking(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that is under way when the server ends does not land over the parking."""
+    begun, go_on, store = threading.Event(), threading.Event(), JobRows.set_state
+
+    def slow(rows: JobRows, number: int, state: str, *, now_ms: int) -> None:
+        if state == "running":
+            begun.set()
+            assert go_on.wait(30)
+        store(rows, number, state, now_ms=now_ms)
+
+    monkeypatch.setattr(JobRows, "set_state", slow)
+
+    async def main() -> None:
+        intake = Intake(Tenants(folder).access())
+        await intake.submit(WHO, [request("ana", "one")])
+        await asyncio.to_thread(begun.wait, 30)
+        ending = asyncio.create_task(intake.close())
+        await asyncio.sleep(0.1)
+        assert not ending.done()
+        go_on.set()
+        await ending
+
+    asyncio.run(main())
+    assert state_of(folder) == ["parked"]
 
 
 def test_a_user_who_was_deleted_meanwhile_fails_the_job_and_not_the_others(folder: Path) -> None:

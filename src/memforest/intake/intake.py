@@ -33,6 +33,7 @@ from memforest.intake.rows import JobRows
 from memforest.intake.running import Runner, counts
 from memforest.intake.stored import JobRow, SessionRow
 from memforest.intake.tenants import Tenants, background, job_files
+from memforest.intake.threads import to_its_end
 from memforest.intake.views import (
     ENDED,
     JobEvent,
@@ -55,7 +56,7 @@ RECEIVE_S = 5.0
 """How long the end waits for what is being received, beyond what it waits for jobs."""
 LOCK_FILE = "server/jobs.lock"
 TAKE_S = 5.0
-"""How often a server asks whether the one that works on the jobs of its directory has ended."""
+"""How often a server asks whether the one that works on the jobs has ended."""
 LOOK_S = 5.0
 """How often a watcher looks by itself, for what another process has changed."""
 
@@ -214,7 +215,8 @@ class Intake:
         if self._taking is not None:
             self._taking.cancel()
         if self._recovered is not None:
-            await asyncio.wait({self._recovered, *self._receiving}, timeout=within_s + RECEIVE_S)
+            begun = {self._taking or self._recovered, self._recovered, *self._receiving}
+            await asyncio.wait(begun, timeout=within_s + RECEIVE_S)
         until = time.monotonic() + within_s
         for tenant in self._tenants.all():
             try:
@@ -306,9 +308,7 @@ class Intake:
                 states[place] = ("received", None)
         await asyncio.to_thread(tenant.rows.received, row.number, states, turns=turns, now_ms=self._now_ms())
         kept = [one for one in sessions if states.get(one.place, ("",))[0] == "received"]
-        for one in kept:
-            assert one.file is not None
-            tenant.users[one.file] = str(requests[one.place]["user_id"])
+        tenant.users.update({one.file: str(requests[one.place]["user_id"]) for one in kept if one.file})
         await self._begin(tenant, row, kept)
 
     async def _begin(self, tenant: TenantJobs, row: JobRow, kept: Sequence[SessionRow]) -> None:
@@ -360,7 +360,7 @@ class Intake:
         with self._tenants.use(who) as tenant:
             for row, files, digests in found:
                 live = LiveJob.of(row, frozenset(digests))
-                await asyncio.to_thread(tenant.rows.set_state, row.number, "queued", now_ms=self._now_ms())
+                await to_its_end(tenant.rows.set_state, row.number, "queued", now_ms=self._now_ms())
                 if files:
                     self._runner.add(tenant, live, files)
                 else:

@@ -14,6 +14,7 @@ from memforest.errors import MemForestError, NotFoundError, RateLimitError, Stor
 from memforest.forest.forest import AsyncMemForest
 from memforest.intake.live import LiveJob, Run, TenantJobs, digest_of, user_of
 from memforest.intake.stored import JobRow
+from memforest.intake.threads import to_its_end
 from memforest.intake.told import NOT_RECEIVED
 from memforest.keys import Key
 from memforest.memory.progress import IngestProgress
@@ -112,7 +113,7 @@ class Runner:
         job = tenant.jobs.get(number)
         if job is not None and job.state != "running":
             job.state = "running"
-            await asyncio.to_thread(tenant.rows.set_state, job.number, "running", now_ms=self._now_ms())
+            await to_its_end(tenant.rows.set_state, job.number, "running", now_ms=self._now_ms())
 
     async def _resume(
         self, tenant: TenantJobs, file: str, run: Run, forest: AsyncMemForest
@@ -192,7 +193,7 @@ class Runner:
             if not (chunks or finished or refreshed):
                 return
             job.chunks, job.finished, job.refreshed = {}, set(), 0
-            await asyncio.to_thread(self._store, tenant, job.number, job.id, chunks, finished, refreshed)
+            await to_its_end(self._store, tenant, job.number, job.id, chunks, finished, refreshed)
             job.notify()
 
     def _store(
@@ -221,9 +222,7 @@ class Runner:
     ) -> None:
         await self.flush(tenant, job)
         name = None if error is None else type(error).__name__
-        left = await asyncio.to_thread(
-            tenant.rows.end_part, job.number, file, error=name, not_received=NOT_RECEIVED
-        )
+        left = await to_its_end(tenant.rows.end_part, job.number, file, error=name, not_received=NOT_RECEIVED)
         if not left:
             await self.settle(tenant, job)
 
@@ -238,7 +237,7 @@ class Runner:
             job.flushing.cancel()
             job.flushing = None
         await self.flush(tenant, job)
-        await asyncio.to_thread(self._store_end, tenant, job, state, error)
+        await to_its_end(self._store_end, tenant, job, state, error)
         job.state = state
         tenant.jobs.pop(job.number, None)
         self.ended[state] += 1
@@ -270,7 +269,7 @@ class Runner:
                 job.flushing = None
             try:
                 await self.flush(tenant, job)
-                await asyncio.to_thread(tenant.rows.set_state, job.number, "parked", now_ms=self._now_ms())
+                await to_its_end(tenant.rows.set_state, job.number, "parked", now_ms=self._now_ms())
             except StoreError as exc:  # the next start goes on with it all the same
                 _log.warning("a job was not parked: %s", type(exc).__name__)
             job.state = "parked"
