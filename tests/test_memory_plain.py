@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.memory.plain import LINE_CHARS, MOST_LEVELS, Result, plain
+from memforest.memory.plain import LINE_CHARS, MOST_LEVELS, Result, json_bytes, plain
 from memforest.memory.timing import Timer
 from memforest.memory.usage import shared, usage
 from memforest.models.ledger import Ledger
@@ -76,6 +76,28 @@ def test_whatever_a_result_holds_json_takes_it(value: Any) -> None:
     made = plain(value)
     assert json.loads(json.dumps(made, allow_nan=False)) == made
     assert plain(made) == made
+
+
+@given(VALUES)
+def test_json_at_once_is_json_of_what_is_plain(value: Any) -> None:
+    """Written in one pass or, where that cannot be, in two: the same values."""
+    assert json.loads(json_bytes(Shown("a", value))) == plain(Shown("a", value))
+
+
+def test_json_at_once_is_compact_and_in_utf_8() -> None:
+    """No blanks, no escapes where none are needed, times ISO 8601, and null for what JSON has no number for."""
+    when = datetime(2025, 1, 2, tzinfo=timezone.utc)
+    assert json_bytes(Shown('ä"', (when, 1.5))).decode() == (
+        '{"text":"ä\\"","found":["2025-01-02T00:00:00+00:00",1.5]}'
+    )
+    assert json_bytes(Shown(math.inf, {date(2025, 1, 2): {3}})) == b'{"text":null,"found":{"2025-01-02":[3]}}'
+
+
+def test_json_at_once_of_what_is_too_deep_ends() -> None:
+    """A list within itself, or within a thousand others, is cut as `plain` cuts it."""
+    endless: list[Any] = []
+    endless.append(endless)
+    assert json.loads(json_bytes(endless)) == plain(endless)
 
 
 @pytest.mark.parametrize(

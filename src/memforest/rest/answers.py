@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import Request
-from fastapi.responses import JSONResponse
+from fastapi import Request, Response
 from pydantic import BaseModel, Field
 
-from memforest.memory.plain import Result, plain
+from memforest.memory.plain import Result, json_bytes
 from memforest.rest.problems import MEDIA_TYPE, ProblemDetails
 
 __all__ = ["Context", "User", "Users", "answer", "can_fail", "located"]
@@ -90,10 +89,15 @@ class Context(BaseModel):
     warnings: list[str] = Field(description="what the caller should know of the search")
 
 
-def answer(result: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> JSONResponse:
+def answer(result: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a result of a verb as a response: times are ISO 8601 with offset."""
-    body = result.to_dict() if isinstance(result, Result) else plain(result)
-    return JSONResponse(body, status, dict(headers or {}))
+    return Response(_body(result), status, dict(headers or {}), media_type="application/json")
+
+
+def _body(result: Any) -> bytes:
+    """Return a result as JSON: its fields, or what a result of another shape says of itself."""
+    own = isinstance(result, Result) and type(result).to_dict is not Result.to_dict
+    return json_bytes(result.to_dict() if own else result)
 
 
 def located(request: Request, path: str) -> dict[str, str]:

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Annotated, Any, cast
 
-from fastapi import Depends, Request, Security
-from fastapi.security import APIKeyHeader, HTTPBearer
+from fastapi import Depends, Request
 
 from memforest.access import Access, Principal, Scope, credential_of
-from memforest.access.headers import KEY_HEADER
 from memforest.forest.forest import AsyncMemForest
 
 __all__ = ["Again", "Forest", "Ingesting", "Who", "access_of", "caller", "needs"]
-
-_key_scheme = APIKeyHeader(name=KEY_HEADER, auto_error=False, description="a key of `memforest keys create`")
-_bearer_scheme = HTTPBearer(auto_error=False, description="a key, or a token of the configured issuer")
 
 
 def access_of(request: Request) -> Access:
@@ -23,12 +18,11 @@ def access_of(request: Request) -> Access:
     return cast(Access, request.app.state.access)
 
 
-async def caller(
-    request: Request,
-    _key: Annotated[object, Security(_key_scheme)] = None,
-    _bearer: Annotated[object, Security(_bearer_scheme)] = None,
-) -> Principal:
+async def caller(request: Request) -> Principal:
     """Return who asks, counted against the limits.
+
+    How one says who one is stands in the document (`memforest.rest.openapi.SECURITY`). FastAPI's own dependencies for that
+    would be solved anew wherever this one is asked for, and look at nothing that is used.
 
     Raises:
         UnauthenticatedError: if no key or token is there that is needed, or it does not hold.

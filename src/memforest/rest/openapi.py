@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from memforest.access.headers import KEY_HEADER
 from memforest.rest.answers import can_fail
 from memforest.rest.problems import MEDIA_TYPE
 
@@ -33,6 +34,21 @@ TAGS = {
     "health": "Whether the server lives and can serve, and what it does, in numbers.",
     "transfer": "A whole memory, out and in.",
 }
+
+SECURITY: dict[str, dict[str, str]] = {
+    "APIKeyHeader": {
+        "type": "apiKey",
+        "in": "header",
+        "name": KEY_HEADER,
+        "description": "a key of `memforest keys create`",
+    },
+    "HTTPBearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "a key, or a token of the configured issuer",
+    },
+}
+"""How a caller may say who it is; any one of them will do."""
 
 _FACT = {"fact_id": "$response.body#/facts/0/fact_id"}
 _FACT_AGAIN = {"fact_id": "$request.path.fact_id"}
@@ -107,9 +123,12 @@ def document(app: FastAPI) -> dict[str, Any]:
     for path, methods in made["paths"].items():
         for one in methods.values():
             _only_problems(path, one)
+    made["components"]["securitySchemes"] = SECURITY
     for one in operations:
         _as_json(one)
         _link(one)
+        if "401" in one["responses"]:
+            one["security"] = [{name: []} for name in SECURITY]
     asked = _reached((one.get("requestBody") for one in operations), schemas)
     told = _reached((one["responses"] for one in operations), schemas)
     for name in told - asked - {"ProblemDetails"}:
