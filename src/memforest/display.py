@@ -40,7 +40,9 @@ def one_line(text: str) -> str:
     >>> one_line("a\x1b[31mred\u2028b \u202e c")
     'a [31mred b c'
     """
-    return " ".join(_UNSEEN.sub("", _CONTROL.sub(" ", text)).split())
+    if not text.isprintable():  # what is printable holds nothing of `UNSAFE`
+        text = _UNSEEN.sub("", _CONTROL.sub(" ", text))
+    return " ".join(text.split())
 
 
 def escaped(text: str) -> str:

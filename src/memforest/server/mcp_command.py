@@ -5,13 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import os
-import select
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["mcp"]
 
-PART_BYTES = 65_536
 MISSING = "memforest mcp needs the extra [mcp]: pip install 'memforest[mcp]'"
 
 
@@ -90,47 +84,14 @@ def _place(address: str) -> tuple[str, int]:
 async def _serve(call: Call, tools: Any, place: tuple[str, int] | None) -> None:
     from memforest.access import OpenAccess
     from memforest.forest.forest import AsyncMemForest
-    from memforest.mcp import MemoryServer
+    from memforest.mcp import MemoryServer, serve_stdio
 
     async with AsyncMemForest(call.folder, call.config()) as forest:
         access = OpenAccess(forest)
         if place is None:
-            with _input_that_signals_end():
-                await MemoryServer(access, user=call.user, tools=tools).run_stdio_async()
+            await serve_stdio(MemoryServer(access, user=call.user, tools=tools))
         else:
             await _serve_http(access, call, tools, place)
-
-
-@contextmanager
-def _input_that_signals_end() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end standard input, as a host does that closes it: calls under way are answered, files closed.
-
-    What reads standard input cannot be interrupted, so it reads a pipe that a thread of our own fills. On Windows nothing
-    is done: Ctrl-C is a `KeyboardInterrupt` there.
-    """
-    if sys.platform == "win32":
-        yield
-        return
-    (end, feed), (woken, waker), source = os.pipe(), os.pipe(), os.dup(0)
-
-    def fill() -> None:
-        with suppress(OSError):  # the other end is closed
-            while woken not in (ready := select.select([source, woken], [], [])[0]):
-                part = os.read(source, PART_BYTES) if ready else b""
-                if not part:
-                    break
-                left = memoryview(part)
-                while left:
-                    left = left[os.write(feed, left) :]
-        os.close(feed)
-
-    os.dup2(end, 0)
-    os.close(end)
-    threading.Thread(target=fill, name="memforest-mcp-input", daemon=True).start()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, os.write, waker, b".")
-    yield
 
 
 async def _serve_http(access: Access, call: Call, tools: Any, place: tuple[str, int]) -> None:
