@@ -19,6 +19,7 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 pytest.importorskip("mcp")
 
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from tests.serving import TURNS
 from tests.worlds import fast_config
@@ -63,9 +64,21 @@ def test_one_app_serves_rest_jobs_health_and_mcp(folder: Path) -> None:
         assert 'route="/v1/users/{user_id}/sessions/{session_id}",status="201"' in text
 
 
+@pytest.mark.parametrize("address", ["/", "/ui"])
+def test_a_browser_finds_the_inspector(folder: Path, address: str) -> None:
+    """At the bare address that the server prints, as at the inspector's own without its last slash; mounted too."""
+    host = FastAPI()
+    host.mount("/memory", create_server(folder, fast_config()))
+    with server(folder) as client, TestClient(host, base_url="http://127.0.0.1:8420") as mounted:
+        assert client.get(address, follow_redirects=False).headers["location"] == "/ui/"
+        assert mounted.get(f"/memory{address}", follow_redirects=False).headers["location"] == "/memory/ui/"
+        assert "<html" in client.get(address).text
+
+
 def test_mcp_and_the_inspector_can_be_left_out(folder: Path) -> None:
     """What is not served is not named either."""
     with server(folder, mcp=False, ui=False) as client:
+        assert client.get("/").status_code == 404
         assert client.post("/mcp", json={}).status_code == 404
         assert client.get("/ui/").status_code == 404
     assert set(served(ServerSettings())) - set(served(ServerSettings(mcp=False, ui=False))) == {

@@ -50,7 +50,7 @@ def create_server(
     if settings.mcp:
         _add_mcp(app, access, settings)
     if settings.ui:
-        app.router.routes.append(Route("/ui", _to_inspector))
+        app.router.routes.extend(Route(path, _to_inspector) for path in ("/", "/ui"))
         https = (settings.address or "").lower().startswith("https:")
         app.mount("/ui", ui_app(access, hosts=settings.hosts, intake=app.state.intake, https=https))
     guard = Middleware(OpenGuard, access=access, origins=settings.origins, hosts=settings.hosts)
@@ -80,7 +80,7 @@ def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> Non
 
 
 async def _to_inspector(request: Request) -> Response:
-    """Lead to the inspector whoever leaves out the last slash."""
+    """Lead to the inspector whoever leaves out its last slash, or opens the bare address of the server."""
     return RedirectResponse(f"{quote(str(request.scope.get('root_path', '')))}/ui/", 307)
 
 
