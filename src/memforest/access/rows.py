@@ -77,6 +77,11 @@ class KeyFile:
         self._identity: Identity | None = None
         self._seen: tuple[object, ...] | None = None
 
+    def there(self) -> bool:
+        """Return whether there is a file, whatever is in it, or a link in its place."""
+        with self._mapped():
+            return os.path.lexists(self.path)
+
     def changed(self) -> bool:
         """Return whether the file has come, gone, or been changed by another connection since this was asked last."""
         with self._mapped():
