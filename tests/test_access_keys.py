@@ -125,7 +125,9 @@ def test_files_are_for_their_owner_alone(store: KeyStore) -> None:
         assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
         store.close()
         store.file.path.chmod(0o644)
+        folder.chmod(0o777)
         assert store.ever()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     finally:
         os.umask(before)
