@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -153,7 +154,7 @@ def test_every_operation_needs_the_scope_that_the_document_names(folder: Path) -
                     .replace("{name}", "flat")
                     .replace("{user_id}", "nobody")
                 )
-                more = {"json": {}} if "requestBody" in one else {}
+                more: dict[str, Any] = {"json": {}} if "requestBody" in one else {}
                 for scope in every:
                     headers = {"X-API-Key": scope}
                     answer = client.raw(method.upper(), url, headers=headers, **more)
