@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+pytest.importorskip("starlette")
+
+from starlette.datastructures import Headers
+
 from memforest.access import credential_of, is_local_host
+from memforest.errors import UnauthenticatedError
 
 KEY = "mfk_0"
 
@@ -15,7 +20,10 @@ KEY = "mfk_0"
         ({}, None),
         ({"X-API-Key": KEY}, KEY),
         ({"X-API-Key": "", "Authorization": f"Bearer {KEY}"}, KEY),
-        ({"X-API-Key": KEY, "Authorization": "Bearer other"}, KEY),
+        ({"X-API-Key": KEY, "Authorization": f"Bearer {KEY}"}, KEY),
+        ({"X-API-Key": KEY, "Authorization": "Basic other"}, KEY),
+        ({"X-API-Key": f" {KEY}\t"}, KEY),
+        ({"x-api-key": KEY}, KEY),
         ({"Authorization": f"bearer {KEY}"}, KEY),
         ({"Authorization": f"Token {KEY}"}, KEY),
         ({"Authorization": f"Bearer   {KEY} "}, KEY),
@@ -27,8 +35,24 @@ KEY = "mfk_0"
     ],
 )
 def test_a_key_is_read_from_the_headers_that_carry_one(headers: dict[str, str], found: str | None) -> None:
-    """`X-API-Key` goes first; of `Authorization` two schemes are read, in any case, and no other."""
+    """Of `Authorization` two schemes are read, in any case, and no other; the same key may come twice."""
     assert credential_of(headers) == found
+
+
+@pytest.mark.parametrize(
+    "several",
+    [
+        [("x-api-key", KEY), ("authorization", "Bearer other")],
+        [("x-api-key", "other"), ("authorization", f"Token {KEY}")],
+        [("x-api-key", KEY), ("x-api-key", "other")],
+        [("authorization", f"Bearer {KEY}"), ("authorization", "Bearer other")],
+    ],
+)
+def test_keys_that_differ_let_nobody_in(several: list[tuple[str, str]]) -> None:
+    """Whichever counted, something that stands before the server may have checked another one."""
+    headers = Headers(raw=[(name.encode(), value.encode()) for name, value in several])
+    with pytest.raises(UnauthenticatedError, match="send one"):
+        credential_of(headers)
 
 
 def test_rest_and_mcp_read_keys_alike() -> None:
@@ -50,6 +74,9 @@ def test_rest_and_mcp_read_keys_alike() -> None:
         ("127.9.9.9", True),
         ("[::1]:8420", True),
         ("[::1]", True),
+        ("[::ffff:127.0.0.1]:8420", True),
+        ("[::ffff:10.0.0.1]", False),
+        ("localhost.", True),
         ("memory.example:443", True),
         ("memory.example.evil", False),
         ("localhost.evil", False),

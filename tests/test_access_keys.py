@@ -26,6 +26,7 @@ from memforest.access import known as known_module
 from memforest.access.keys import KEY_FILE, KeyStore, MadeKey, id_of, read_lifetime, read_scopes
 from memforest.access.known import LOOK_EVERY_S, NOTE_EVERY_S, KnownKeys
 from memforest.access.rows import KeyRow
+from memforest.access.steady import steady
 from memforest.errors import (
     InputError,
     NotFoundError,
@@ -124,7 +125,9 @@ def test_files_are_for_their_owner_alone(store: KeyStore) -> None:
         assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
         store.close()
         store.file.path.chmod(0o644)
+        folder.chmod(0o777)
         assert store.ever()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert {stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()} == {0o600}
     finally:
         os.umask(before)
@@ -199,10 +202,20 @@ def test_a_key_is_revoked_by_itself_too_and_once(store: KeyStore, ticking: Froze
     store.close()
 
 
+def test_nothing_is_revoked_by_an_empty_name(store: KeyStore) -> None:
+    """What was erased has no name, and is not what an empty variable of a script means."""
+    store.create("a")
+    store.revoke("a", erase=True)
+    with pytest.raises(NotFoundError):
+        store.revoke("")
+    store.close()
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"name": ""}, {"name": "a\0"}, {"name": "a\nb"}, {"name": "x" * 101}, {"tenant": ""}, {"tenant": "\ud800"},
+        {"name": ""}, {"name": "a\0"}, {"name": "a\nb"}, {"name": "x" * 101}, {"tenant": ""},
+        {"name": "0123456789ab"}, {"name": "mfk_0123456789ab_" + "0" * 64}, {"name": "mfk_"}, {"tenant": "\ud800"},
         {"user": " "}, {"user": "x" * 10_000}, {"scopes": ()}, {"scopes": ("root",)}, {"scopes": ("read", "")},
     ],
     ids=str,
@@ -313,6 +326,34 @@ def test_an_expired_key_lets_nobody_in_from_that_instant(store: KeyStore, tickin
     asyncio.run(work())
 
 
+def test_a_clock_that_is_set_back_makes_no_key_valid_again(store: KeyStore, ticking: FrozenClock) -> None:
+    """While the server runs: what has expired by the time that passed has expired, whatever the system says it is."""
+    made, watch = store.create("a", lifetime=timedelta(hours=1)), Watch()
+
+    async def work() -> None:
+        by = access(store, ticking, watch)
+        ticking.advance(seconds=-7200)
+        watch.now += 3599
+        assert await let_in(by, made.key)
+        watch.now += 1
+        assert await let_in(by, made.key) is None
+        await by.close()
+
+    asyncio.run(work())
+
+
+def test_a_clock_that_was_wrong_for_a_moment_is_followed_back(ticking: FrozenClock) -> None:
+    """Set a year ahead and back again, nothing has expired by that; what passes meanwhile is seen in any case."""
+    watch = Watch()
+    now = steady(ticking, watch)
+    begun = ticking()
+    ticking.advance(days=365)
+    assert now() == begun + timedelta(days=365)
+    ticking.advance(days=-365)
+    watch.now += 60
+    assert now() == begun + timedelta(seconds=60)
+
+
 # -- nobody's key -----------------------------------------------------------------------------------
 
 
@@ -349,6 +390,31 @@ def test_once_a_key_was_made_nobody_is_anonymous_again(store: KeyStore, ticking:
         await by.close()
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize("left", ["nothing", "no rows", "a link to nowhere"])
+def test_a_file_that_has_lost_its_keys_opens_no_door(
+    store: KeyStore, ticking: FrozenClock, left: str
+) -> None:
+    """Also for a server that is started then: that there is a file says that a key was made."""
+    made = store.create("a")
+    store.close()
+    path = store.file.path
+    if left == "no rows":
+        with closing(sqlite3.connect(path, isolation_level=None)) as conn:
+            conn.execute("DELETE FROM key")
+    else:
+        path.unlink()
+        path.touch() if left == "nothing" else path.symlink_to(path.with_name("nowhere"))
+
+    async def work() -> None:
+        by = access(store, ticking, Watch(), loopback=True)
+        assert [await let_in(by, one) for one in (None, "x", made.key)] == [None] * 3
+        await by.close()
+
+    asyncio.run(work())
+    assert store.ever()
+    store.close()
 
 
 # -- changes from elsewhere -------------------------------------------------------------------------
@@ -501,7 +567,7 @@ def test_last_use_is_written_now_and_then_and_at_the_end(store: KeyStore, tickin
         watch.now += NOTE_EVERY_S
         await by.identify(made.key)
         assert store.all()[0].used == ticking()
-        ticking.advance(seconds=5)
+        ticking.advance(minutes=5)
         await by.identify(made.key)
         await by.close()
         assert store.all()[0].used == ticking()

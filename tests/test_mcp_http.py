@@ -180,7 +180,7 @@ def test_metadata_names_the_issuer(tmp_path: Path) -> None:
     assert answer.status_code == 200
     told = answer.json()
     assert told["resource"] == "https://m.example/mcp"
-    assert [one.rstrip("/") for one in told["authorization_servers"]] == ["https://i.example"]
+    assert told["authorization_servers"] == ["https://i.example"]
     assert told["scopes_supported"] == ["admin", "delete", "read", "write"]
     assert over_http(tmp_path, work).status_code == 404
 

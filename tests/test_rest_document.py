@@ -27,6 +27,7 @@ from memforest.access.faults import STATUS
 from memforest.forest.handle import AsyncUserMemory
 from memforest.limits import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, ROLES
 from memforest.rest.problems import title_of
+from memforest.rest.routing import SCOPES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "serving.md"
 WRITE = "MEMFOREST_WRITE_DOCS" in os.environ
@@ -149,11 +150,11 @@ def _table(rows: list[tuple[str, ...]]) -> str:
 
 
 def _routes(document: dict[str, Any]) -> str:
-    rows: list[tuple[str, ...]] = [("route", "operation", "what it does")]
+    rows: list[tuple[str, ...]] = [("route", "operation", "scope", "what it does")]
     for path, method, one in sorted(operations(document), key=lambda found: (found[2]["tags"], found[0])):
         words = one["description"].split("\n")[0]
         shown = path.replace("/v1/users/{user_id}", "…")
-        rows.append((f"`{method.upper()} {shown}`", f"`{one['operationId']}`", words))
+        rows.append((f"`{method.upper()} {shown}`", f"`{one['operationId']}`", one[SCOPES], words))
     return "`…` is `/v1/users/{user_id}`.\n\n" + _table(rows)
 
 

@@ -24,6 +24,7 @@ from fastapi.testclient import TestClient
 from tests.serving import TURNS
 from tests.worlds import fast_config
 
+from memforest.access import AccessSettings, IssuerSettings
 from memforest.access.keys import KeyStore
 from memforest.cli import main
 from memforest.errors import ConfigError
@@ -183,6 +184,18 @@ def test_an_address_that_is_none_is_named(host: str, monkeypatch: pytest.MonkeyP
         listen(host, 0)
 
 
+def test_localhost_is_never_bound_to_an_address_that_others_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the hosts file says: without a key the name alone has let it listen."""
+    elsewhere = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("0.0.0.0", 0))
+    here = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **_more: [elsewhere, here])
+    with listen("localhost", 0) as made:
+        assert made.getsockname()[0] == "127.0.0.1"
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **_more: [elsewhere])
+    with pytest.raises(ConfigError, match="not this machine"):
+        listen("localhost", 0)
+
+
 def test_a_port_in_use_is_said_in_one_line() -> None:
     """Another process has the port: the message names it, and the option."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -258,3 +271,27 @@ def test_behind_an_https_address_the_cookie_of_the_inspector_is_for_https_alone(
         with server(folder, address=address) as client:
             cookie = client.get("/ui/login", headers={"Host": "localhost"}).headers["set-cookie"]
             assert ("Secure" in cookie) is secure
+
+
+def test_mcp_is_called_by_the_servers_address_once_a_key_is_needed(folder: Path) -> None:
+    """The host of `address` need not be given twice; without a key a proxy here would open the memories to everybody."""
+    headers = {"host": "memory.example", "accept": "application/json, text/event-stream"}
+    ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    with server(folder, address="https://memory.example") as client:
+        assert client.post("/mcp", json=ping, headers=headers).status_code == 421
+    key = KeyStore(folder).create("a").key
+    with server(folder, address="https://memory.example") as client:
+        named = client.post("/mcp", json=ping, headers={**headers, "x-api-key": key})
+        assert "Invalid Host" not in named.text
+        assert named.status_code != 421
+        other = {**headers, "host": "evil.example", "x-api-key": key}
+        assert client.post("/mcp", json=ping, headers=other).status_code == 421
+
+
+def test_the_metadata_of_tokens_names_what_the_issuer_knows(folder: Path) -> None:
+    """The issuer exactly as its tokens do, and the scopes as they stand in tokens."""
+    issuer = IssuerSettings("https://id.example", "memforest")
+    with server(folder, address="https://m.example", access=AccessSettings(issuer=issuer)) as client:
+        told = client.get("/.well-known/oauth-protected-resource/mcp").json()
+    assert told["authorization_servers"] == ["https://id.example"]
+    assert told["scopes_supported"] == [f"memforest:{one}" for one in ("admin", "delete", "read", "write")]

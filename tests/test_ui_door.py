@@ -124,6 +124,8 @@ def test_requests_count_against_the_limit(keys: Keys) -> None:
     assert browser.get("/").status_code == 200
     answer = browser.get("/")
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "7")
+    refused = Browser(ui_app(keys)).log_in("all")
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "7")
 
 
 def test_a_key_of_one_user_sees_nobody_else(keys: Keys) -> None:

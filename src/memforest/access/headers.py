@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Collection, Mapping
+
+from memforest.access.settings import is_loopback
+from memforest.errors import UnauthenticatedError
 
 __all__ = ["KEY_HEADER", "SCHEMES", "credential_of", "is_local_host"]
 
 KEY_HEADER = "X-API-Key"
 SCHEMES = ("bearer", "token")
 """Schemes of ``Authorization`` that carry a key; ``Token`` is what mem0's client sends."""
+SEVERAL = "different keys came with this request; send one, in one header"
 
 
 def credential_of(headers: Mapping[str, str]) -> str | None:
     """Return the key or token that came with a request; None when none did. REST and MCP read it here alike.
 
     Args:
-        headers: of the request; names are found in any case, as in Starlette's `Headers`.
+        headers: of the request; one that came twice is there twice among its items, as in Starlette's `Headers`.
 
     Example:
         >>> credential_of({"X-API-Key": "mfk_1"}), credential_of({"Authorization": "Basic abc"})
         ('mfk_1', None)
+
+    Raises:
+        UnauthenticatedError: if several came that differ. What stands before the server may have checked any of them.
     """
-    if key := headers.get(KEY_HEADER):
-        return key
-    scheme, _, credential = headers.get("Authorization", "").partition(" ")
-    return credential.strip() or None if scheme.lower() in SCHEMES else None
+    found = {credential for name, value in headers.items() if (credential := _carried(name.lower(), value))}
+    if len(found) > 1:
+        raise UnauthenticatedError(SEVERAL)
+    return next(iter(found), None)
+
+
+def _carried(name: str, value: str) -> str:
+    """Return the key or token that a header carries; nothing if it carries none."""
+    if name == KEY_HEADER.lower():
+        return value.strip()
+    scheme, _, credential = value.partition(" ")
+    return credential.strip() if name == "authorization" and scheme.lower() in SCHEMES else ""
 
 
 def is_local_host(host: str, others: Collection[str] = ()) -> bool:
@@ -45,12 +59,7 @@ def is_local_host(host: str, others: Collection[str] = ()) -> bool:
     name = _name_of(host)
     if name is None:
         return False
-    if name == "localhost" or name in map(_name_of, others):
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return name in map(_name_of, others) or is_loopback(name)
 
 
 def _name_of(host: str) -> str | None:

@@ -14,6 +14,7 @@ from memforest.access.known import KnownKeys
 from memforest.access.principal import Principal
 from memforest.access.rates import Ingests, Rates
 from memforest.access.settings import AccessSettings
+from memforest.access.steady import steady
 from memforest.access.tenants import Tenants
 from memforest.config import Config
 from memforest.errors import UnauthenticatedError
@@ -58,7 +59,7 @@ class KeyedAccess:
         self.settings = settings or AccessSettings()
         self.tenants = Tenants(Path(directory), config)
         self._loopback = loopback
-        clock = self.tenants.config.clock
+        clock = steady(self.tenants.config.clock, monotonic)
         self._keys = KnownKeys(KeyStore(Path(directory), clock), clock, monotonic)
         given = self.settings.issuer
         self._issuer = None if given is None else Issuer(given, clock, monotonic, fetch)

@@ -49,6 +49,7 @@ DEFAULT_SCOPES: frozenset[Scope] = frozenset(("read", "write"))
 MOST_NAME_CHARS = 100
 
 _KEY = re.compile(rf"{PREFIX}([0-9a-f]{{12}})_[0-9a-f]{{64}}")
+_ID = re.compile(r"[0-9a-f]{12}")
 _LIFETIME = re.compile(r"(\d{1,4})\s*([hdw])")
 _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 
@@ -176,6 +177,9 @@ class KeyStore:
         check_id(name, "the name of a key")
         if len(name) > MOST_NAME_CHARS or not name.isprintable():
             raise InputError(f"the name of a key has at most {MOST_NAME_CHARS} printable characters")
+        if name.startswith(PREFIX) or _ID.fullmatch(name):
+            # It is shown in lists, and `revoke` takes names, ids and keys alike.
+            raise InputError("the name of a key is none that could be a key or the id of one; give another")
         for what, one in (("tenant", tenant), ("user", user)):
             if one is not None:
                 check_id(one, what)
@@ -208,10 +212,12 @@ class KeyStore:
     def ever(self) -> bool:
         """Return whether a key was ever made, also if none can be used now.
 
+        The file tells, not what is in it: one that has lost its rows, as in a crash of the system, opens no door.
+
         Raises:
             StoreError: if that cannot be read.
         """
-        return bool(self.all())
+        return bool(self.all()) or self.file.there()
 
     def revoke(self, which: str, *, erase: bool = False) -> KeyView:
         """Revoke a key; the time of the first revocation stays.
@@ -229,7 +235,8 @@ class KeyStore:
             rows = self.file.rows()
             by_id = [row for row in rows if row.id == wanted]
             # Only one key of a name can be used; a later one has it after an earlier one cannot.
-            by_name = sorted((row for row in rows if row.name == wanted), key=_by_revocation)
+            # What was erased has no name.
+            by_name = sorted((row for row in rows if wanted and row.name == wanted), key=_by_revocation)
             found = next(iter(by_id or by_name[-1:]), None)
             if found is None:
                 raise NotFoundError("there is no such key; `memforest keys list` shows all of them")

@@ -56,7 +56,7 @@ class KnownKeys:
         self._noted = monotonic()
 
     async def ever(self) -> bool:
-        """Return whether a key was ever made, also if its file has gone since.
+        """Return whether a key was ever made, also if its file has gone since, or has lost what was in it.
 
         Raises:
             StoreError: if the keys cannot be read.
@@ -114,7 +114,9 @@ class KnownKeys:
         """Return the keys if they have changed."""
         self._note(used)
         file = self._store.file
-        if not file.changed() and self._looked is not None:
+        changed = file.changed()
+        self._ever = self._ever or file.there()
+        if not changed and self._looked is not None:
             return None
         try:
             return file.rows()

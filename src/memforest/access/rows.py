@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,6 +76,11 @@ class KeyFile:
         self._conn: sqlite3.Connection | None = None
         self._identity: Identity | None = None
         self._seen: tuple[object, ...] | None = None
+
+    def there(self) -> bool:
+        """Return whether there is a file, whatever is in it, or a link in its place."""
+        with self._mapped():
+            return os.path.lexists(self.path)
 
     def changed(self) -> bool:
         """Return whether the file has come, gone, or been changed by another connection since this was asked last."""
@@ -177,8 +182,11 @@ class KeyFile:
         make_directory(self.path.parent)
         refuse_link(self.path)
         make_own(self.path)
-        if os.name == "posix" and self.path.stat().st_mode & 0o077:
-            self.path.chmod(0o600)
+        with suppress(PermissionError):  # somebody else's directory is theirs to guard
+            _tighten(
+                self.path.parent, 0o700
+            )  # who may write into it could put another file in the place of this one
+        _tighten(self.path, 0o600)
         conn = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
             self._settle(conn)
@@ -220,3 +228,9 @@ class KeyFile:
 
     def _version(self, conn: sqlite3.Connection) -> int:
         return int(conn.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _tighten(path: Path, mode: int) -> None:
+    """Take everybody else's rights to a file or directory of ours away; no-op on Windows."""
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        path.chmod(mode)

@@ -17,7 +17,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.transport_security import TransportSecuritySettings
-from pydantic import AnyHttpUrl
+from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router
@@ -38,6 +38,8 @@ __all__ = ["LOOPBACK", "AccessVerifier", "HttpApp", "http_app"]
 LOOPBACK = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 """Hosts that requests may name unless others are given: a page of another site cannot reach the server by a name of its own."""
 SESSION_IDLE_S = 1800.0
+_EXACT = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
+"""Leaves an address without a path as it is: clients compare the issuer's with what tokens and the issuer itself say."""
 RETRY_S = 5
 
 
@@ -176,6 +178,7 @@ def http_app(
     allowed_origins: Iterable[str] | None = None,
     resource_url: str | None = None,
     issuer: str | None = None,
+    scope_prefix: str = "",
 ) -> HttpApp:
     """Return an ASGI app that serves memories over streamable HTTP, in both eras of the protocol.
 
@@ -191,6 +194,7 @@ def http_app(
         allowed_origins: what the header ``Origin`` may be if there is one; those of the hosts when not given.
         resource_url: the address of this app as clients know it; with `issuer` it has metadata by RFC 9728.
         issuer: address of the OAuth server whose tokens `access` takes.
+        scope_prefix: what scopes begin with in these tokens.
 
     Raises:
         ConfigError: if there is no such profile of tools.
@@ -211,8 +215,9 @@ def http_app(
     if issuer is not None and resource_url is not None:
         address = AnyHttpUrl(resource_url)
         metadata_url = str(build_resource_metadata_url(address))
+        asked = [f"{scope_prefix}{scope}" for scope in sorted(ALL_SCOPES)]
         metadata = create_protected_resource_routes(
-            address, [AnyHttpUrl(issuer)], sorted(ALL_SCOPES), "memforest"
+            address, [_EXACT.validate_python(issuer)], asked, "memforest"
         )
     bound = MemoryServer(access, user=user, fixed=True, tools=tools)
     free = bound if user is not None else MemoryServer(access, tools=tools)

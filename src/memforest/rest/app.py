@@ -61,6 +61,7 @@ def create_app(
         finally:
             await decides.close()
 
+    # FastAPI's own spans and logs hold paths, queries and messages of errors; those of the verbs do not. See memforest.spans.
     app = FastAPI(
         title="memforest",
         version=__version__,
@@ -69,6 +70,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     app.state.access = access
     problems.install(app)

@@ -21,7 +21,7 @@ from memforest.intake import ENDED, Intake
 from memforest.models.ledger import spent_so_far
 from memforest.rest.answers import can_fail
 from memforest.rest.deps import Who, needs
-from memforest.rest.routing import strict_router
+from memforest.rest.routing import SCOPES, strict_router
 
 __all__ = ["Measured", "Metrics", "Seen", "router"]
 
@@ -186,6 +186,7 @@ async def may_measure(who: Who) -> None:
     operation_id="metrics",
     response_class=Response,
     dependencies=[Depends(needs("admin")), Depends(may_measure)],
+    openapi_extra={SCOPES: "admin, of a key of the server itself"},
     responses={
         **can_fail(),
         200: {

@@ -18,8 +18,10 @@ from memforest.errors import InputError
 from memforest.rest.answers import can_fail
 from memforest.rest.deps import Ingesting, needs
 
-__all__ = ["StrictRoute", "operation", "read_json", "strict_router"]
+__all__ = ["SCOPES", "StrictRoute", "operation", "read_json", "strict_router"]
 
+SCOPES = "x-scopes"
+"""Where the document says what a key needs: the schemes of OpenAPI have scopes for OAuth alone."""
 MOST_DIGITS = 400
 """Of a number in JSON; longer ones are nothing that a memory could hold, and slow to read."""
 
@@ -69,6 +71,7 @@ def operation(
     body: bool = False,
     writes: bool = False,
     ingests: bool = False,
+    scopes: str | None = None,
     **more: Any,
 ) -> dict[str, Any]:
     """Return the arguments of a route's decorator.
@@ -82,6 +85,7 @@ def operation(
         body: it takes one.
         writes: it may write to the memory.
         ingests: it counts among the ingests of the tenant.
+        scopes: what the document says of the scopes that a key needs, where `dependencies` decide on them.
         **more: further arguments; `responses` are added to those that are made here.
     """
     responses = {**can_fail(*fails, body=body, writes=writes or ingests), **more.pop("responses", {})}
@@ -91,6 +95,7 @@ def operation(
         "dependencies": [Depends(needs(scope)), *((Ingesting,) if ingests else ())],
         "status_code": status,
         "responses": responses,
+        "openapi_extra": {SCOPES: scopes or scope, **more.pop("openapi_extra", {})},
         **more,
     }
 

@@ -63,9 +63,10 @@ def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> Non
     issuer = settings.access.issuer
     endpoint = http_app(
         access,
-        allowed_hosts=(*LOOPBACK, *settings.hosts),
+        allowed_hosts=(*LOOPBACK, *settings.names),
         resource_url=None if settings.address is None else f"{settings.address.rstrip('/')}/mcp",
         issuer=None if issuer is None else issuer.issuer,
+        scope_prefix="" if issuer is None else issuer.scope_prefix,
         tools=settings.tools,
     )
     app.router.routes.extend(endpoint.routes("/mcp"))

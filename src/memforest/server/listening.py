@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 
+from memforest.access import is_loopback
 from memforest.errors import ConfigError
 
 __all__ = ["listen"]
@@ -15,6 +16,8 @@ OTHERS = "--port takes another one (0 for any that is free), --host another addr
 def listen(host: str, port: int, fix: str = OTHERS) -> socket.socket:
     """Return a socket that listens on an address; port 0 is any that is free.
 
+    A name of this machine alone is never bound to another address, whatever it resolves to.
+
     Args:
         host: the address, or a name of it.
         port: of it.
@@ -25,6 +28,12 @@ def listen(host: str, port: int, fix: str = OTHERS) -> socket.socket:
     """
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        if is_loopback(host):
+            found = [one for one in found if is_loopback(str(one[4][0]))]
+            if not found:
+                raise ConfigError(
+                    f"{host} is not this machine here (see the hosts file); --host 127.0.0.1 is"
+                )
         family, kind, protocol, _, address = found[0]
         made = socket.socket(family, kind, protocol)
         try:

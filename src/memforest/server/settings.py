@@ -41,7 +41,8 @@ class ServerSettings(Settings):
     """What the header ``Host`` may be where a request without a key may be served, and at ``/mcp``, beside the names of this
     machine: ``"memory.example:*"`` for any port."""
     address: str | None = None
-    """The server's address as clients know it, such as ``"https://memory.example"``; for MCP's metadata of tokens."""
+    """The server's address as clients know it, such as ``"https://memory.example"``; for MCP's metadata of tokens. Its host is
+    one that requests to ``/mcp`` may name, where keys or tokens are needed."""
     mcp: bool = True
     """Serve the Model Context Protocol at ``/mcp``."""
     tools: Literal["read", "default", "full", "openai"] = "default"
@@ -54,6 +55,17 @@ class ServerSettings(Settings):
     """How long requests under way may then take."""
     jobs_s: Annotated[float, Bound(ge=0, le=10)] = 8.0
     """How long ingest jobs under way may then take; the next start goes on with the others."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What requests to ``/mcp`` may call the server beside the names of this machine: `hosts`, and the host of `address`.
+
+        Not where no key is needed: a proxy on this machine would open to everybody what was for this machine alone.
+        """
+        if self.address is None:
+            return tuple(self.hosts)
+        name = str(urlsplit(self.address).hostname)
+        return (*self.hosts, f"[{name}]:*" if ":" in name else f"{name}:*")
 
     def _check(self) -> None:
         """Keep lists as they cannot change, and refuse to take longer to end than may be."""

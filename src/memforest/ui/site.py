@@ -155,7 +155,7 @@ class Site:
         except UnauthenticatedError:
             return self._login_page(request, session, "This key is not known, or no longer valid.", 401)
         except MemForestError as exc:
-            return self._login_page(request, session, sentence_of(exc), status_of(exc))
+            return _in_time(self._login_page(request, session, sentence_of(exc), status_of(exc)), exc)
         self._sessions.end(session)
         answer = RedirectResponse(link(_base(request), ""), 303)
         return self._with_cookie(request, answer, self._sessions.begin(credential), anew=True)
@@ -195,10 +195,7 @@ class Site:
         return self._message(request, "Something went wrong on the server.", 500)
 
     def _refusal(self, request: Request, error: MemForestError) -> Response:
-        answer = self._message(request, sentence_of(error), status_of(error))
-        if isinstance(error, RateLimitError):
-            answer.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
-        return answer
+        return _in_time(self._message(request, sentence_of(error), status_of(error)), error)
 
     def _message(self, request: Request, sentence: str, status: int) -> Response:
         def url(page: str, **params: object) -> str:
@@ -258,3 +255,10 @@ class Site:
 
 def _base(request: Request) -> str:
     return str(request.scope.get("root_path", ""))
+
+
+def _in_time(answer: Response, error: MemForestError) -> Response:
+    """Return the answer to what is refused, with the time to wait if waiting helps."""
+    if isinstance(error, RateLimitError):
+        answer.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    return answer

@@ -18,7 +18,7 @@ router = facade()
 KINDS = ("user", "agent", "app", "run")
 
 
-@route(router, "GET", "/v1/entities/", "read")
+@route(router, "GET", "/v1/entities/", None)
 async def entities(
     forest: Forest,
     who: Who,
@@ -26,8 +26,8 @@ async def entities(
     page_size: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
 ) -> dict[str, Any]:
     """List the users; a key that is bound to one lists that one, others need the scope admin."""
+    who.require("admin" if who.user is None else "read")
     if who.user is None:
-        who.require("admin")
         users = await forest.list_users()
     else:
         users = [who.user] if await forest.has_user(who.user) else []

@@ -96,7 +96,7 @@ JobId = Annotated[
         openapi_examples={"example": {"value": EXAMPLE}},
     ),
 ]
-LOOK = [Depends(may_look)]
+LOOK: dict[str, Any] = {"scopes": "read or write", "dependencies": [Depends(may_look)]}
 _JOB = {"parameters": {"job_id": "$response.body#/id"}}
 
 
@@ -138,13 +138,13 @@ async def ingest(
     return answer(made, 202, located(request, f"/v1/jobs/{made.id}"))
 
 
-@router.get("/jobs", **operation("list_jobs", JobPage, "read", dependencies=LOOK))
+@router.get("/jobs", **operation("list_jobs", JobPage, "read", **LOOK))
 async def list_jobs(who: Who, jobs: Jobs, limit: PageSize = 50, cursor: Cursor = None) -> Response:
     """List ingest jobs, the newest first. They are known for 7 days after their end."""
     return answer(await jobs.jobs(who, limit=limit, cursor=cursor))
 
 
-@router.get("/jobs/{job_id}", **operation("get_job", JobView, "read", dependencies=LOOK))
+@router.get("/jobs/{job_id}", **operation("get_job", JobView, "read", **LOOK))
 async def get_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
     """Tell how far an ingest job has come."""
     return answer(await jobs.job(who, job_id))
@@ -165,7 +165,7 @@ async def cancel_job(job_id: JobId, who: Who, jobs: Jobs) -> Response:
         "watch_job",
         None,
         "read",
-        dependencies=LOOK,
+        **LOOK,
         response_class=EventSourceResponse,
         responses={
             200: {"description": EVENTS, "content": {"text/event-stream": {"schema": {"type": "string"}}}}

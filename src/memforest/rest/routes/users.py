@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Body, Request, Response
+from fastapi import Body, Depends, Request, Response
 
 from memforest.forest.pool import no_memory
 from memforest.memory.erase.receipt import DeleteReceipt
@@ -21,12 +21,25 @@ __all__ = ["router"]
 router = strict_router("users")
 
 
-@router.get("/users", **operation("list_users", Users, "read"))
+async def may_list(who: Who) -> None:
+    """Let those pass who may read, of a key for one user, or else those with the scope `admin`."""
+    who.require("admin" if who.user is None else "read")
+
+
+@router.get(
+    "/users",
+    **operation(
+        "list_users",
+        Users,
+        "admin",
+        scopes="admin, of a key for one user read",
+        dependencies=[Depends(may_list)],
+    ),
+)
 async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cursor = None) -> Response:
     """List who has a memory, in no order that means anything: a key of one user sees that user alone, others need the scope `admin`."""
     if who.user is not None:
         return answer(Users((who.user,) if await forest.has_user(who.user) else ()))
-    who.require("admin")
     page = await forest.users(limit=limit, cursor=cursor)
     return answer(Users(page.users, page.next_cursor))
 
