@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from memforest.calendar import parse_timestamp
 from memforest.config import Ranking
 from memforest.endpoint import Budget
 from memforest.errors import InputError
@@ -87,7 +88,7 @@ def test_json_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["NaN", "-Infinity", "{'a': 1}", "[1,]", "1" * 500, "", "\ufeff{}", "[" * 50_000]
+    "text", ["NaN", "-Infinity", "{'a': 1}", "[1,]", "1" * 500, "", "\ufeff{}", "[" * 50_000, '[{"a": 1, "a": 1}]']
 )
 def test_what_is_no_json(text: str) -> None:
     """It is refused in words that show nothing of it."""
@@ -100,3 +101,21 @@ def test_a_pair_is_two_values() -> None:
     """Or nothing."""
     assert pair(None) is None
     assert pair(["a", "b"]) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "number", [1e8, 1_714_557_600, 1_714_557_600.25, 1_714_557_600_123, -1e8, -1_500_000_000, 1e14 - 1, -1e14 + 1]
+)
+def test_numbers_that_are_times(number: float) -> None:
+    """Those of the core, which reads each as the same time."""
+    body = SearchBody.model_validate({"question": "x", "as_of": number})
+    assert parse_timestamp(body.as_of) == parse_timestamp(number)
+
+
+@pytest.mark.parametrize("number", [0, 5, 1e8 - 1, -1e8 + 1, 1e14, -1e14, 1e300, True])
+def test_numbers_that_are_no_times(number: float) -> None:
+    """Neither here nor in the core."""
+    with pytest.raises(ValidationError):
+        SearchBody.model_validate({"question": "x", "as_of": number})
+    with pytest.raises(InputError):
+        parse_timestamp(number)

@@ -1,10 +1,11 @@
-"""Tests of how a server ends: the order of its steps, the second signal, and what hangs. Without a socket or a process."""
+"""Tests of how a server ends: the order of its steps, the second signal, and what hangs. Without a process."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import signal
+import socket
 import sqlite3
 import sys
 import threading
@@ -57,6 +58,33 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
     made = Timers()
     monkeypatch.setattr(threading, "Timer", made)
     return made
+
+
+def test_errors_of_the_loop_are_logged_without_their_text(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By their class and place; asyncio's own words have the text of the error and its stack."""
+
+    def fails() -> None:
+        raise ValueError("what Ana said")
+
+    async def main() -> None:
+        server = Serving(app_with_jobs(folder), ServerSettings(), lambda: None)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            work = asyncio.create_task(server.serve([listening]))
+            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+                await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_soon(fails)
+            asyncio.get_running_loop().call_exception_handler({"message": "what Ana said"})
+            await asyncio.sleep(0)
+            server.should_exit = True
+            await work
+
+    asyncio.run(main())
+    told = [one.getMessage() for one in caplog.records if one.name == "memforest.server.serving"]
+    assert sorted("ValueError" in one for one in told) == [False, True]
+    assert "Ana" not in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 @pytest.fixture

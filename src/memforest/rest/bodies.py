@@ -114,6 +114,7 @@ class IngestSessionBody(Body):
     refresh: StrictBool | None = Field(
         None, description="make summaries now (true), later (false), or as configured"
     )
+    defer: StrictBool = Field(False, description="store the turns and no more; `resume` makes memory of them")
     budget: BudgetBody | None = None
 
 

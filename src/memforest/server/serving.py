@@ -9,10 +9,12 @@ import socket
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 
+from memforest.access.faults import place_of
 from memforest.rest.operations import drain
 from memforest.server.patience import PatientProtocol
 from memforest.server.settings import END_S, ServerSettings
@@ -64,6 +66,7 @@ class Serving(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections."""
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_of_loop)
         await super().startup(sockets)
         if self.started and not self._told:
             self._ready()
@@ -86,6 +89,15 @@ class Serving(uvicorn.Server):
 
     def _stop_accepting(self) -> None:
         self.should_exit = True
+
+
+def _of_loop(_loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
+    """Log an error that nobody waited for, by its type and place alone; asyncio would write its text and its stack."""
+    error = told.get("exception")
+    if isinstance(error, BaseException):
+        _log.error("unexpected %s at %s", type(error).__name__, place_of(error))
+    else:
+        _log.error("the event loop met an error without an exception")
 
 
 def _end_by_force(after_s: float) -> None:
