@@ -53,6 +53,7 @@ __all__ = [
     "settings_body",
 ]
 
+
 def _integral(value: object) -> object:
     """Return 5 for 5.0, which is a whole number in JSON Schema."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
