@@ -24,7 +24,7 @@ from memforest.explore import Explore
 from memforest.forest.options import read_time
 from memforest.recall import Recall
 from memforest.rest.bodies import AddBody, SearchBody
-from memforest.rest.fields import MOST, settings_body
+from memforest.rest.fields import FIRST_SECONDS, MOST, settings_body
 from memforest.rest.params import encoded, pair
 from memforest.rest.routing import read_json
 
@@ -108,7 +108,7 @@ def test_a_pair_is_two_values() -> None:
 
 @pytest.mark.parametrize(
     "number",
-    [1e8, 1_714_557_600, 1_714_557_600.25, 1_714_557_600_123, -1e8, -1_500_000_000, 1e14 - 1, -1e12],
+    [1e8, 1_714_557_600, 1_714_557_600.25, 1_714_557_600_123, -1e8, -1_500_000_000, 1e14 - 1, FIRST_SECONDS],
 )
 def test_numbers_that_are_times(number: float) -> None:
     """Those of the core, which reads each as the same time."""
@@ -116,7 +116,7 @@ def test_numbers_that_are_times(number: float) -> None:
     assert read_time(body.as_of, PLAIN, "as_of") == read_time(number, PLAIN, "as_of")
 
 
-@pytest.mark.parametrize("number", [0, 5, 1e8 - 1, -1e8 + 1, 1e14, -1e14, 1e300, True])
+@pytest.mark.parametrize("number", [0, 5, 1e8 - 1, -1e8 + 1, 1e14, FIRST_SECONDS - 1, -1e14, 1e300, True])
 def test_numbers_that_are_no_times(number: float) -> None:
     """Neither here nor in the core."""
     with pytest.raises(ValidationError):

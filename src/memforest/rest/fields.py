@@ -70,23 +70,13 @@ def _words(value: str) -> str:
     return value
 
 
-def _unix(value: float) -> float:
-    if abs(value) < SECONDS_FROM:
-        raise ValueError(f"it is too small for UNIX seconds, which are {SECONDS_FROM:,} or more")
-    return value
-
-
-UnixTime: TypeAlias = Annotated[
-    float,
-    Strict(),
-    AfterValidator(_unix),
-    Field(
-        gt=-MICROSECONDS_FROM,
-        lt=MICROSECONDS_FROM,
-        json_schema_extra={"not": {"exclusiveMinimum": -SECONDS_FROM, "exclusiveMaximum": SECONDS_FROM}},
-    ),
-]
-"""A number that is a time: UNIX seconds, or milliseconds where it is large; before 1970 it is below 0."""
+FIRST_SECONDS = -62_135_596_800
+"""UNIX seconds of the first instant that a calendar of Python has, at the start of the year 1."""
+UnixTime: TypeAlias = (
+    Annotated[float, Strict(), Field(ge=SECONDS_FROM, lt=MICROSECONDS_FROM)]
+    | Annotated[float, Strict(), Field(le=-SECONDS_FROM, ge=FIRST_SECONDS)]
+)
+"""A number that is a time: UNIX seconds, or milliseconds where it is large; before 1970 seconds below 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), Strict(), BeforeValidator(_integral)]
 TopK: TypeAlias = Annotated[int, Field(ge=1, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
 MaxFacts: TypeAlias = Annotated[int, Field(ge=0, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]

@@ -28,7 +28,9 @@ _log = logging.getLogger(__name__)
 
 KEEP_ALIVE_S = 30
 MOST_HEADER_BYTES = 64 * 1024
-ENDING = "the server is ending, and this was cut off; what was stored stays, send it again when the server is back"
+ENDING = (
+    "the server is ending, and this was cut off; what was stored stays, send it again when the server is back"
+)
 LATE_S = 2.0
 """How long before the end of all patience the process is ended by force."""
 
