@@ -85,7 +85,8 @@ soak: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
-	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py tests/test_rest_document.py
+	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py tests/test_rest_document.py \
+	  tests/test_rest_examples.py
 
 # An environment of its own: what drives a browser is no part of the project's.
 ui-check: $(VENV)-ui/.ready

@@ -95,9 +95,21 @@ def test_a_page_has_a_thousand_items_at_most(forest: MemForest) -> None:
     for call in (
         lambda: memory.list(limit=limits.MAX_PAGE + 1),
         lambda: memory.changes("2024-01-01", limit=limits.MAX_PAGE + 1),
+        lambda: memory.entities(limit=limits.MAX_PAGE + 1),
+        lambda: memory.sessions(limit=limits.MAX_PAGE + 1),
+        lambda: memory.timeline("u", limit=limits.MAX_PAGE + 1),
     ):
         with pytest.raises(errors.InputError, match=r"limit=1001: .* at most 1,000"):
             call()
+
+
+def test_a_time_has_so_many_characters(forest: MemForest) -> None:
+    """One that is written with as many is read; with one more it is none."""
+    text = "2024-04-02T10:00:00Z".ljust(limits.MAX_TIME_CHARS)
+    turns = [{"role": "user", "content": "Hello."}]
+    forest.ingest_session("u", "long", turns, timestamp=text)
+    with pytest.raises(errors.TimestampError):
+        forest.ingest_session("u", "longer", turns, timestamp=text + " ")
 
 
 def test_a_corrected_statement_has_so_many_characters(forest: MemForest) -> None:

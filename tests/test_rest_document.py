@@ -25,6 +25,7 @@ from tests.serving import app_of
 from memforest import AsyncMemForest, errors
 from memforest.access.faults import STATUS
 from memforest.forest.handle import AsyncUserMemory
+from memforest.forest.options import QueryOptions
 from memforest.limits import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, ROLES
 from memforest.rest.problems import title_of
 from memforest.rest.routing import SCOPES
@@ -66,6 +67,44 @@ def test_every_verb_has_a_route_or_a_reason(document: dict[str, Any]) -> None:
                 same = {"query": "search", "users": "list_users", "delete_all": "delete_user"}
                 told = same.get(verb) in names or f"`{verb}`" in text or verb == "ingest_parallel"
                 assert told, f"{verb} has no route, and docs/serving.md does not say why"
+
+
+ELSEWHERE = {
+    "export": {"target", "overwrite"},  # the answer is the file
+    "import_": {"source"},  # the body is
+    "merge": {"directory"},  # a path of the server
+    "add": {"idempotency_key"},  # a header
+    "ingest_session": {"idempotency_key"},
+}
+"""Verb -> options that have another place than their name; functions have none at all."""
+
+
+def test_every_option_is_there_by_its_name(document: dict[str, Any]) -> None:
+    """With the default that it has in Python; pages are of 50 where Python gives all."""
+    found = {one["operationId"]: _options(one, document) for _, _, one in operations(document)}
+    for kind in (AsyncMemForest, AsyncUserMemory):
+        for verb, one in inspect.getmembers(kind, inspect.iscoroutinefunction):
+            functions = {"self", "progress", "on_progress", "options"}
+            for name, option in inspect.signature(one).parameters.items() if verb in found else ():
+                if name in functions | ELSEWHERE.get(verb, set()):
+                    continue
+                assert name in found[verb], f"{verb} has no option {name}"
+                default = found[verb][name]
+                if option.default not in (None, option.empty, ()) and (verb, name) != ("list", "offset"):
+                    assert default == option.default, f"{verb}({name}=...) is {default!r} when not given"
+    for verb in ("search", "ask", "context"):
+        assert set(QueryOptions.__annotations__) <= set(found[verb])
+
+
+def _options(operation: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    """Return the names of what an operation takes, each with what it is when it is not given."""
+    made = {one["name"]: one.get("schema", {}).get("default") for one in operation.get("parameters", ())}
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        for schema in (content["schema"], *content["schema"].get("anyOf", ())):
+            name = schema.get("$ref", "").rpartition("/")[2]
+            for field, told in document["components"]["schemas"].get(name, {}).get("properties", {}).items():
+                made[field] = told.get("default")
+    return made
 
 
 def test_every_operation_is_described(document: dict[str, Any]) -> None:

@@ -17,15 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from memforest.config import Ranking
+from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
 from memforest.errors import InputError
 from memforest.explore import Explore
+from memforest.forest.options import read_time
 from memforest.recall import Recall
 from memforest.rest.bodies import AddBody, SearchBody
-from memforest.rest.fields import MOST, settings_body
+from memforest.rest.fields import FIRST_SECONDS, MOST, settings_body
 from memforest.rest.params import encoded, pair
 from memforest.rest.routing import read_json
+
+PLAIN = Config(embedder="none")
 
 
 @pytest.mark.parametrize("kind", [Budget, Ranking, Recall, Explore])
@@ -87,7 +90,8 @@ def test_json_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["NaN", "-Infinity", "{'a': 1}", "[1,]", "1" * 500, "", "\ufeff{}", "[" * 50_000]
+    "text",
+    ["NaN", "-Infinity", "{'a': 1}", "[1,]", "1" * 500, "", "\ufeff{}", "[" * 50_000, '[{"a": 1, "a": 1}]'],
 )
 def test_what_is_no_json(text: str) -> None:
     """It is refused in words that show nothing of it."""
@@ -100,3 +104,22 @@ def test_a_pair_is_two_values() -> None:
     """Or nothing."""
     assert pair(None) is None
     assert pair(["a", "b"]) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    "number",
+    [1e8, 1_714_557_600, 1_714_557_600.25, 1_714_557_600_123, -1e8, -1_500_000_000, 1e14 - 1, FIRST_SECONDS],
+)
+def test_numbers_that_are_times(number: float) -> None:
+    """Those of the core, which reads each as the same time."""
+    body = SearchBody.model_validate({"question": "x", "as_of": number})
+    assert read_time(body.as_of, PLAIN, "as_of") == read_time(number, PLAIN, "as_of")
+
+
+@pytest.mark.parametrize("number", [0, 5, 1e8 - 1, -1e8 + 1, 1e14, FIRST_SECONDS - 1, -1e14, 1e300, True])
+def test_numbers_that_are_no_times(number: float) -> None:
+    """Neither here nor in the core."""
+    with pytest.raises(ValidationError):
+        SearchBody.model_validate({"question": "x", "as_of": number})
+    with pytest.raises(InputError):
+        read_time(number, PLAIN, "as_of")

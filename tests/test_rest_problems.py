@@ -17,11 +17,12 @@ pytest.importorskip("fastapi")
 pytest.importorskip("jsonschema")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.serving import PROBLEM, app_of, key_of, served, told
+from tests.serving import PROBLEM, app_of, as_text, key_of, served, told
 
 from memforest import AsyncMemForest, errors
 from memforest.access import OpenAccess, Principal
 from memforest.rest import create_app, problems
+from memforest.rest.answers import answer
 from memforest.rest.problems import detail_of, status_of, title_of, type_of
 from memforest.store.faults import mapped_errors
 
@@ -266,3 +267,15 @@ def test_a_limit_says_when(folder: Path) -> None:
     late: Any = errors.RateLimitError("too many", retry_after_s=12.2)
     assert problems.headers_of(late) == {"Retry-After": "13"}
     assert problems.headers_of(errors.RateLimitError("too many", retry_after_s=0)) == {"Retry-After": "1"}
+
+
+def test_what_failed_is_told_without_addresses() -> None:
+    """Those of a model's endpoint, wherever a result tells of it; what was said keeps its own."""
+    told = "ModelUnavailableError: the chat model 'm' at http://10.0.0.7:8001/v1 says 500 (5 retries); try again later"
+    said = {"text": "look at https://example.org/a", "entities": ["https://example.org/a"]}
+    one = {"chunks": [{"failure": told, **said}], "warnings": [told], "added": ["https://example.org/a"]}
+    for result in (one, [one], {"result": one, **said}, {"indexes": [{"reason": told}], "notes": [told]}):
+        body = bytes(answer(result).body).decode()
+        assert "10.0.0.7" not in body
+        assert "at its address says 500" in body
+        assert body.count("example.org") == as_text(result).count("example.org")

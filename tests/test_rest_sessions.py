@@ -14,6 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.serving import LATER, TURNS, Client, app_of, served, told
 
+from memforest.limits import MAX_ID_CHARS
+
 BASE = "/v1/users/ana/sessions"
 
 
@@ -75,6 +77,25 @@ def test_turns_that_are_stored_as_they_are(client: Client) -> None:
     """With ``infer`` false nothing is extracted."""
     done = client("PUT", f"{BASE}/s", 201, json={"turns": TURNS, "infer": False})
     assert {one["status"] for one in done["chunks"]} == {"verbatim"}
+
+
+def test_a_session_whose_memory_is_made_later(client: Client) -> None:
+    """With `defer` its turns are stored and no more, until `resume`, or the same session comes without it."""
+    body = {"turns": TURNS, "defer": True}
+    done = client("PUT", "/v1/users/bob/sessions/late", 201, json=body)
+    assert (done["deferred"], done["turns_added"], done["added"]) == (True, 3, [])
+    assert client("GET", "/v1/users/bob/facts", 200)["total"] == 0
+    client("PUT", "/v1/users/bob/sessions/late", 422, json={**body, "refresh": True})
+    [resumed] = client("POST", "/v1/users/bob/resume", 200)
+    assert resumed["added"]
+    assert client("GET", "/v1/users/bob/facts", 200)["total"] > 0
+
+
+def test_a_key_of_a_write_is_as_long_as_an_id(client: Client) -> None:
+    """As long as the core takes it, and not longer."""
+    for length, status in ((MAX_ID_CHARS, 200), (MAX_ID_CHARS + 1, 422)):
+        sent = {"Idempotency-Key": "k" * length}
+        client("POST", "/v1/users/ana/messages", status, json={"content": "I like tea."}, headers=sent)
 
 
 def test_a_session_is_deleted_with_what_was_made_of_it(client: Client) -> None:

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -39,6 +40,23 @@ def test_what_is_exported_is_imported(client: Client, query: str) -> None:
     assert (done["user_id"], done["sessions"], done["turns"]) == ("copy", 2, 4)
     facts = [client("GET", f"/v1/users/{user}/facts", 200)["facts"] for user in ("ana", "copy")]
     assert [one["statement"] for one in facts[0]] == [one["statement"] for one in facts[1]]
+
+
+def test_an_import_has_a_budget(client: Client) -> None:
+    """As JSON in the query, like `filters`; what is no budget is refused, and its place is named."""
+    file = client.raw("GET", "/v1/users/ana/export").content
+    url = "/v1/users/copy/import?budget="
+    for text, pointer in (
+        ("{", None),
+        ("5", "/query/budget"),
+        ('{"max_calls": -1}', "/query/budget/max_calls"),
+        ('{"no": 1}', "/query/budget/no"),
+    ):
+        problem = client("POST", url + quote(text), 422, content=file, headers=LINES)
+        assert [one["pointer"] for one in problem.get("errors", ())] == ([pointer] if pointer else [])
+    client("GET", "/v1/users/copy", 404)
+    text = quote('{"max_calls": 5, "max_tokens": 1000}')
+    assert client("POST", url + text, 200, content=file, headers=LINES)["turns"] == 4
 
 
 def test_nobody_is_exported(client: Client) -> None:

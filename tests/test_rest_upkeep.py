@@ -37,6 +37,12 @@ def test_trees(client: Client) -> None:
     assert client("GET", f"{BASE}/trees?limit=1&index=memforest", 200)
     client("GET", f"{BASE}/trees?scope=Zoe", 404)
     client("GET", f"{BASE}/trees?depth=-1", 422)
+    assert client("GET", f"{BASE}/trees?depth=1000000", 200)  # as deep as there is something
+    [child] = client("GET", f"{BASE}/trees?node={one['children'][0]['node_id']}&depth=0", 200)
+    assert child["node_id"] == one["children"][0]["node_id"]
+    client("GET", f"{BASE}/trees?node=0", 422)
+    client("GET", f"{BASE}/trees?node=1&scope=first", 422)
+    client("GET", f"{BASE}/trees?node=999999", 404)
     client("GET", f"{BASE}/trees?index=segtree", 404)
 
 

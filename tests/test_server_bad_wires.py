@@ -160,8 +160,12 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def read_body(scope: Any, receive: Any, send: Any) -> None:
-    """Answer when a whole body has come; to ``/slow`` a while later."""
-    while (message := await receive()).get("more_body"):
+    """Answer when a whole body has come, to ``/slow`` a while later; to ``/at-once`` before it, and to ``/begun`` in part."""
+    if scope["path"] == "/begun":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+    message: dict[str, Any] = {"type": "http.request"}
+    while scope["path"] != "/at-once" and (message := await receive()).get("more_body"):
         pass
     if message["type"] == "http.disconnect":
         return
@@ -220,6 +224,42 @@ def test_a_client_that_waits_for_its_answer_is_not(monkeypatch: pytest.MonkeyPat
     with patient(monkeypatch):
         said, _ = spoken([HEAD % b"/slow" + b"x" * 40], 0.0)
         assert said.startswith(b"HTTP/1.1 204")
+
+
+# -- bytes that are no HTTP ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 40,
+        b"nothing\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
+    ],
+    ids=["TLS", "words", "no host", "two hosts", "length"],
+)
+def test_bytes_that_are_no_request(sent: bytes) -> None:
+    """They are answered with a problem, and the connection is closed."""
+    said, closed = spoken([sent], 0.0)
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert closed
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"content-type: application/problem+json" in head.lower()
+    assert b"x-content-type-options: nosniff" in head.lower()
+    assert json.loads(body)["status"] == 400
+
+
+@pytest.mark.parametrize("path", [b"/at-once", b"/begun"])
+def test_bytes_that_are_no_request_behind_an_answer(path: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the answer is there, or has begun, before the body has come: the connection is closed, and no stack is logged."""
+    sent = b"POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % path
+    said, closed = spoken([sent, b"zz\r\n"], 0.2)
+    assert closed
+    assert said.count(b"HTTP/1.1") == 1
+    assert said.startswith(b"HTTP/1.1 204" if path == b"/at-once" else b"HTTP/1.1 200")
+    assert [one.name for one in caplog.records if one.exc_info] == []
 
 
 # -- many at once, and two servers --------------------------------------------------------------------------

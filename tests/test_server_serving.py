@@ -1,10 +1,12 @@
-"""Tests of how a server ends: the order of its steps, the second signal, and what hangs. Without a socket or a process."""
+"""Tests of how a server ends: the order of its steps, the second signal, and what hangs. Without a process."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import socket
 import sqlite3
 import sys
 import threading
@@ -35,7 +37,7 @@ from memforest.models import HashEmbedder
 from memforest.rest.health import Health
 from memforest.rest.operations import operating
 from memforest.rest.routes import jobs as routes
-from memforest.server.serving import Serving
+from memforest.server.serving import Serving, _Ending
 from memforest.server.settings import END_S, ServerSettings
 
 
@@ -57,6 +59,91 @@ def timers(monkeypatch: pytest.MonkeyPatch) -> Timers:
     made = Timers()
     monkeypatch.setattr(threading, "Timer", made)
     return made
+
+
+def test_errors_of_the_loop_are_logged_without_their_text(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By their class and place; asyncio's own words have the text of the error and its stack."""
+
+    def fails() -> None:
+        raise ValueError("what Ana said")
+
+    async def main() -> None:
+        server = Serving(app_with_jobs(folder), ServerSettings(), lambda: None)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            work = asyncio.create_task(server.serve([listening]))
+            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+                await asyncio.sleep(0.01)
+            asyncio.get_running_loop().call_soon(fails)
+            asyncio.get_running_loop().call_exception_handler({"message": "what Ana said"})
+            await asyncio.sleep(0)
+            server.should_exit = True
+            await work
+
+    asyncio.run(main())
+    told = [one.getMessage() for one in caplog.records if one.name == "memforest.server.serving"]
+    assert sorted("ValueError" in one for one in told) == [False, True]
+    assert "Ana" not in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def told_by(app: Any, *, ending: bool) -> list[Any]:
+    """Return what an app sends behind what stands around it."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.disconnect"}
+
+    asyncio.run(_Ending(app, lambda: ending)({"type": "http"}, receive, send))
+    return sent
+
+
+async def cut(_scope: Any, _receive: Any, _send: Any) -> None:
+    """Be cancelled before anything is answered, as uvicorn does at the end of its patience."""
+    raise asyncio.CancelledError
+
+
+def test_a_request_that_the_end_cuts_off_is_told_so() -> None:
+    """As a problem that says when to come back; uvicorn says 500 in plain text, and logs an error."""
+    head, body = told_by(cut, ending=True)
+    assert (head["status"], dict(head["headers"])[b"retry-after"]) == (503, b"5")
+    assert json.loads(body["body"])["status"] == 503
+
+
+def test_a_request_that_somebody_else_cuts_off_is_cut_off() -> None:
+    """Without a signal a cancelled request stays cancelled; so does one whose answer has begun."""
+    with pytest.raises(asyncio.CancelledError):
+        told_by(cut, ending=False)
+
+    async def begun(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await cut(scope, receive, send)
+
+    with pytest.raises(asyncio.CancelledError):
+        told_by(begun, ending=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ending", "whole"),
+    [
+        (b"text/event-stream; charset=utf-8", True, True),
+        (b"text/event-stream", False, False),
+        (b"application/octet-stream", True, False),
+    ],
+)
+def test_a_stream_of_events_ends_whole(kind: bytes, ending: bool, whole: bool) -> None:
+    """At the end of the server; a file that is cut off is not made to look whole."""
+
+    async def stream(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+        await send({"type": "http.response.body", "body": b"id: 1", "more_body": True})
+
+    sent = told_by(stream, ending=ending)
+    assert (not sent[-1].get("more_body", False)) == whole
 
 
 @pytest.fixture

@@ -78,27 +78,41 @@ def test_each_verb_of_a_handle_has_a_span() -> None:
     assert verbs == set(MEMORY_VERBS)
 
 
-def test_each_verb_of_a_forest_on_one_user_has_a_span_of_its_own_or_of_the_handle() -> None:
-    """Each verb of a forest on one user has a span of its own or of the handle."""
-    through_the_handle = {"query", "ask"}
-    for_some_or_all = {
-        "resume",
-        "flush",
-        "rebuild",
-        "save",
-        "load",
-        "has_user",
-        "backup",
-        "encrypt",
-        "decrypt",
-        "rekey",
-    }
-    on_a_user = {
+def test_each_verb_of_a_forest_has_a_span_of_its_own_or_of_the_handle() -> None:
+    """Each verb of a forest has a span of its own, those that go through a handle its, or one for each user."""
+    elsewhere = {"query", "ask", "query_parallel", "ingest_parallel", "close"}
+    verbs = {
         name
         for name, one in inspect.getmembers(AsyncMemForest, inspect.iscoroutinefunction)
-        if not name.startswith("_") and "user_id" in inspect.signature(one).parameters
+        if not name.startswith("_")
     }
-    assert on_a_user - through_the_handle - for_some_or_all == set(FOREST_VERBS)
+    assert verbs - elsewhere == set(FOREST_VERBS)
+
+
+def test_verbs_for_one_user_or_all_have_a_span(tmp_path: Path, exporter: Any) -> None:
+    """With the store where one user is named, and without where none is; what they embed is below it."""
+    with MemForest(tmp_path, config()) as forest:
+        forest.ingest_session(USER, "s", TURNS, defer=True)
+        exporter.clear()
+        forest.resume(USER)
+        forest.flush()
+    resumed, flushed = named(exporter, "memforest.resume"), named(exporter, "memforest.flush")
+    assert resumed.attributes["gen_ai.memory.store.id"] == store_id(USER)
+    assert resumed.attributes["gen_ai.memory.record.count"] == 1
+    assert "gen_ai.memory.store.id" not in flushed.attributes
+    assert [one.name for one in exporter.get_finished_spans() if one.parent is None] == [
+        "memforest.resume",
+        "memforest.flush",
+    ]
+
+
+def test_users_that_are_merged_are_told_by_the_one_they_become(tmp_path: Path, exporter: Any) -> None:
+    """The store is that of the target."""
+    with MemForest(tmp_path, config()) as forest:
+        forest.ingest_session(USER, "s", TURNS)
+        exporter.clear()
+        forest.merge_user_forests([USER], "both", same_person=True)
+    assert named(exporter, "upsert_memory").attributes["gen_ai.memory.store.id"] == store_id("both")
 
 
 def test_an_ingest_and_a_search_have_the_names_of_the_conventions(tmp_path: Path, exporter: Any) -> None:
@@ -149,6 +163,8 @@ def test_spans_hold_no_text_and_no_user(tmp_path: Path, exporter: Any) -> None:
         memory.delete(session_id="s")
         with pytest.raises(InputError):
             memory.add({"role": "user", "content": "fine", "timestamp": SECRET})
+        with pytest.raises(NotFoundError):
+            memory.get(SECRET)  # what is no id of a fact may be any text
     told = everything(exporter)
     assert "upsert_memory" in told
     for word in ("harpsichord", "Oranmore", "Zerlina", "Quodling", str(tmp_path)):

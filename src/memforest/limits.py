@@ -15,6 +15,7 @@ __all__ = [
     "MAX_ID_CHARS",
     "MAX_METADATA_DEPTH",
     "MAX_PAGE",
+    "MAX_TIME_CHARS",
     "MAX_TOP_K",
     "MAX_TREE_DEPTH",
     "MAX_TURN_CHARS",
@@ -48,6 +49,9 @@ MAX_PAGE = 1_000
 MAX_CURSOR_CHARS = 8_000
 """Characters of the cursor of a page. One holds the key of one item, of which an id is the longest part: `MAX_ID_CHARS`
 characters of four bytes each in JSON and base64."""
+
+MAX_TIME_CHARS = 120
+"""Characters of a time that is written: several times the longest date in words."""
 
 MAX_TREE_DEPTH = 100
 """Levels that `tree` unfolds: views are nested as deep as trees are, and a segment tree whose bounds are switched off may be as

@@ -20,11 +20,11 @@ from dateutil import parser as dateutil_parser
 from memforest.display import shown
 from memforest.errors import ConfigError, TimestampError
 from memforest.interval import floor_ms
+from memforest.limits import MAX_TIME_CHARS
 
 __all__ = ["CivilParserInfo", "parse_timestamp", "zone_named"]
 
 _SHOWN = 60
-_MAX_TEXT = 120
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 SECONDS_FROM = 10**8
@@ -170,7 +170,7 @@ def _from_number(number: float) -> datetime:
 
 
 def _from_text(value: str, *, day_first: bool) -> datetime:
-    if len(value) > _MAX_TEXT:
+    if len(value) > MAX_TIME_CHARS:
         raise ValueError("the text is too long for a time")
     text = _EAST_ASIAN.sub(r"\1-\2-\3 ", _IN_BRACKETS.sub(" ", value))
     text = " ".join(text.split())

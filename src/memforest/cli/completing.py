@@ -14,6 +14,7 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from memforest.errors import MemForestError
+from memforest.limits import MAX_PAGE
 
 if TYPE_CHECKING:
     from memforest.cli.call import Call
@@ -65,7 +66,7 @@ def complete_sessions(ctx: click.Context, _param: click.Parameter, incomplete: s
 def complete_entities(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the names of whom and what statements name, all names of the most named."""
     found = _from_memory(
-        ctx, lambda memory: [name for one in memory.entities(limit=MOST_NODES) for name in one.names]
+        ctx, lambda memory: [name for one in memory.entities(limit=MAX_PAGE) for name in one.names]
     )
     return _items(found, incomplete)
 

@@ -11,6 +11,7 @@ from rich.text import Text
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.completing import complete_entities
 from memforest.cli.screen import Screen, clean, columns, counted, sources
+from memforest.limits import MAX_PAGE
 from memforest.types import EntityKind
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ MOST_SHOWN = 3
 @click.option("--query", metavar="TEXT", help="Only those with a name that has all words of TEXT.")
 @click.option(
     "--limit",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, MAX_PAGE),
     default=50,
     show_default=True,
     help="Most entities that are listed.",

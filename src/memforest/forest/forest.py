@@ -57,7 +57,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-@spanned(FOREST_VERBS, lambda _forest, given: given.get("user_id", ""))
+@spanned(FOREST_VERBS, lambda _forest, given: given.get("user_id", given.get("target_user_id")))
 class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingForest, WritesMemories):
     """Memories of many users, one SQLite file each, in one directory.
 

@@ -9,6 +9,7 @@ from memforest.errors import InputError
 from memforest.forest.options import TimeLike, check_text, read_count, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.interval import to_ms
+from memforest.limits import MAX_PAGE
 from memforest.memory.cursors import Listing
 from memforest.memory.inspect import graph_views
 from memforest.memory.inspect.entities import (
@@ -47,16 +48,16 @@ class KnowsEntities:
         Args:
             kind: only of this kind.
             query: only those of which one name holds all words of this text, whatever their case and accents.
-            limit: most entities; None for all.
+            limit: most entities, up to 1,000; None for all.
             cursor: `EntityPage.next_cursor` of the page before. One that is named more or less often meanwhile may move.
 
         Raises:
-            InputError: if there is no such kind, the query is blank, `limit` is below 1, or the cursor is none of this
+            InputError: if there is no such kind, the query is blank, `limit` is out of range, or the cursor is none of this
                 listing.
         """
         check_text("entities", "kind", kind)
         check_text("entities", "query", query)
-        read_count("limit", limit, None, 1)
+        read_count("limit", limit, None, 1, MAX_PAGE)
         if kind is not None and kind not in get_args(EntityKind):
             raise InputError(
                 f"entities(kind={brief(kind)}): there is no such kind; there are {', '.join(get_args(EntityKind))}"

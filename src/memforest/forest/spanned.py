@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -18,6 +19,8 @@ __all__ = ["FOREST_VERBS", "MEMORY_VERBS", "spanned", "tell_upserted", "upsertin
 MOST_RECORDS = 50
 """Most records that a span holds where texts are captured."""
 OPERATION = "gen_ai.operation.name"
+_FACT = re.compile(r"f1:[0-9a-f]{32}")
+"""The id of a fact; what is none may be any text of the caller's."""
 
 _C = TypeVar("_C", bound=type)
 
@@ -81,8 +84,29 @@ FOREST_VERBS: Mapping[str, str] = {
     "delete_turn": "delete_memory",
     "delete_session": "delete_memory",
     "delete_user": "delete_memory_store",
+    "merge_user_forests": "upsert_memory",
+    "merge_directory": "upsert_memory",
+    **dict.fromkeys(
+        (
+            "backup",
+            "decrypt",
+            "encrypt",
+            "flush",
+            "has_user",
+            "list_users",
+            "load",
+            "rebuild",
+            "rekey",
+            "restore",
+            "resume",
+            "save",
+            "survey",
+            "users",
+        ),
+        "",
+    ),
 }
-"""The same of the verbs of a forest whose first argument is a user; its other verbs are made of these, or of several users'."""
+"""The same of the verbs of a forest. Those that are not here go through a handle, or have a span for each user."""
 
 
 def spanned(verbs: Mapping[str, str], store: Callable[[Any, Mapping[str, Any]], str]) -> Callable[[_C], _C]:
@@ -131,7 +155,7 @@ def _recorded(
             user = store(args[0], given)
             if isinstance(user, str):
                 current.set("gen_ai.memory.store.id", store_id(user))
-            if isinstance(record := given.get("fact_id"), str):
+            if isinstance(record := given.get("fact_id"), str) and _FACT.fullmatch(record):
                 current.set("gen_ai.memory.record.id", record)
             if captures() and isinstance(question := given.get("question"), str):
                 current.set("gen_ai.memory.query.text", question)
@@ -166,6 +190,8 @@ def _tell(current: Span, result: object) -> None:
         records = result.result.evidence
     elif isinstance(result, IngestResult):
         tell_upserted(current, [result])
+    elif isinstance(result, list) and any(isinstance(one, IngestResult) for one in result):
+        tell_upserted(current, result)
     elif hasattr(result, "gone"):
         current.set("gen_ai.memory.record.count", result.gone.get("facts", 0))
     if records is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -89,15 +91,33 @@ class Context(BaseModel):
     warnings: list[str] = Field(description="what the caller should know of the search")
 
 
+_TOLD = frozenset(("warnings", "failure", "reason", "notes", "left"))
+"""Fields of results that tell what failed: they quote the errors of models, which name the address of an endpoint."""
+_HOLD = frozenset(("chunks", "result", "indexes"))
+"""Fields that hold results with such fields."""
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s;,)\"']+", re.IGNORECASE)
+
+
+def _without_addresses(told: Any, *, quotes: bool = False) -> Any:
+    """Return a result without the addresses in what it tells of failures: they are the server's."""
+    if isinstance(told, list):
+        return [_without_addresses(one, quotes=quotes) for one in told]
+    if isinstance(told, dict):
+        changed = {
+            name: _without_addresses(told[name], quotes=name in _TOLD)
+            for name in (_TOLD | _HOLD) & told.keys()
+        }
+        return {**told, **changed}
+    return _ADDRESS.sub("its address", told) if quotes and isinstance(told, str) else told
+
+
 def answer(result: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a result of a verb as a response: times are ISO 8601 with offset."""
-    return Response(_body(result), status, dict(headers or {}), media_type="application/json")
-
-
-def _body(result: Any) -> bytes:
-    """Return a result as JSON: its fields, or what a result of another shape says of itself."""
     own = isinstance(result, Result) and type(result).to_dict is not Result.to_dict
-    return json_bytes(result.to_dict() if own else result)
+    body = json_bytes(result.to_dict() if own else result)
+    if b"://" in body:
+        body = json_bytes(_without_addresses(json.loads(body)))
+    return Response(body, status, dict(headers or {}), media_type="application/json")
 
 
 def located(request: Request, path: str) -> dict[str, str]:

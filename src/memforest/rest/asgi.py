@@ -71,11 +71,16 @@ class Around:
         origin = headers.get("origin")
         if origin is not None and scope["method"] not in SAFE and not self._may_write(origin, headers):
             return problems.http_problem(403, "pages of another origin may not do this")
+        coding = headers.get("content-encoding", "identity").strip().lower()
+        if coding != "identity" and scope["method"] not in SAFE:
+            return problems.http_problem(
+                415, "send the body as it is, without Content-Encoding", {"Accept-Encoding": "identity"}
+            )
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()):
             return problems.http_problem(400, "Content-Length is no number")
         if len(length) > 18 or int(length) > self.max_body:
-            return problems.http_problem(413, _too_large(self.max_body), {"Connection": "close"})
+            return problems.http_problem(413, _too_large(self.max_body))
         return None
 
     def _may_write(self, origin: str, headers: Headers) -> bool:
@@ -119,7 +124,7 @@ class _Receives:
         if message["type"] == "http.request":
             self._left -= len(message.get("body", b""))
             if self._left < 0:
-                raise HTTPException(413, _too_large(self._most), {"Connection": "close"})
+                raise HTTPException(413, _too_large(self._most))
         return message
 
 

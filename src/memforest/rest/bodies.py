@@ -55,6 +55,12 @@ __all__ = [
     "VerifyBody",
 ]
 
+
+def _shown(example: dict[str, Any]) -> ConfigDict:
+    """Return what shows an example of a body in the document."""
+    return ConfigDict(json_schema_extra={"examples": [example]})
+
+
 # -- writing ----------------------------------------------------------------------------------------
 
 
@@ -77,6 +83,8 @@ class Message(BaseModel):
 
 class RegisterUserBody(Body):
     """Options of `register_user`."""
+
+    model_config = _shown({"display_name": "Ana"})
 
     display_name: Id | None = Field(None, description="who an unnamed `user` turn is; the id when not given")
     load_existing: StrictBool = Field(True, description="whether there may be a memory already")
@@ -114,6 +122,7 @@ class IngestSessionBody(Body):
     refresh: StrictBool | None = Field(
         None, description="make summaries now (true), later (false), or as configured"
     )
+    defer: StrictBool = Field(False, description="store the turns and no more; `resume` makes memory of them")
     budget: BudgetBody | None = None
 
 
@@ -154,6 +163,8 @@ class UpdateBody(Body):
 class MergeBody(Body):
     """Options of `merge`."""
 
+    model_config = _shown({"from_user": "ana.old", "same_person": True, "dry_run": True})
+
     from_user: Id = Field(description="whose memory")
     dry_run: StrictBool = Field(False, description="write nothing, and return what would be done")
     same_person: StrictBool | None = Field(None, description="whether both users are one person")
@@ -167,6 +178,8 @@ class MergeBody(Body):
 
 class MergeUserForestsBody(Body):
     """Options of `merge_user_forests`."""
+
+    model_config = _shown({"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True})
 
     source_user_ids: list[Id] = Field(
         min_length=1,
@@ -248,6 +261,8 @@ class ContextBody(SearchBody):
 class ProfileBody(Body):
     """Options of `profile`."""
 
+    model_config = _shown({"participant": "Ana"})
+
     participant: Id | None = Field(None, description="whose, by name or alias")
     as_of: Time | None = Field(None, description="the profile that was in force at that time")
     said_by: Time | None = Field(None, description="the one that had been said by that time")
@@ -286,11 +301,15 @@ class DeleteBody(Body):
 class DryRunBody(Body):
     """Options of `expire`."""
 
+    model_config = _shown({"dry_run": True})
+
     dry_run: StrictBool = Field(False, description="only count what would go")
 
 
 class SpendBody(Body):
     """What may be spent on models."""
+
+    model_config = _shown({"budget": {"max_calls": 20}})
 
     budget: BudgetBody | None = None
 
@@ -298,11 +317,15 @@ class SpendBody(Body):
 class VerifyBody(Body):
     """Options of `verify`."""
 
+    model_config = _shown({"deleted": ["what Ana said of her boss"]})
+
     deleted: list[Words] = Field([], description="texts that must be nowhere any more")
 
 
 class RebuildBody(SpendBody):
     """Options of `rebuild`."""
+
+    model_config = _shown({"stale": True})
 
     scopes: StrictBool = Field(False, description="make all indexes anew as well, from the start")
     stale: StrictBool = Field(False, description="make anew just what `stale` names")
@@ -314,11 +337,15 @@ class RebuildBody(SpendBody):
 class AdvanceBody(SpendBody):
     """Options of `advance`."""
 
+    model_config = _shown({"as_of": "2026-03-02T00:00:00Z"})
+
     as_of: Time | None = Field(None, description="the present; the clock's when not given")
     force: StrictBool = Field(False, description="have also what is not due yet")
 
 
 class AddIndexBody(SpendBody):
     """Options of `add_index`."""
+
+    model_config = _shown({"budget": {"max_calls": 20}})
 
     settings: dict[str, Any] | None = Field(None, description="laid over those of the configuration")

@@ -7,17 +7,30 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, create_model
+from fastapi.exceptions import RequestValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+    create_model,
+)
 
+from memforest.calendar.timestamp import MICROSECONDS_FROM, SECONDS_FROM
 from memforest.config import MODES, Ranking
 from memforest.endpoint import Budget
-from memforest.limits import MAX_ID_CHARS, MAX_TOP_K, ROLES
+from memforest.limits import MAX_ID_CHARS, MAX_TIME_CHARS, MAX_TOP_K, ROLES
 from memforest.memory.inspect.profiles import GRAPH
-from memforest.rest.params import ID_PATTERN, TIME_CHARS, checked
+from memforest.rest.params import ID_PATTERN, checked
+from memforest.rest.routing import read_json
 from memforest.settings import hints_of
 from memforest.systems.registry import known
 
 __all__ = [
+    "MOST",
     "Body",
     "BudgetBody",
     "Count",
@@ -36,11 +49,9 @@ __all__ = [
     "WholeNumber",
     "Words",
     "given",
+    "read_budget",
     "settings_body",
 ]
-
-FIRST_UNIX, AFTER_UNIX = 1e8, 1e14
-"""Numbers that are times: UNIX seconds, from 1e11 on milliseconds."""
 
 
 def _integral(value: object) -> object:
@@ -59,6 +70,13 @@ def _words(value: str) -> str:
     return value
 
 
+FIRST_SECONDS = -62_135_596_800
+"""UNIX seconds of the first instant that a calendar of Python has, at the start of the year 1."""
+UnixTime: TypeAlias = (
+    Annotated[float, Strict(), Field(ge=SECONDS_FROM, lt=MICROSECONDS_FROM)]
+    | Annotated[float, Strict(), Field(le=-SECONDS_FROM, ge=FIRST_SECONDS)]
+)
+"""A number that is a time: UNIX seconds, or milliseconds where it is large; before 1970 seconds below 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), Strict(), BeforeValidator(_integral)]
 TopK: TypeAlias = Annotated[int, Field(ge=1, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
 MaxFacts: TypeAlias = Annotated[int, Field(ge=0, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
@@ -72,9 +90,8 @@ Words: TypeAlias = Annotated[
 ]
 """A text of any length, not blank and without NUL."""
 Time: TypeAlias = (
-    Annotated[str, Field(min_length=1, max_length=TIME_CHARS, json_schema_extra={"format": "date-time"})]
-    | Annotated[int, Strict(), Field(ge=FIRST_UNIX, lt=AFTER_UNIX)]
-    | Annotated[float, Strict(), Field(ge=FIRST_UNIX, lt=AFTER_UNIX)]
+    Annotated[str, Field(min_length=1, max_length=MAX_TIME_CHARS, json_schema_extra={"format": "date-time"})]
+    | UnixTime
 )
 """A time: ISO 8601, a written date, or UNIX seconds; without an offset in the zone of the configuration."""
 Span: TypeAlias = Annotated[list[Time], Field(min_length=2, max_length=2)]
@@ -160,3 +177,18 @@ def settings_body(kind: type) -> Any:
 
 BudgetBody: Any = settings_body(Budget)
 RankingBody: Any = settings_body(Ranking)
+
+
+def read_budget(text: str) -> Budget:
+    """Return the budget that a parameter of a query says in JSON.
+
+    Raises:
+        InputError: if it is no JSON.
+        RequestValidationError: if it is no budget.
+    """
+    try:
+        made: Budget = given(BudgetBody.model_validate(read_json(text.encode("utf-8", "replace"), "budget")))
+    except ValidationError as exc:
+        wrong = [{**one, "loc": ("query", "budget", *one["loc"])} for one in exc.errors()]
+        raise RequestValidationError(wrong) from None
+    return made

@@ -9,6 +9,7 @@ from fastapi.openapi.utils import get_openapi
 
 from memforest.access.headers import KEY_HEADER
 from memforest.rest.answers import can_fail
+from memforest.rest.examples import add_examples
 from memforest.rest.problems import MEDIA_TYPE
 
 __all__ = ["document", "install"]
@@ -133,6 +134,7 @@ def document(app: FastAPI) -> dict[str, Any]:
     told = _reached((one["responses"] for one in operations), schemas)
     for name in told - asked - {"ProblemDetails"}:
         _whole(name, schemas[name])
+    add_examples(made)
     return made
 
 

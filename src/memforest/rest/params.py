@@ -10,13 +10,14 @@ from fastapi import Depends, Header, Path, Query
 from pydantic import AfterValidator, BeforeValidator
 
 from memforest.forest.handle import AsyncUserMemory
-from memforest.limits import MAX_CURSOR_CHARS, MAX_ID_CHARS, MAX_PAGE
+from memforest.limits import MAX_CURSOR_CHARS, MAX_ID_CHARS, MAX_PAGE, MAX_TIME_CHARS
 from memforest.memory.ingest.turns import check_id
 from memforest.rest.deps import Forest, Who
 from memforest.systems.registry import known
 
 __all__ = [
     "ID_PATTERN",
+    "BudgetText",
     "CorrectionKey",
     "Cursor",
     "DryRun",
@@ -38,7 +39,6 @@ __all__ = [
     "pair",
 ]
 
-TIME_CHARS = 100
 ID_PATTERN = r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"
 """An id has a character that is no blank, and none that is NUL; for the document, as the core checks it."""
 
@@ -103,7 +103,7 @@ TimeText = Annotated[
     Query(
         description="ISO 8601, a written date, or UNIX seconds; without an offset in the zone of the configuration",
         min_length=1,
-        max_length=TIME_CHARS,
+        max_length=MAX_TIME_CHARS,
         json_schema_extra={"format": "date-time"},
     ),
 ]
@@ -134,6 +134,13 @@ Filters = Annotated[
         json_schema_extra={"contentMediaType": "application/json"},
     ),
 ]
+BudgetText = Annotated[
+    str | None,
+    Query(
+        description="an object as JSON: `max_calls` and `max_tokens`, what may be spent on models",
+        json_schema_extra={"contentMediaType": "application/json"},
+    ),
+]
 IndexText = Annotated[
     str,
     Query(
@@ -148,7 +155,7 @@ IdempotencyKey = Annotated[
     Header(
         description="a name of this write: with the same one again nothing is written, and the first result comes back",
         min_length=1,
-        max_length=255,
+        max_length=MAX_ID_CHARS,
     ),
 ]
 

@@ -75,7 +75,7 @@ _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.SomeUsersFailedError, "it is done for all users but some; the server's log names them"),
     (errors.MemForestError, "the server could not do this; its log says more"),
 )
-FULL = "the disk of the server is full; nothing of this request was stored"
+FULL = "the disk of the server is full; what was received before is kept, and resume goes on with it when there is room"
 UNEXPECTED = "the server met an error that it did not expect; its log says where"
 
 _OWN_WORDS = (
@@ -284,11 +284,27 @@ async def _of_fields(_request: Request, error: Exception) -> Response:
     """Answer a request that does not fit its schema: where, and what would fit; not what came."""
     assert isinstance(error, RequestValidationError)
     wrong = [
-        WrongField(pointer=_pointer(one["loc"]), detail=_said(str(one["msg"])))
+        WrongField(pointer=_pointer(_place(one, error.body)), detail=_said(str(one["msg"])))
         for one in error.errors()[:MOST_FIELDS]
     ]
     detail = "; ".join(f"{one.pointer}: {one.detail}" for one in wrong[:3])
     return problem_of(errors.InputError, detail or "the request does not fit its schema", wrong)
+
+
+def _place(one: Mapping[str, Any], body: Any) -> list[Any]:
+    """Return where a field is, without the names that pydantic gives to the members of a union on the way."""
+    top, *below = one["loc"]
+    if top != "body":
+        return [top, *below]
+    place, at = [top], body
+    for depth, part in enumerate(below, 1):
+        is_there = part in at if isinstance(at, dict) else isinstance(at, list) and part in range(len(at))
+        if is_there:
+            at = at[part]
+        elif one["type"] != "missing" or depth < len(below):
+            continue
+        place.append(part)
+    return place
 
 
 def _pointer(place: Sequence[object]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any, get_args, get_origin
+from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.dependencies.models import Dependant
@@ -27,22 +28,19 @@ MOST_DIGITS = 400
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses what others pass over: unknown query parameters, NaN in JSON, bodies of another type."""
+    """A route that refuses what others pass over.
+
+    Query parameters that there are not, or twice; names in JSON twice, and NaN; bodies of another type.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers requests."""
         answer = super().get_route_handler()
-        known = frozenset(_query_names(self.dependant))
+        known = dict(_query_names(self.dependant))
         takes_body = self.body_field is not None
 
         async def strict(request: Request) -> Response:
-            if unknown := [name for name in request.query_params if name not in known]:
-                what = "there is no such parameter" + (
-                    f"; known: {', '.join(sorted(known))}" if known else ""
-                )
-                raise RequestValidationError(
-                    [{"type": "extra_forbidden", "loc": ("query", unknown[0]), "msg": what, "input": None}]
-                )
+            _check_query(request, known)
             if takes_body:
                 _require_json(request)
                 request = _StrictRequest(request.scope, request.receive)
@@ -100,10 +98,38 @@ def operation(
     }
 
 
-def _query_names(dependant: Dependant) -> Iterator[str]:
-    yield from (one.alias for one in dependant.query_params)
+def _query_names(dependant: Dependant) -> Iterator[tuple[str, bool]]:
+    """Return the names of query parameters, each with whether it may come more than once."""
+    for one in dependant.query_params:
+        kind = one.field_info.annotation
+        yield one.alias, any(get_origin(part) is list for part in (kind, *get_args(kind)))
     for below in dependant.dependencies:
         yield from _query_names(below)
+
+
+def _check_query(request: Request, known: Mapping[str, bool]) -> None:
+    """Raise if a query has a parameter that there is not, one twice that is one, or is not in UTF-8.
+
+    Raises:
+        RequestValidationError: if so; the message names the parameter.
+    """
+    try:
+        unquote_to_bytes(request.scope["query_string"]).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError("percent-encode the query as UTF-8") from None
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        what = None
+        if name not in known:
+            listed = f"; known: {', '.join(sorted(known))}" if known else ""
+            what = f"there is no such parameter{listed}"
+        elif name in seen and not known[name]:
+            what = "it is there twice; give it once"
+        seen.add(name)
+        if what is not None:
+            raise RequestValidationError(
+                [{"type": "extra_forbidden", "loc": ("query", name), "msg": what, "input": None}]
+            )
 
 
 def _require_json(request: Request) -> None:
@@ -152,7 +178,9 @@ def read_json(body: bytes, what: str = "the body") -> Any:
         InputError: if it is none; nothing of it is shown.
     """
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_no_constant, parse_int=_whole)
+        return json.loads(
+            body.decode("utf-8"), parse_constant=_no_constant, parse_int=_whole, object_pairs_hook=_object
+        )
     except RecursionError:
         raise InputError(f"{what} is nested too deeply") from None
     except UnicodeDecodeError:
@@ -161,6 +189,14 @@ def read_json(body: bytes, what: str = "the body") -> Any:
         raise InputError(f"{what} is no JSON: {exc.msg} at character {exc.pos}") from None
     except ValueError as exc:
         raise InputError(f"{what} is no JSON: {exc}") from None
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of two members of one name, readers differ in which of them counts (RFC 8259, 4)."""
+    made = dict(members)
+    if len(made) < len(members):
+        raise ValueError("an object has two members of one name")
+    return made
 
 
 def _no_constant(name: str) -> None:

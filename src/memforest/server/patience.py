@@ -1,7 +1,8 @@
-"""How long a client may take: a connection that sends its request too slowly is closed.
+"""What is no request, and how long a client may take: a connection that sends its request too slowly is closed.
 
 uvicorn bounds only the pause between two requests. A client that opens a connection and sends nothing, or a byte now and
-then, would hold it, and a file descriptor with it, for as long as it likes.
+then, would hold it, and a file descriptor with it, for as long as it likes. And it answers bytes that are no HTTP with plain
+text, or fails on them when they follow an answer, with a stack trace in the log.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from typing import ClassVar
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from memforest.rest.asgi import HEADERS
+from memforest.rest.problems import http_problem
+
 __all__ = ["PatientProtocol"]
+
+NO_REQUEST = "these bytes are no request of HTTP/1.1, or its head is too large"
 
 
 class PatientProtocol(H11Protocol):
@@ -44,6 +50,19 @@ class PatientProtocol(H11Protocol):
             self._looking.cancel()
             self._looking = None
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer bytes that are no HTTP with a problem; where an answer has begun already, only close."""
+        del msg  # uvicorn's own words
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            said = http_problem(400, NO_REQUEST, {**HEADERS, "Connection": "close"})
+            for event in (
+                h11.Response(status_code=400, headers=said.raw_headers, reason=b"Bad Request"),
+                h11.Data(data=bytes(said.body)),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def _look(self) -> None:
         now, waits_s = self.loop.time(), self._waits_s()

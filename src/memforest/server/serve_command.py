@@ -176,7 +176,11 @@ def with_log(what: str) -> None:
     uvicorns = logging.getLogger("uvicorn")
     uvicorns.addHandler(handler)
     uvicorns.setLevel(logging.WARNING)
-    for name in ("mcp", "sse_starlette"):  # else Python itself writes what they say, with the stack
+    for name in (
+        "asyncio",
+        "mcp",
+        "sse_starlette",
+    ):  # else Python itself writes what they say, with the stack
         theirs = logging.getLogger(name)
         theirs.addHandler(handler)
         theirs.propagate = False

@@ -9,11 +9,16 @@ import socket
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memforest.access.faults import place_of
 from memforest.rest.operations import drain
+from memforest.rest.problems import http_problem
 from memforest.server.patience import PatientProtocol
 from memforest.server.settings import END_S, ServerSettings
 
@@ -23,6 +28,9 @@ _log = logging.getLogger(__name__)
 
 KEEP_ALIVE_S = 30
 MOST_HEADER_BYTES = 64 * 1024
+ENDING = (
+    "the server is ending, and this was cut off; what was stored stays, send it again when the server is back"
+)
 LATE_S = 2.0
 """How long before the end of all patience the process is ended by force."""
 
@@ -43,7 +51,7 @@ class Serving(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: ServerSettings, ready: Callable[[], object]) -> None:
         super().__init__(
             uvicorn.Config(
-                app,
+                _Ending(app, lambda: self._told),
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -64,6 +72,7 @@ class Serving(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections."""
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(_of_loop)
         await super().startup(sockets)
         if self.started and not self._told:
             self._ready()
@@ -86,6 +95,53 @@ class Serving(uvicorn.Server):
 
     def _stop_accepting(self) -> None:
         self.should_exit = True
+
+
+class _Ending:
+    """Stands around the app: what the end of the server cuts off is answered so, and streams of events end as they should.
+
+    Args:
+        app: of `create_server`.
+        is_ending: whether a signal has come.
+    """
+
+    def __init__(self, app: ASGIApp, is_ending: Callable[[], bool]) -> None:
+        self._app = app
+        self._is_ending = is_ending
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        last: Message = {}
+        events = False
+
+        async def sends(message: Message) -> None:
+            nonlocal last, events
+            last = message
+            if message["type"] == "http.response.start":
+                events = (
+                    Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
+                )
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sends)
+        except asyncio.CancelledError:
+            if last or scope["type"] != "http" or not self._is_ending():
+                raise
+            _log.warning("a request was cut off by the end of the server")
+            await http_problem(503, ENDING, {"Retry-After": "5"})(scope, receive, send)
+        else:
+            if events and last.get("more_body") and self._is_ending():
+                await send({"type": "http.response.body", "body": b""})
+
+
+def _of_loop(_loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
+    """Log an error that nobody waited for, by its type and place alone; asyncio would write its text and its stack."""
+    error = told.get("exception")
+    if isinstance(error, BaseException):
+        _log.error("unexpected %s at %s", type(error).__name__, place_of(error))
+    else:
+        _log.error("the event loop met an error without an exception")
 
 
 def _end_by_force(after_s: float) -> None:

@@ -13,6 +13,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from memforest.errors import InputError, MemForestError
 from memforest.intake import Intake, JobEvent, JobPage, JobView
 from memforest.intake.bounds import MOST_SESSIONS
+from memforest.limits import MAX_ID_CHARS
 from memforest.rest.answers import answer, located
 from memforest.rest.bodies import Body, BudgetBody, Id, Message, Metadata, Time
 from memforest.rest.deps import Again, Who
@@ -42,7 +43,7 @@ class IngestRequest(Body):
     replace: StrictBool = Field(False, description="overwrite a stored session that differs")
     metadata: Metadata | None = Field(None, description="kept with the session")
     idempotency_key: str | None = Field(
-        None, min_length=1, max_length=255, description="a name of this session's write"
+        None, min_length=1, max_length=MAX_ID_CHARS, description="a name of this session's write"
     )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Body, Query, Response
 
+from memforest.limits import MAX_CURSOR_CHARS
 from memforest.memory.inspect.paged import TimelinePage
 from memforest.memory.results import ChangePage, Diff, Profile, ProfileChanges
 from memforest.rest.answers import answer
@@ -62,7 +63,9 @@ async def changes_since(
     since: TimeText,
     until: TimeText | None = None,
     limit: PageSize = 100,
-    after: Annotated[str | None, Query(max_length=4096, description="`next` of the page before")] = None,
+    after: Annotated[
+        str | None, Query(max_length=MAX_CURSOR_CHARS, description="`next` of the page before")
+    ] = None,
 ) -> Response:
     """Return what this memory has stored, learnt, merged, superseded, corrected and deleted in [since, until), in order."""
     return answer(await memory.changes(since, until, limit=limit, after=after))

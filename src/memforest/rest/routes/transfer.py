@@ -12,7 +12,8 @@ from starlette.exceptions import HTTPException
 from memforest.memory.transfer.results import MemoryImport
 from memforest.rest.answers import answer
 from memforest.rest.deps import Who, access_of
-from memforest.rest.params import Memory, UserId
+from memforest.rest.fields import read_budget
+from memforest.rest.params import BudgetText, Memory, UserId
 from memforest.rest.routing import operation, strict_router
 from memforest.rest.streams import Pipe, first_of
 
@@ -70,8 +71,9 @@ async def export(
         openapi_extra={"requestBody": {"required": True, **_FILE}},
     ),
 )
-async def import_(memory: Memory, request: Request) -> Response:
+async def import_(memory: Memory, request: Request, budget: BudgetText = None) -> Response:
     """Make this user's memory from what `export` returned; the user must have none. Larger files are imported where they are."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (FILE, *LINES):
         raise HTTPException(415, f"the body must be an export, with Content-Type: {FILE}")
-    return answer(await memory.import_(io.BytesIO(await request.body())))
+    spends = None if budget is None else read_budget(budget)
+    return answer(await memory.import_(io.BytesIO(await request.body()), budget=spends))

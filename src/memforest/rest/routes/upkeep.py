@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import Body, Query, Response
 
 from memforest.errors import NotFoundError
-from memforest.limits import MAX_PAGE
+from memforest.limits import MAX_PAGE, MAX_TREE_DEPTH
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.inspect.stored import Stale
 from memforest.memory.results import (
@@ -23,6 +23,7 @@ from memforest.memory.results import (
 from memforest.rest.answers import answer
 from memforest.rest.bodies import AddIndexBody, AdvanceBody, DryRunBody, RebuildBody, SpendBody, VerifyBody
 from memforest.rest.deps import Forest
+from memforest.rest.fields import MOST
 from memforest.rest.fields import Body as Options
 from memforest.rest.params import IndexName, IndexText, Memory, NameText
 from memforest.rest.problems import http_problem
@@ -46,11 +47,16 @@ async def tree(
     memory: Memory,
     scope: Annotated[NameText | None, Query(description="name of a session, entity or scene")] = None,
     index: IndexText | None = None,
-    depth: Annotated[int, Query(ge=0, le=MAX_PAGE, description="levels below the root")] = 1,
+    depth: Annotated[
+        int, Query(ge=0, le=MOST, description=f"levels below the root; {MAX_TREE_DEPTH} are unfolded at most")
+    ] = 1,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="most nodes")] = 50,
+    node: Annotated[
+        int | None, Query(ge=1, le=MOST, description="`node_id` of a node: only this one is unfolded")
+    ] = None,
 ) -> Response:
-    """Return the trees, or those of one scope, unfolded `depth` levels below the root."""
-    return answer(await memory.tree(scope, index=index, depth=depth, limit=limit))
+    """Return the trees, those of one scope, or one node, unfolded `depth` levels below the root."""
+    return answer(await memory.tree(scope, index=index, depth=depth, limit=limit, node=node))
 
 
 @upkeep.get("/stats", **operation("stats", Stats, "read"))
