@@ -46,7 +46,7 @@ def one_line(text: str) -> str:
     >>> one_line("a\x1b[31mred\u2028b \u202e c")
     'a [31mred b c'
     """
-    if not text.isprintable():  # what is printable holds nothing of `UNSAFE`
+    if not (text.isascii() and text.isprintable()):  # such a text holds nothing of `UNSAFE`
         text = _UNSEEN.sub("", _CONTROL.sub(" ", text))
     return " ".join(text.split())
 
