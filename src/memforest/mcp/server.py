@@ -98,6 +98,8 @@ class MemoryServer(MCPServer[Any]):
         for template, read in TEMPLATES:
             self.resource(template, name=read.__name__, mime_type="text/plain")(_guarded(read))
         take_levels(self)
+        # Its lists do not change, and nobody is told when a memory does: what is not kept is not promised.
+        self._lowlevel_server._request_handlers.pop("subscriptions/listen", None)
         self.completion()(self._complete)  # type: ignore[no-untyped-call]
         for prompt in PROMPTS:
             self.add_prompt(Prompt.from_function(without(prompt, "user") if self.desk.fixed else prompt))
