@@ -77,7 +77,7 @@ def test_relations_have_their_time(filled: Path) -> None:
     early = run(filled, "relations", "Kyoto", "--as-of", "1999-01-01")
     assert (early.stdout, "no relation is known of that time" in early.stderr) == ("", True)
     wrong = run(filled, "relations", "Marra")
-    assert (wrong.exit_code, "near are: Mara" in wrong.stderr) == (1, True)
+    assert (wrong.exit_code, "near are: 'Mara'" in wrong.stderr) == (1, True)
 
 
 def test_a_path_is_a_line_a_step(filled: Path) -> None:

@@ -51,7 +51,10 @@ def test_a_session_is_shown_as_it_was_said(run: Run) -> None:
     told = data(run("sessions", "chat", "--json"))
     assert [turn["text"] for turn in told] == [turn["content"] for turn in CHAT]
     wrong = run("sessions", "nope")
-    assert (wrong.exit_code, wrong.stderr) == (1, "Error: there is no session 'nope'; see sessions()\n")
+    assert (wrong.exit_code, wrong.stderr) == (
+        1,
+        "Error: there is no session 'nope'; list the sessions for their ids\n",
+    )
 
 
 def test_export_and_import(run: Run) -> None:

@@ -35,7 +35,7 @@ def test_every_filter_is_named() -> None:
 def test_every_route_is_named() -> None:
     """What is answered, and what is refused."""
     paths = {route.path for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]  # each has one
-    nouns = {path.split("/")[4].split("{")[0] for path in paths if "{path:path}" not in path}
+    nouns = {path.split("/")[4].split("{")[0] for path in paths if "{path:rest}" not in path}
     assert nouns == {"ping", "memories", "event", "batch", "entities", "vector_stores"}
     for noun in nouns:
         assert f"{noun}/" in PAGE

@@ -199,7 +199,7 @@ def test_messages_quote_no_values() -> None:
         ({"user_id": "*"}, None),
         ({"run_id": "r"}, None),
         (None, None),
-        ({"user_id": 7}, set()),
+        ({"user_id": ["a", "b"]}, {"a", "b"}),
     ],
 )
 def test_whose_memories_a_filter_means(wanted: Any, users: set[str] | None) -> None:

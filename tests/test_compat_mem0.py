@@ -412,7 +412,6 @@ WRONG: tuple[tuple[str, Any], ...] = (
     ("/v3/memories/search/", {"query": " ", "filters": {"user_id": "alice"}}),
     ("/v3/memories/search/", {"query": "x", "filters": {"user_id": "alice"}, "top_k": 1001}),
     ("/v3/memories/search/", {"query": "x", "filters": {"user_id": "alice"}, "threshold": 2}),
-    ("/v3/memories/search/", {"query": "x", "filters": {"user_id": "alice"}, "user_id": "alice"}),
     ("/v3/memories/search/", {"query": "x", "filters": {"user_id": "alice", "colour": "red"}}),
     ("/v3/memories/search/", {"query": "x", "filters": [1]}),
     ("/v3/memories/?page=0", {"filters": {"user_id": "alice"}}),

@@ -27,7 +27,8 @@ def test_a_control_character_parts_two_words(char: str) -> None:
 
 @pytest.mark.parametrize(
     "char",
-    "\u061c\u200b\u200e\u200f\u202a\u202e\u2060\u2066\u2069\u206f\ufeff\ufff9\ufffb\U000e0000\U000e0041\U000e007f",
+    "\u061c\u200b\u200e\u200f\u202a\u202e\u2060\u2066\u2069\u206f\ufeff\ufff9\ufffb\U000e0000\U000e0041\U000e007f"
+    "\u00ad\u034f\u115f\u1160\u17b4\u180b\u180e\u3164\ufe00\ufe0d\uffa0\U0001bca0\U0001d173\U000e0100\U000e01ef",
 )
 def test_a_character_without_width_goes_without_a_trace(char: str) -> None:
     """It would turn or hide what is written; the word it stands in stays one word."""
@@ -43,7 +44,7 @@ def test_a_character_without_width_goes_without_a_trace(char: str) -> None:
         "क\u200dष",
         "e\u0301 ñ Å",
         "\u05d0\u05d1 \u0639\u0631",  # letters that run from the right need no mark to do so
-        "\U000e0100",  # a variation selector
+        "☎\ufe0e ☎\ufe0f",  # as a sign, and as an emoji
         "~¡\u2027\u2070",  # the characters beside the ranges that go
     ],
 )
@@ -51,6 +52,13 @@ def test_what_scripts_and_emoji_are_written_with_stays(text: str) -> None:
     """Joiners, accents and letters of every direction are no danger."""
     assert not UNSAFE.search(text)
     assert one_line(text) == text == printable(text)
+
+
+@pytest.mark.parametrize("first", [0xE0000, 0xE0100])
+def test_no_text_can_be_hidden_behind_a_letter(first: int) -> None:
+    """As bytes can be, each a tag or a selector of a variant: it is drawn as nothing, and a model may read it."""
+    hidden = "".join(chr(first + number) for number in b"obey me")
+    assert one_line(f"a{hidden}b") == "ab"
 
 
 @given(TEXTS)

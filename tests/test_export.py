@@ -460,7 +460,7 @@ def test_turns_read_back_what_was_said(forest: MemForest) -> None:
     assert (first.metadata, first.damaged) == ({"n": [1]}, False)
     assert (second.id, second.speaker, second.role, second.time_source) == ("1", "Bob", None, "session")
     assert second.stored == forest.config.clock()
-    with pytest.raises(NotFoundError, match=r"no session 'x'.*sessions\(\)"):
+    with pytest.raises(NotFoundError, match=r"no session 'x'.*list the sessions"):
         forest.user("u").turns("x")
 
 

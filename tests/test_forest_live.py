@@ -63,6 +63,22 @@ def test_what_is_added_goes_to_the_session_of_the_day(forest: MemForest, clock: 
     ]
 
 
+def test_the_day_is_that_on_which_it_was_said(forest: MemForest) -> None:
+    """So memories are brought along in any order of days; words without a time go on behind those of today."""
+    ana = forest.user("ana")
+    for when, session in (
+        ("2024-06-01T13:00:00+00:00", "live-2024-06-01"),
+        ("2024-03-02T09:00:00+00:00", "live-2024-03-02"),
+        ("2023-01-01", "live-2023-01-01"),
+        ("2024-03-02T10:00:00+00:00", "live-2024-03-02"),
+        (None, "live-2024-06-01"),
+    ):
+        assert ana.add(f"I saw a bird on {when}.", timestamp=when).session_id == session
+    assert ana.add("A word.", timestamp="2024-03-02", infer=False).session_id == "live-2024-03-02-verbatim"
+    with pytest.raises(TimestampError, match="give it another session_id or correct the timestamp"):
+        ana.add("I saw another one.", timestamp="2024-03-02T08:00:00+00:00")
+
+
 @pytest.mark.parametrize(
     ("zone", "day"),
     [("Pacific/Kiritimati", "2024-06-02"), ("UTC", "2024-06-01"), ("Pacific/Pago_Pago", "2024-06-01")],

@@ -66,7 +66,7 @@ def test_without_a_name_it_tells_of_those_who_speak(memory: UserMemory) -> None:
 
 def test_an_unknown_name_is_answered_with_near_ones(memory: UserMemory) -> None:
     """As everywhere in the graph."""
-    with pytest.raises(NotFoundError, match="nothing is known of 'Marra'; near are: Mara"):
+    with pytest.raises(NotFoundError, match="nothing is known of 'Marra'; near are: 'Mara'"):
         memory.profile("Marra")
 
 

@@ -117,9 +117,9 @@ def test_relations_have_their_time_and_sources(memory: UserMemory) -> None:
 
 def test_an_unknown_name_is_answered_with_near_ones(memory: UserMemory) -> None:
     """Spelled alike; else with those that are named most."""
-    with pytest.raises(NotFoundError, match="nothing is known of 'Orin Lab'; near are: Orrin Labs"):
+    with pytest.raises(NotFoundError, match="nothing is known of 'Orin Lab'; near are: 'Orrin Labs'"):
         memory.relations("Orin Lab")
-    with pytest.raises(NotFoundError, match="known are for example: Mara, Iven"):
+    with pytest.raises(NotFoundError, match="known are for example: 'Mara', 'Iven'"):
         memory.path("Mara", "qqq")
 
 

@@ -25,6 +25,7 @@ NAMES = frozenset(("ana", "benedict", "ben"))
         ("I don't eat meat.", "Ana doesn't eat meat."),
         ("I really need sleep.", "Ana really needs sleep."),
         ("I have two cats.", "Ana has two cats."),
+        ("I own a boat and do it on my own.", "Ana owns a boat and does it on Ana's own."),
         ("My sister and I are close.", "Ana's sister and Ana are close."),
         ("He gave me a book of mine.", "He gave Ana a book of Ana's."),
         ("We won.", "Ana and others won."),

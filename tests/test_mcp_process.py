@@ -132,6 +132,59 @@ def test_the_end_of_its_input_ends_it(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
+INITIALIZE = (
+    b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},'
+    b'"clientInfo":{"name":"t","version":"1"}}}\n{"jsonrpc":"2.0","method":"notifications/initialized"}\n'
+)
+
+
+def test_a_text_that_is_cut_within_an_emoji_is_answered(tmp_path: Path) -> None:
+    """As hosts in JavaScript send it; a host that got no answer would wait without end."""
+    asked = (
+        b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search_memory",'
+        b'"arguments":{"query":"cut \\ud83d"}}}\n'
+    )
+    with subprocess.Popen(
+        command(tmp_path, "--user", "ana"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(INITIALIZE + asked)
+        process.stdin.flush()
+        assert b'"id":0' in process.stdout.readline()
+        assert b'"id":1' in process.stdout.readline()
+        process.stdin.close()
+        assert process.wait(20) == 0
+
+
+def test_a_host_that_closes_what_it_reads_ends_it(tmp_path: Path) -> None:
+    """Without an error and without a word: there is nobody to answer."""
+    with subprocess.Popen(
+        command(tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(INITIALIZE)
+        process.stdin.flush()
+        assert (process.wait(50), process.stderr.read()) == (0, b"")
+
+
+def test_a_user_that_nobody_can_be_is_said_at_once(tmp_path: Path) -> None:
+    """And not at each call of a tool."""
+    for user, says in (("", "non-empty"), ("a" * 2000, "1024")):
+        result = CliRunner().invoke(main, [*command(tmp_path)[3:], "--user", user])
+        assert (result.exit_code, says in result.output) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("address", "says"),
     [

@@ -181,3 +181,18 @@ def test_a_user_is_an_argument_of_prompts_where_none_is_fixed(tmp_path: Path) ->
     assert names == ["question", "user"]
     assert listed == []
     assert "Davis" in recalled
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_no_change_is_promised_to_be_told(tmp_path: Path, era: str) -> None:
+    """As none is: lists stay as they are, and resources are read anew."""
+
+    async def work(client: Client) -> list[object]:
+        has = client.server_capabilities
+        assert has.tools is not None
+        assert has.prompts is not None
+        assert has.resources is not None
+        told = (has.tools.list_changed, has.prompts.list_changed, has.resources.list_changed)
+        return [*told, has.resources.subscribe]
+
+    assert not any(serve(tmp_path, work, era=era))

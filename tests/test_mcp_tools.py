@@ -48,7 +48,7 @@ def test_what_is_added_is_found_with_its_source(tmp_path: Path, era: str) -> Non
     assert piece["said"] == "2024-06-01T10:00:00+00:00"
     note, line = text.splitlines()
     assert note == found["note"] == NOTE
-    assert line.startswith(f'[1] 1 Jun 2024, ana: "{MOVED["content"]}"')
+    assert line.startswith(f'[1] 1 Jun 2024, "ana": "{MOVED["content"]}"')
     assert piece["fact_id"] in line
     assert 'session "s", turn "0"' in line
 

@@ -229,8 +229,8 @@ def test_what_is_not_there_is_said_with_what_is(memory: UserMemory, forest: MemF
     """Unknown sessions, facts and names are errors that are short and lead on, not empty lists."""
     long = "x" * 500
     for call, said in (
-        (lambda: memory.list(session_id=long), r"no session 'xxx.*sessions\(\)"),
-        (lambda: memory.get(long), r"no fact 'xxx.*list\(\)"),
+        (lambda: memory.list(session_id=long), r"no session 'xxx.*list the sessions"),
+        (lambda: memory.get(long), r"no fact 'xxx.*lists and searches"),
         (lambda: memory.list(entity=long), "known are for example: .*Ana"),
         (lambda: memory.timeline("Zoe"), "nothing is known of 'Zoe'.*Ana.*Bob"),
         (lambda: forest.user("new").timeline("Ana"), "known are for example: nobody yet"),

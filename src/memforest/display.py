@@ -26,11 +26,17 @@ __all__ = [
 ]
 
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
-_INVISIBLE = "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+_INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 _CONTROL, _UNSEEN = re.compile(f"[{_CONTROLS}]+"), re.compile(f"[{_INVISIBLE}]+")
 UNSAFE = re.compile(f"[{_CONTROLS}{_INVISIBLE}]")
 """What a terminal or a reader acts on without showing it: C0 and C1 controls, line separators, directional marks and
-overrides, what has no width, and tags. The joiners that scripts and emoji are written with are not among them."""
+overrides, what has no width, tags, and the selectors of variants, which can carry a text that nobody sees. The joiners that
+scripts and emoji are written with, and the two selectors of emoji, are not among them.
+
+Source: https://www.unicode.org/reports/tr44/#Default_Ignorable_Code_Point"""
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
@@ -40,7 +46,7 @@ def one_line(text: str) -> str:
     >>> one_line("a\x1b[31mred\u2028b \u202e c")
     'a [31mred b c'
     """
-    if not text.isprintable():  # what is printable holds nothing of `UNSAFE`
+    if not (text.isascii() and text.isprintable()):  # such a text holds nothing of `UNSAFE`
         text = _UNSEEN.sub("", _CONTROL.sub(" ", text))
     return " ".join(text.split())
 

@@ -204,7 +204,7 @@ class AddsToMemory:
 
         Args:
             content: text or messages as for `AsyncMemForest.ingest_session`.
-            session_id: appended to this session; one session a day when not given.
+            session_id: appended to this session; when not given, to that of the day of `timestamp`, or of today.
             timestamp: the time of messages that have none.
             infer: False stores the text verbatim, without extraction.
             metadata: kept with a new session.

@@ -292,7 +292,7 @@ class _Rewriter:
         if _is_adverb(lowered):
             return token
         person, self.pending = self.pending, ""
-        if lowered in _NOT_VERBS:
+        if lowered in _NOT_VERBS and lowered not in _COMMON_VERBS:  # "own" is both
             return token
         if lowered == "like" and person == "second":
             return "likes" if len(self.words) > 1 and self.words[-2] in _BEFORE_LIKES else token

@@ -58,10 +58,10 @@ async def list_sessions(
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.sessions(limit=limit, cursor=given(cursor))
     data = Sessions(
-        sessions=[session_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
+        note=NOTE, sessions=[session_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
     )
     lines = [f"{quote(one.session_id)}: {one.turns} turns, {one.start:%Y-%m-%d}" for one in page]
-    return said_result(data, "\n".join(lines) or "There are no sessions.")
+    return said_result(data, quoted(lines, "There are no sessions."))
 
 
 async def browse_tree(

@@ -43,7 +43,7 @@ def sources_text(sources: Sequence[Source], fact_id: str | None = None) -> str:
 def evidence_lines(evidence: Iterable[Evidence], zone: tzinfo) -> list[str]:
     """Return pieces of evidence, one numbered line each, as `QueryResult.context` writes them, with their sources.
 
-    What a model or a person worded stands in quotation marks here too: it was made from what somebody said.
+    What a model or a person worded, and who said it, stands in quotation marks here too: somebody chose it.
     """
     return [
         _evidence_line(one, number, zone) + sources_text(one.sources, one.fact_id)
@@ -52,7 +52,7 @@ def evidence_lines(evidence: Iterable[Evidence], zone: tzinfo) -> list[str]:
 
 
 def _evidence_line(one: Evidence, number: int, zone: tzinfo) -> str:
-    line = one.line(number, zone=zone)
+    line = one.line(number, zone=zone, names_quoted=True)
     if one.spoken:
         return line
     head, colon, rest = line.partition(": ")  # days and counts, then the text

@@ -38,6 +38,7 @@ from memforest.errors import MemForestError, NotFoundError
 from memforest.mcp import sentences
 from memforest.mcp.completing import complete
 from memforest.mcp.desk import Desk
+from memforest.mcp.logs import log_calls, take_levels
 from memforest.mcp.prompts import PROMPTS
 from memforest.mcp.resources import TEMPLATES, profile_address
 from memforest.mcp.schemas import without
@@ -94,12 +95,15 @@ class MemoryServer(MCPServer[Any]):
                 tools=made,
                 log_level="WARNING",
                 resource_security=_ANY_ID,
-                middleware=[self._as_allowed],
+                middleware=[self._as_allowed, log_calls],
             )
         # The SDK's own spans hold messages of errors, which quote what callers gave; those of the verbs do not.
         self.middleware[:] = [one for one in self.middleware if type(one).__name__ != TRACING]
         for template, read in TEMPLATES:
             self.resource(template, name=read.__name__, mime_type="text/plain")(_guarded(read))
+        take_levels(self)
+        # Its lists do not change, and nobody is told when a memory does: what is not kept is not promised.
+        self._lowlevel_server._request_handlers.pop("subscriptions/listen", None)
         self.completion()(self._complete)  # type: ignore[no-untyped-call]
         for prompt in PROMPTS:
             self.add_prompt(Prompt.from_function(without(prompt, "user") if self.desk.fixed else prompt))

@@ -211,6 +211,7 @@ class SessionShown(BaseModel):
 class Sessions(BaseModel):
     """A page of sessions."""
 
+    note: str
     sessions: list[SessionShown]
     total: int
     next_cursor: str | None = None

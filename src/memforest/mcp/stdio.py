@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import select
 import signal
 import sys
@@ -20,7 +21,7 @@ from typing import Any, cast
 from mcp.server.mcpserver import MCPServer
 from mcp.server.stdio import stdio_server
 
-__all__ = ["InputLines", "OutputLines", "serve_stdio"]
+__all__ = ["InputLines", "OutputLines", "readable", "serve_stdio"]
 
 PART_BYTES = 65_536
 
@@ -40,9 +41,10 @@ async def serve_stdio(server: MCPServer[Any]) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, lines.end)
-        async with stdio_server(cast(Any, lines), cast(Any, output)) as (read, write):
-            inner = server._lowlevel_server  # `run_stdio_async`, which asks it too, takes no streams
-            await inner.run(read, write, inner.create_initialization_options())
+        with _host_that_leaves():
+            async with stdio_server(cast(Any, lines), cast(Any, output)) as (read, write):
+                inner = server._lowlevel_server  # `run_stdio_async`, which asks it too, takes no streams
+                await inner.run(read, write, inner.create_initialization_options())
 
 
 @contextmanager
@@ -61,6 +63,44 @@ def _claimed(number: int, instead: str | None) -> Iterator[int]:
         yield own
     finally:
         os.dup2(own, number)  # the copy stays open: a thread may be reading it
+
+
+@contextmanager
+def _host_that_leaves() -> Iterator[None]:
+    """End without a word when the host has closed what it reads: there is nobody to answer any more."""
+    try:
+        yield
+    except Exception as exc:
+        if not _is_closed_pipe(exc):
+            raise
+
+
+def _is_closed_pipe(error: BaseException) -> bool:
+    """Return whether an error is no other than that, alone or as the SDK's tasks raise it together."""
+    parts: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    return all(map(_is_closed_pipe, parts)) if parts else isinstance(error, BrokenPipeError)
+
+
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair, one character
+    rb"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\.",  # any other, of which the second half begins none
+    re.DOTALL,
+)
+
+
+def readable(line: bytes) -> str:
+    r"""Return a line of JSON as text with U+FFFD in the place of lone surrogates and of what is no UTF-8.
+
+    Hosts written in JavaScript send them where they cut a text within an emoji. The SDK would drop the whole line, and
+    the host would wait for an answer without end.
+
+    >>> print(readable(rb'{"q": "cut \ud83d", "r": "\ud83d\ude00 \\ud83d"}'))
+    {"q": "cut \ufffd", "r": "\ud83d\ude00 \\ud83d"}
+    """
+    if b"\\ud" in line or b"\\uD" in line:
+        line = _ESCAPE.sub(lambda found: rb"\ufffd" if found["lone"] else found[0], line)
+    return line.decode("utf-8", "replace")
 
 
 class InputLines:
@@ -96,7 +136,7 @@ class InputLines:
             self._more.clear()
             self._taken.release()
             await self._more.wait()
-        return self._lines.popleft().decode("utf-8", "replace")
+        return readable(self._lines.popleft())
 
     def _read(self) -> None:
         begun: list[bytes] = []

@@ -189,7 +189,7 @@ def _shown(tx: Tx, fact_id: str) -> FactRow:
     """
     fact = fact_rows.fact_by_id(tx, fact_id)
     if fact is None:
-        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from list() and query()")
+        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
     if fact.verdict >= HIDDEN:
         raise CorrectionError(f"fact {fact_id} is {rows.VERDICTS[fact.verdict]}{_newest(tx, fact)}")
     return fact

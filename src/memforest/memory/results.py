@@ -173,13 +173,21 @@ class Evidence(Result):
         """Which leaves of its tree are beneath a summary, in words ("leaves 4 to 9"); empty where they have no numbers."""
         return "" if self.span is None else f"leaves {ordinals(self.span)}"
 
-    def line(self, number: int, *, zone: tzinfo = timezone.utc, statements: bool = False) -> str:
+    def line(
+        self,
+        number: int,
+        *,
+        zone: tzinfo = timezone.utc,
+        statements: bool = False,
+        names_quoted: bool = False,
+    ) -> str:
         """Return it as a numbered line of `QueryResult.context`.
 
         Args:
             number: of the line.
             zone: whose days are shown.
             statements: add the statement that local rules made.
+            names_quoted: put the names of speakers in quotation marks, whatever they hold.
         """
         if self.kind == "memory":
             about = (f"level {self.level}", self.window, self.leaves)
@@ -194,10 +202,27 @@ class Evidence(Result):
             notes.append(f"corrected on {day_of(local_time(self.corrected, zone))}")
         note = "; ".join(notes)
         if not self.spoken:
-            return render(number, said, self.speaker, self.text, self.quote, stated=stated, note=note)
+            return render(
+                number,
+                said,
+                self.speaker,
+                self.text,
+                self.quote,
+                stated=stated,
+                note=note,
+                names_quoted=names_quoted,
+            )
         words = in_full(self.spoken, self.speaker, self.quote, WHOLE_CHARS)
         found_by = self.statement if statements else ""
-        return render_quote(number, said, words, stated=stated, statement=found_by, note=note)
+        return render_quote(
+            number,
+            said,
+            words,
+            stated=stated,
+            statement=found_by,
+            note=note,
+            names_quoted=names_quoted,
+        )
 
     def _stated(self, zone: tzinfo) -> str:
         """Return the time that it states in words, if that is not the day on which it was said."""

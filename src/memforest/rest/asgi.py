@@ -19,6 +19,9 @@ ENCODED = "/v1/"
 """Below it, paths are matched as they came: an id in them may hold an encoded slash."""
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
+PLAIN = "mem0-user-id"
+"""Who sends this header, mem0's client, reads a problem of ``application/json`` alone."""
+
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -50,11 +53,11 @@ class Around:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        sends = _Sends(send, only_head=scope["method"] == "HEAD")
+        headers = Headers(scope=scope)
+        sends = _Sends(send, only_head=scope["method"] == "HEAD", plain=PLAIN in headers)
         scope = {**scope, "path": _path_of(scope)}
         if scope["method"] == "HEAD":
             scope["method"] = "GET"
-        headers = Headers(scope=scope)
         try:
             if (problem := self._refused(scope, headers)) is not None:
                 await problem(scope, receive, sends)
@@ -131,9 +134,10 @@ class _Receives:
 class _Sends:
     """Sends a response with the headers that all have, and of an answer to HEAD no more than its head."""
 
-    def __init__(self, send: Send, *, only_head: bool) -> None:
+    def __init__(self, send: Send, *, only_head: bool, plain: bool) -> None:
         self._send = send
         self._only_head = only_head
+        self._plain = plain
         self.started = False
 
     async def __call__(self, message: Message) -> None:
@@ -142,6 +146,8 @@ class _Sends:
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
+            if self._plain and headers.get("content-type") == problems.MEDIA_TYPE:
+                headers["content-type"] = "application/json"
         elif self._only_head and message["type"] == "http.response.body":
             message = {**message, "body": b""}
         await self._send(message)

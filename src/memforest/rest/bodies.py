@@ -133,7 +133,8 @@ class AddBody(Body):
 
     content: str | Message | list[Message] = Field(description="a text by the user, a message, or several")
     session_id: Id | None = Field(
-        None, description="appended to this session; one session a day when not given"
+        None,
+        description="appended to this session; one session for each day on which something was said when not given",
     )
     timestamp: Time | None = Field(
         None, description="the time of messages that have none; now when not given"

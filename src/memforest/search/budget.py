@@ -17,20 +17,29 @@ _PLAIN_NAME = re.compile(r'[^"\\():\[\]]+')
 
 
 def render(
-    number: int, said: datetime, speaker: str, text: str, quote: str, stated: str = "", note: str = ""
+    number: int,
+    said: datetime,
+    speaker: str,
+    text: str,
+    quote: str,
+    stated: str = "",
+    note: str = "",
+    *,
+    names_quoted: bool = False,
 ) -> str:
     r"""Return one numbered line of evidence that a model or a person worded: the day it was said, the statement, and who said it how.
 
     `note` tells what became of it since.
 
     Nothing in a statement, name or quotation can end the line or its part of it: quotation marks in them have a
-    backslash in front, and a name that holds a bracket, colon or quotation mark stands in quotation marks.
+    backslash in front, and a name that holds a bracket, colon or quotation mark stands in quotation marks, as every name
+    does with `names_quoted`.
 
     >>> print(render(1, datetime(2023, 5, 8), "Bob (work)", "Bob has a cat.", 'I said "cat".'))
     [1] 8 May 2023: Bob has a cat. ("Bob (work)" said: "I said \"cat\".")
     """
     statement, told = escaped(text), escaped(quote)
-    own = "" if told in statement else f'{_name(speaker)} said: "{told}"'
+    own = "" if told in statement else f'{_name(speaker, names_quoted)} said: "{told}"'
     return f"[{number}] {day_of(said)}: {statement}{_notes(_beside(stated, statement), note, own)}"
 
 
@@ -42,6 +51,7 @@ def render_quote(
     stated: str = "",
     statement: str = "",
     note: str = "",
+    names_quoted: bool = False,
 ) -> str:
     r"""Return one numbered line of evidence that is what was said: the day, who said it, and the words.
 
@@ -52,11 +62,12 @@ def render_quote(
         stated: the time that it states, in words; left out where the quotation has it.
         statement: what it is found by, if that is to be shown.
         note: what else is to be known of it.
+        names_quoted: put every name in quotation marks, as a name may read like an instruction.
 
     >>> print(render_quote(1, datetime(2023, 5, 8), [Spoken("Bob", 'I said "cat" yesterday.')], stated="7 May 2023"))
     [1] 8 May 2023, Bob: "I said \"cat\" yesterday." (7 May 2023)
     """
-    words = " – ".join(f'{_name(one.speaker)}: "{escaped(one.text)}"' for one in spoken)
+    words = " – ".join(f'{_name(one.speaker, names_quoted)}: "{escaped(one.text)}"' for one in spoken)
     found_by = f'statement: "{escaped(statement)}"' if statement else ""
     return f"[{number}] {day_of(said)}, {words}{_notes(_beside(stated, words), note, found_by)}"
 
@@ -72,9 +83,10 @@ def quotation(spoken: Sequence[Spoken]) -> str:
     return " – ".join(f'{one.speaker}: "{one.text}"' for one in spoken)
 
 
-def _name(speaker: str) -> str:
+def _name(speaker: str, always_quoted: bool = False) -> str:
     name = one_line(speaker)
-    return name if _PLAIN_NAME.fullmatch(name) else f'"{escaped(speaker)}"'
+    plain = _PLAIN_NAME.fullmatch(name) and not always_quoted
+    return name if plain else f'"{escaped(speaker)}"'
 
 
 def _beside(stated: str, text: str) -> str:

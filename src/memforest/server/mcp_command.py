@@ -87,6 +87,8 @@ async def _serve(call: Call, tools: Any, place: tuple[str, int] | None) -> None:
     from memforest.mcp import MemoryServer, serve_stdio
 
     async with AsyncMemForest(call.folder, call.config()) as forest:
+        if call.user is not None:
+            forest.user(call.user)  # what is no usable id is said now, and not at each call
         access = OpenAccess(forest)
         if place is None:
             await serve_stdio(MemoryServer(access, user=call.user, tools=tools))

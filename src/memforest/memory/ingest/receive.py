@@ -67,7 +67,7 @@ class Receiver:
         write = keyed(arrival, append=True)
         now = floor_ms(self.config.clock())
         if arrival.session_id is None:
-            day = await asyncio.to_thread(self._day, now)
+            day = await asyncio.to_thread(self._day, arrival.timestamp or now)
             arrival = replace(arrival, session_id=f"live-{day}{'' if arrival.infer else '-verbatim'}")
 
         session_id = check_id(arrival.session_id, "session_id")

@@ -217,9 +217,10 @@ class TurnReader:
         """Move a time that a turn does not state, as those behind `stored` ones do, up to its predecessor's; refuse another."""
         if turn.time_source == "clock" or (turn.time_source == "session" and not stored):
             return replace(turn, said=floor)
+        fix = "give it another session_id" if stored else "sort the turns by time"
         raise TimestampError(
             f"turn {index} is said at {turn.said.isoformat()}, before the turn in front of it "
-            f"({floor.isoformat()}); sort the turns by time or correct the timestamp"
+            f"({floor.isoformat()}); {fix} or correct the timestamp"
         )
 
     def turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:

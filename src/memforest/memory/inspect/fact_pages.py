@@ -96,7 +96,9 @@ def facts_page(
     if wanted.session_id is not None:
         stored = sessions.find_session(context.tx, wanted.session_id)
         if stored is None:
-            raise NotFoundError(f"there is no session {cut(repr(wanted.session_id), 60)}; see sessions()")
+            raise NotFoundError(
+                f"there is no session {cut(repr(wanted.session_id), 60)}; list the sessions for their ids"
+            )
         session = stored.row
     timed = wanted.as_of is not None or wanted.during is not None or context.moment is not None
     if wanted.verdict is not None:

@@ -29,7 +29,7 @@ def one_fact(context: ViewContext, fact_id: str) -> FactView:
     """
     fact = fact_rows.fact_by_id(context.tx, fact_id)
     if fact is None:
-        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from list() and query()")
+        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
     return fact_views(context, [fact])[0]
 
 
@@ -90,7 +90,7 @@ def entity_row(context: ViewContext, name: str) -> int:
     """
     found = fact_rows.entity_by_key(context.tx, entity_key(name) or "")
     if found is None or (context.moment is not None and found.row not in context.snapshot.entities):
-        known = ", ".join(sorted(counts.most_named(context.tx, 8)))
+        known = ", ".join(repr(cut(one, 40)) for one in sorted(counts.most_named(context.tx, 8)))
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"
         )

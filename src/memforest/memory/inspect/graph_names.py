@@ -94,7 +94,7 @@ def require(graph: Graph, name: str) -> int:
     if found is None:
         near = _near(graph, name)
         others = near or [graph.labels[place] for place in most_named(graph)[:8]]
-        told = ", ".join(cut(one, NAME_CHARS) for one in others)
+        told = ", ".join(repr(cut(one, NAME_CHARS)) for one in others)
         hint = "near are" if near else "known are for example"
         raise NotFoundError(f"nothing is known of {quoted(name)}; {hint}: {told or 'nobody yet'}")
     return found

@@ -42,7 +42,7 @@ def history(context: ViewContext, fact_id: str) -> list[HistoryEntry]:
     made, ids = _related(context.tx, fact_id)
     facts = [fact for one in sorted(ids) if (fact := fact_rows.fact_by_id(context.tx, one)) is not None]
     if not facts and not made:
-        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from list() and query()")
+        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
     entries = [entry for one in made for entry in _decided(one)]
     for fact in facts:
         entries += _said(context.tx, fact.row, fact.fact_id)

@@ -82,7 +82,9 @@ def turn_page(
     tx, key = context.tx, listing.key(cursor, int)
     session = sessions.find_session(tx, session_id)
     if session is None:
-        raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; see sessions()")
+        raise NotFoundError(
+            f"there is no session {cut(repr(session_id), 60)}; list the sessions for their ids"
+        )
     after = -1 if key is None else int(key[0])
     found = paging.turns_after(tx, session.row, after, MOST if limit is None else limit + 1)
     page = found[:limit]

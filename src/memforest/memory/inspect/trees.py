@@ -105,7 +105,7 @@ def _shown(
         if not heads:
             of = "" if name is None else f" of the index {name!r}"
             raise NotFoundError(
-                f"there is no tree{of} for {cut(repr(scope), 60)}; `memforest tree` lists them"
+                f"there is no tree{of} for {cut(repr(scope), 60)}; list the trees without a scope"
             )
     shown = _largest(heads.values(), limit)
     several = len({owners[head.tree] for head in shown}) > 1

@@ -16,6 +16,7 @@ from memforest.display import shown
 from memforest.errors import InputError
 
 __all__ = [
+    "IDS",
     "MEM0_FIELDS",
     "Both",
     "Compare",
@@ -36,10 +37,13 @@ ORDER = ("gt", "gte", "lt", "lte")
 MEM0_OPS = frozenset(get_args(Op)) - {"nin", "set"}
 OPENAI_OPS = frozenset(("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin"))
 TIMES = frozenset(("created_at", "updated_at", "timestamp"))
+IDS = ("user_id", "agent_id", "app_id", "run_id")
 MEM0_FIELDS = (
-    *("user_id", "agent_id", "app_id", "run_id", "created_at", "updated_at", "timestamp"),
+    *(*IDS, "created_at", "updated_at", "timestamp"),
     *("categories", "metadata", "keywords", "memory_ids"),
 )
+LISTED = (*IDS, "memory_ids")
+"""A list of values for these means one of them."""
 MAX_DEPTH = 16
 MAX_CONDITIONS = 256
 MAX_VALUES = 1000
@@ -261,8 +265,6 @@ class _Mem0(_Reader):
         return parts[0] if len(parts) == 1 else Both(tuple(parts))
 
     def field(self, name: str, value: object, depth: int) -> list[Filter]:
-        if name == "memory_ids" and _is_list(value):
-            return [self.condition((name,), "in", value)]
         if name != "metadata" or _operators(value):
             return self.conditions((name,), value)
         if not isinstance(value, Mapping) or not value:
@@ -289,12 +291,23 @@ class _Mem0(_Reader):
         if value == "*" and op in ("eq", "ne"):
             some = Compare(path, "set")
             return some if op == "eq" else Neither((some,))
+        if path[0] in LISTED and _is_list(value):
+            op = {"eq": "in", "ne": "nin"}.get(op, op)  # type: ignore[assignment]  # one of them
+        if path[0] in IDS:
+            _check_id(path[0], value if op in ("in", "nin") and isinstance(value, (list, tuple)) else [value])
         return self.condition(path, op, value)
 
 
 def _operators(value: object) -> bool:
     """Return whether a value is operators with operands, as ``{"gte": 3}``."""
     return isinstance(value, Mapping) and bool(value) and all(key in MEM0_OPS for key in value)
+
+
+def _check_id(name: str, values: Sequence[object]) -> None:
+    """Refuse what no id can be: it would pass nothing, as if there were no memories. None stands for having none."""
+    for one in values:
+        if not isinstance(one, str) and (one is not None or name == "user_id"):
+            raise InputError(f"filters: {name} takes a text, or a list of texts")
 
 
 class _OpenAI(_Reader):

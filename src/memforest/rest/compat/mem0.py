@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timezone
 from typing import Annotated, Any
 
 from fastapi import Header, Query, Request
 
-from memforest.errors import InputError, NotFoundError
+from memforest.calendar import parse_timestamp
+from memforest.errors import IdempotencyError, InputError, NotFoundError, TimestampError
+from memforest.forest.handle import AsyncUserMemory
 from memforest.limits import MAX_PAGE
 from memforest.memory.results import IngestResult
 from memforest.rest.compat import mem0_bodies as bodies
@@ -49,13 +52,7 @@ async def add(
     run = owner.get("run_id")
     session_id = run if run is None or body.infer else f"{run}-verbatim"
     async with access_of(request).ingesting(who):
-        result = await handle.add(
-            body.turns(),
-            session_id=session_id,
-            timestamp=body.timestamp,
-            infer=body.infer,
-            idempotency_key=idempotency_key,
-        )
+        result = await _added_at_its_time(handle, body, session_id, idempotency_key)
     status = "FAILED" if result.failed else "PENDING" if result.left else "SUCCEEDED"
     return {
         "message": f"{result.turns_added} messages stored, {len(result.added)} memories added",
@@ -63,6 +60,33 @@ async def add(
         "event_id": seal("e", user, result.session_id),
         "results": await _added(Memories(forest, user), result),
     }
+
+
+async def _added_at_its_time(
+    handle: AsyncUserMemory, body: bodies.Add, session_id: str | None, key: str | None
+) -> IngestResult:
+    """Add to a session; what was said before its end, to one of its own beside it: mem0's clients add in any order of times.
+
+    A write that comes again with its key is looked for in both places.
+    """
+
+    async def into(session_id: str | None) -> IngestResult:
+        return await handle.add(
+            body.turns(),
+            session_id=session_id,
+            timestamp=body.timestamp,
+            infer=body.infer,
+            idempotency_key=key,
+        )
+
+    try:
+        return await into(session_id)
+    except (TimestampError, IdempotencyError):
+        if body.timestamp is None:
+            raise
+        said, _ = parse_timestamp(body.timestamp, timezone=timezone.utc, field="timestamp")
+        beside = session_id or ("live" if body.infer else "live-verbatim")
+        return await into(f"{beside}-{said.isoformat()}")
 
 
 async def _added(memories: Memories, result: IngestResult) -> list[dict[str, Any]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date, timedelta
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from memforest.errors import InputError
 from memforest.limits import MAX_TOP_K
+from memforest.rest.compat.filters import IDS
 from memforest.rest.compat.records import LABELS
 from memforest.rest.compat.wire import Given, unmapped
 
@@ -58,13 +60,18 @@ class Body(Given):
                 raise unmapped(f"The option {name}", _INSTEAD[name])
 
 
-class Owner(Body):
-    """A body that says whose something is, by itself or in ``filters``."""
+class Ids(Body):
+    """A body that may name ids by themselves, beside those in ``filters``."""
 
     user_id: str | None = None
     agent_id: str | None = None
     app_id: str | None = None
     run_id: str | None = None
+
+
+class Owner(Ids):
+    """A body that says whose something is, by itself or in ``filters``."""
+
     filters: Mapping[str, Any] | None = None
 
     def owner(self) -> dict[str, str]:
@@ -73,7 +80,7 @@ class Owner(Body):
         Raises:
             InputError: if ``filters`` holds anything else than ids here.
         """
-        names = ("user_id", *LABELS)
+        names = IDS
         if unknown := [name for name in self.filters or {} if name not in names]:
             raise InputError(
                 f"filters: {unknown[0][:40]!r} is no id; what is added belongs to {', '.join(names)}"
@@ -123,7 +130,7 @@ class Add(Owner):
         return [{**one, **labels, "run_id": labels.get("run_id"), **kept} for one in messages]
 
 
-class List(Body):
+class List(Ids):
     """The body of ``v3/memories/``."""
 
     refuses: ClassVar[tuple[str, ...]] = ("enable_graph", "output_graph")
@@ -141,16 +148,26 @@ class List(Body):
 
     def condition(self) -> dict[str, Any] | None:
         """Return all conditions as one filter of mem0; None when there is none."""
-        created = {"gte": self.start_date, "lte": self.end_date}
+        created = {"gte": self.start_date, **_until(self.end_date)}
         dated = {name: value for name, value in created.items() if value is not None}
+        ids = {name: one for name in IDS if (one := getattr(self, name)) is not None}
         parts: list[Any] = [
             self.filters,
+            ids,
             self.metadata and {"metadata": self.metadata},
             self.categories and {"categories": {"in": self.categories}},
             dated and {"created_at": dated},
         ]
         found = [part for part in parts if part]
         return {"AND": found} if found else None
+
+
+def _until(end: str | None) -> dict[str, str | None]:
+    """Return the condition of an end; a day is part of what it ends."""
+    try:
+        return {"lt": (date.fromisoformat(end or "") + timedelta(days=1)).isoformat()}
+    except (ValueError, OverflowError):  # a time, the last day that there is, or neither
+        return {"lte": end}
 
 
 class Search(List):

@@ -6,10 +6,12 @@ import ast
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timezone
 from typing import Annotated, Any
 
 from fastapi import Query, Request
 
+from memforest.calendar import parse_timestamp
 from memforest.errors import InputError, NotFoundError
 from memforest.forest.forest import AsyncMemForest
 from memforest.memory.corrected import HistoryEntry
@@ -158,11 +160,18 @@ async def _one(sealed: Sealed, forest: AsyncMemForest) -> tuple[Record, str | No
 
 
 async def _update(sealed: Sealed, body: bodies.Update, forest: AsyncMemForest) -> None:
-    _, fact_id = await _one(sealed, forest)
+    record, fact_id = await _one(sealed, forest)
     if fact_id is None:
         raise unmapped("Changing what was said", "It stays as it was said; delete it and add what holds.")
-    if body.text is not None or body.timestamp is not None:
-        await forest.user(sealed.user).update(fact_id, body.text, valid_from=body.timestamp)
+    # The same update sent again has nothing left to change.
+    text = None if body.text is not None and body.text.strip() == record.text else body.text
+    start = body.timestamp
+    if start is not None:
+        view = await Memories(forest, sealed.user).fact(fact_id)
+        same = parse_timestamp(start, timezone=timezone.utc, field="timestamp")[0] == view.start
+        start = None if same else start
+    if text is not None or start is not None:
+        await forest.user(sealed.user).update(fact_id, text, valid_from=start)
 
 
 async def _delete(sealed: Sealed, forest: AsyncMemForest) -> None:

@@ -41,7 +41,7 @@ async def entities(
     }
 
 
-@route(router, "GET", "/v2/entities/user/{name:path}/profile/", "read")
+@route(router, "GET", "/v2/entities/user/{name:rest}/profile/", "read")
 async def profile(name: str) -> None:
     """Refuse: a profile here has sections of quoted lines, not the fields of a schema."""
     raise unmapped(
@@ -49,7 +49,7 @@ async def profile(name: str) -> None:
     )
 
 
-@route(router, "DELETE", "/v2/entities/{kind}/{name:path}", "delete")
+@route(router, "DELETE", "/v2/entities/{kind}/{name:rest}", "delete")
 async def delete_entity(kind: str, name: str, forest: Forest, who: Who) -> dict[str, str]:
     """Delete a user with everything that was said; of a key that is bound to a user, also one run of theirs.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import Request
 
 from memforest.rest.compat.routing import PREFIX, facade
+from memforest.rest.compat.tokens import no_such_memory
 from memforest.rest.compat.wire import unmapped
 from memforest.rest.deps import Who
 
@@ -37,13 +38,15 @@ INSTEAD: tuple[tuple[str, str, str], ...] = (
 router = facade()
 
 
-@router.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], response_model=None)
+@router.api_route("/{path:rest}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], response_model=None)
 async def not_mapped(path: str, request: Request, who: Who) -> None:
     """Answer 501, so that nothing that is missing looks like a memory that is."""
     asked = request.url.path.partition(PREFIX)[2]
     for beginning, what, instead in INSTEAD:
         if asked == beginning or asked.startswith(f"{beginning}/"):
             raise unmapped(what, instead)
+    if asked.strip("/").startswith("v1/memories/"):
+        raise no_such_memory()  # an id with a slash, which none has
     raise unmapped(
         "This route", "docs/compat.md lists what is mapped; /openapi.json, the routes of the server."
     )

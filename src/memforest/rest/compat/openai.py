@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import Field
 
 from memforest.rest.compat.filters import read_openai
 from memforest.rest.compat.records import Memories, Record
-from memforest.rest.compat.wire import FacadeRoute, Given, unmapped
+from memforest.rest.compat.routing import facade
+from memforest.rest.compat.wire import Given, unmapped
 from memforest.rest.deps import Forest, Who, needs
 
 __all__ = ["router"]
 
-router = APIRouter(prefix="/compat/openai/v1", route_class=FacadeRoute, include_in_schema=False)
+router = facade("/compat/openai/v1")
 
 MOST_ATTRIBUTES = 16
 MOST_KEY_CHARS = 64
@@ -41,7 +42,7 @@ class VectorSearch(Given):
     rewrite_query: bool = False
 
 
-@router.post("/vector_stores/{user:path}/search", dependencies=[Depends(needs("read"))], response_model=None)
+@router.post("/vector_stores/{user:rest}/search", dependencies=[Depends(needs("read"))], response_model=None)
 async def search(user: str, body: VectorSearch, forest: Forest, who: Who) -> dict[str, Any]:
     """Search a user's memory; several queries are searched one after the other, and each result is given once.
 
@@ -68,7 +69,7 @@ async def search(user: str, body: VectorSearch, forest: Forest, who: Who) -> dic
     }
 
 
-@router.api_route("/{path:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], response_model=None)
+@router.api_route("/{path:rest}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], response_model=None)
 async def not_mapped(path: str, who: Who) -> None:
     """Answer 501: nothing but the search is mapped."""
     raise unmapped(

@@ -1,4 +1,4 @@
-"""How the routes of mem0 are registered: with and without the slash at the end, out of the OpenAPI description."""
+"""How the routes of facades are registered: out of the OpenAPI description; those of mem0 with and without the slash at the end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Depends
+from starlette.convertors import PathConvertor, register_url_convertor
 
 from memforest.access import Scope
 from memforest.rest.compat.wire import FacadeRoute
@@ -15,12 +16,21 @@ __all__ = ["PREFIX", "facade", "route"]
 
 PREFIX = "/compat/mem0"
 
+
+class _Rest(PathConvertor):
+    """The rest of a path, whatever is in it: a user's id may hold a line break."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("rest", _Rest())
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def facade() -> APIRouter:
-    """Return a router for routes of mem0."""
-    return APIRouter(prefix=PREFIX, route_class=FacadeRoute, include_in_schema=False)
+def facade(prefix: str = PREFIX) -> APIRouter:
+    """Return a router for routes of a facade, mem0's unless another beginning of their paths is given."""
+    return APIRouter(prefix=prefix, route_class=FacadeRoute, include_in_schema=False)
 
 
 def route(router: APIRouter, method: str, path: str, scope: Scope | None) -> Callable[[F], F]:

@@ -72,23 +72,17 @@ async def _everywhere(request: Request, error: Exception) -> Response:
 
 
 def _readable(request: Request, answer: Response) -> Response:
-    """Return a problem so that the client finds its text.
-
-    mem0's client reads ``detail``, and only of ``application/json``; OpenAI's reads ``error.message`` of any type. Everybody else
-    gets ``application/problem+json``.
-    """
+    """Return a problem so that the client finds its text: OpenAI's reads ``error.message``, mem0's ``detail`` (see `asgi.PLAIN`)."""
     if isinstance(answer, StreamingResponse) or not isinstance(answer.body, bytes):
+        return answer
+    if "/compat/openai/" not in request.url.path:
         return answer
     body = json.loads(answer.body)
     kept = {
         key: value for key, value in answer.headers.items() if key not in ("content-length", "content-type")
     }
-    media_type = problems.MEDIA_TYPE
-    if "/compat/openai/" in request.url.path:
-        body["error"] = _openai_error(body)
-    elif "Mem0-User-ID" in request.headers:
-        media_type = "application/json"
-    return JSONResponse(body, answer.status_code, kept, media_type)
+    body["error"] = _openai_error(body)
+    return JSONResponse(body, answer.status_code, kept, problems.MEDIA_TYPE)
 
 
 def _openai_error(body: Mapping[str, Any]) -> dict[str, Any]:
