@@ -103,7 +103,7 @@ async def diff(visit: Visit) -> Response:
     held: _Held | None = None
     a, b = asked["a"], asked["b"]
     if a is None or b is None:
-        await memory.entities(limit=1)  # whether there is such a memory
+        await memory.sessions(limit=1)  # whether there is such a memory
     elif way == "valid":
         found = await memory.diff(
             a, b, entity=asked["entity"], said_by=asked["said_by"], known_at=asked["known_at"]
