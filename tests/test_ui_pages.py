@@ -236,6 +236,32 @@ def test_a_question_shows_its_plan_its_trees_and_the_parts_of_scores(browser: Br
     assert re.search(r'<rect class="part (?:more|less)', page)
 
 
+def test_the_window_and_the_evidence_stand_on_one_axis(browser: Browser) -> None:
+    """As a picture and as a table; each row of evidence leads to it."""
+    page = browser.get("/ask", user="ann", q="What did ann do in January 2024?").text
+    assert '<rect class="bar window"' in page
+    table = page.partition("The same as a table")[2].partition("</table>")[0]
+    assert re.search(r"window asked about</th><td><time[^>]*>2024-01-01 00:00</time></td>", table)
+    for at in set(re.findall(r'href="#(e\d+)"', table)):
+        assert f'<li id="{at}">' in page
+
+
+def test_a_question_of_another_instant_shows_it(browser: Browser) -> None:
+    """What it was filtered by is told as times, and drawn."""
+    page = browser.get("/ask", user="ann", q="Where does ann live?", as_of="2023-06-01").text
+    assert "datetime(" not in page
+    assert re.search(r'as of</th><td><time datetime="2023-06-01', page)
+    assert "kept: so at" in page
+
+
+def test_the_forest_has_a_field_to_ask_in(browser: Browser) -> None:
+    """With an answer."""
+    page = browser.get("/forest", user="ann").text
+    form = re.search(r'<form[^>]*action="/ask".*?</form>', page, re.S)
+    assert form is not None
+    assert 'name="answer" value="1"' in form.group()
+
+
 def test_a_diff_shows_before_and_after(browser: Browser) -> None:
     """In this order, in one row."""
     page = browser.get("/diff", user="ann", a="2023-06-01", b="2024-06-01", entity="ann").text
