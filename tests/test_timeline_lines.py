@@ -128,7 +128,7 @@ def test_states_and_events_are_pages_of_their_own(memory: UserMemory, limit: int
         found: list[TimelineEntry] = []
         cursor = None
         while True:
-            page = memory.timeline("Ana", kind=kind, limit=limit, cursor=cursor)  # type: ignore[arg-type]
+            page = memory.timeline("Ana", kind=kind, limit=limit, cursor=cursor)
             found += page
             cursor = page.next_cursor
             assert page.attributes == ("brother", "residence")

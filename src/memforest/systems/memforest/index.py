@@ -138,9 +138,9 @@ class MemForestIndex(Index):
 
     def titles(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
         """Return kind and name of trees, of a scene also what sets it apart."""
-        labels, scopes, about = self.labels(tx, trees), tree_rows.scopes(tx, trees), {}
-        if any(kind == "scene" for kind, _ in scopes.values()):
-            about = self._topics_of_scenes(tx)
+        labels, scopes = self.labels(tx, trees), tree_rows.scopes(tx, trees)
+        scenes = any(kind == "scene" for kind, _ in scopes.values())
+        about = self._topics_of_scenes(tx) if scenes else {}
         titles = {}
         for tree, (kind, scope) in scopes.items():
             topics = f": {', '.join(about[scope])}" if kind == "scene" and scope in about else ""
