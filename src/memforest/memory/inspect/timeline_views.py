@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from memforest.memory.quoting import Quotes
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import paging
+from memforest.store.facts import FactRow
 from memforest.systems.states import states_of_entity
 
 __all__ = ["timeline_page"]
@@ -126,12 +128,13 @@ def _behind(places: Sequence[_Place], after: Key) -> list[_Place]:
 
 def _entries(context: ViewContext, places: Sequence[_Place]) -> list[TimelineEntry]:
     events = [place.fact for place in places if place.state is None]
-    endings = [place.state.ended_by for place in places if place.state and place.state.ended_by is not None]
-    views = _views(context, [*events, *endings])
+    states = [place.state for place in places if place.state is not None]
+    views = _views(context, [*events, *(one.ended_by for one in states if one.ended_by is not None)])
+    told = _Told.read(context, {fact for one in states for fact in one.segment.facts})
     found = []
     for place in places:
         if place.state is not None:
-            found.append(_state(context, place.state, views))
+            found.append(_state(place.state, told, views))
             continue
         view = views[place.fact]
         found.append(
@@ -149,33 +152,44 @@ def _entries(context: ViewContext, places: Sequence[_Place]) -> list[TimelineEnt
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The facts that the states of a page stand on, each read once: of a value that comes again they are the same."""
+
+    facts: Mapping[int, FactRow]
+    quotes: Quotes
+    sources: Mapping[int, Sequence[tuple[str, str]]]
+
+    @classmethod
+    def read(cls, context: ViewContext, rows: Collection[int]) -> _Told:
+        facts = context.told(fact_rows.facts_with_ids(context.tx, rows).values())
+        return cls(
+            {one.row: one for one in facts},
+            Quotes.read(context.tx, rows, context.snapshot),
+            texts.fact_sources(context.tx, rows, context.snapshot.without),
+        )
+
+
 def _views(context: ViewContext, rows: Sequence[int]) -> dict[int, FactView]:
     """Return the views of facts by row id, each read once."""
     facts = context.told(fact_rows.facts_with_ids(context.tx, list(dict.fromkeys(rows))).values())
     return {fact.row: view for fact, view in zip(facts, fact_views(context, facts), strict=True)}
 
 
-def _state(context: ViewContext, shown: Shown, views: Mapping[int, FactView]) -> TimelineEntry:
-    segment, without = shown.segment, context.snapshot.without
-    row = segment.facts[0]
-    told = {
-        one.row: one for one in context.told(fact_rows.facts_with_ids(context.tx, segment.facts).values())
-    }
-    fact = told[row]
-    quotes = Quotes.read(context.tx, [row], context.snapshot)
-    sources = texts.fact_sources(context.tx, segment.facts, without)
-    pairs = [pair for row in segment.facts for pair in sources[row]]
+def _state(shown: Shown, told: _Told, views: Mapping[int, FactView]) -> TimelineEntry:
+    segment = shown.segment
+    fact = told.facts[segment.facts[0]]
     return TimelineEntry(
         kind="state",
-        text=quotes.text(row, fact.text),
+        text=told.quotes.text(fact.row, fact.text),
         start=None if segment.start_ms is None else from_ms(segment.start_ms),
         end=None if segment.end_ms is None else from_ms(segment.end_ms),
         attribute=shown.attribute,
         value=segment.value,
-        sources=turn_sources(pairs),
+        sources=turn_sources([pair for row in segment.facts for pair in told.sources[row]]),
         statement=fact.text,
-        spoken=quotes.of(row) or (),
-        fact_ids=tuple(told[one].fact_id for one in segment.facts),
+        spoken=told.quotes.of(fact.row) or (),
+        fact_ids=tuple(told.facts[row].fact_id for row in segment.facts),
         ended_by=None if shown.ended_by is None else _ending(views[shown.ended_by], shown.next_value),
     )
 
