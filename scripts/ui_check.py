@@ -286,6 +286,14 @@ def live(browser: Browser, access: Access, found: Found) -> None:
             page.locator("#state", has_text="finished").wait_for(timeout=15_000)
         except Timeout:
             found.check(False, "the page of a job does not follow it")
+        told = page.get_by_role("status").inner_text()
+        found.check(
+            "This job is finished: 4 of 4" in told,
+            f"the end of a job is not said to who only listens: {told!r}",
+        )
+        found.check(
+            not page.get_by_role("button", name="Cancel").is_visible(), "a job that ended can be cancelled"
+        )
         found.check(Axe().run(page).violations_count == 0, "the page of a job has violations")
         page.screenshot(path=str(SHOTS / "light-job-1.png"))
 

@@ -20,6 +20,8 @@ from memforest import MemForest
 from memforest.forest.handle import UserMemory
 from memforest.search import cache
 from memforest.store.connections import Connection
+from memforest.store.tx import Tx
+from memforest.systems.memforest import rows
 
 
 @pytest.fixture
@@ -40,6 +42,7 @@ PAGES: dict[str, Callable[[UserMemory], Any]] = {
     ),
     "of a session": lambda memory: memory.list(limit=2, session_id=memory.sessions(limit=1)[0].session_id),
     "one fact": lambda memory: memory.get(memory.list(limit=1).facts[0].fact_id),
+    "history": lambda memory: memory.history(memory.list(limit=1).facts[0].fact_id),
     "sessions": lambda memory: memory.sessions(limit=2, cursor=memory.sessions(limit=2).next_cursor),
     "turns": lambda memory: memory.turns(memory.sessions(limit=1)[0].session_id, limit=2),
 }
@@ -92,6 +95,37 @@ def test_pages_are_read_by_index(forest: MemForest, monkeypatch: pytest.MonkeyPa
                 ]
     assert len(asked) > 4
     assert found == []
+
+
+def test_what_sets_scenes_apart_is_read_of_all_facts_once(
+    forest: MemForest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for a tree or node that is no scene, and not again until something is written; then it is."""
+    read: list[Tx] = []
+    topics = rows.topics
+
+    def count(tx: Tx, most: int = 3) -> dict[int, tuple[str, ...]]:
+        read.append(tx)
+        return topics(tx, most)
+
+    monkeypatch.setattr(rows, "topics", count)
+    memory = forest.user("u")
+    [session] = memory.tree(memory.sessions(limit=1)[0].session_id, depth=0)
+    memory.tree(node=session.node_id, depth=1)
+    assert read == []
+    before = {view.title for view in memory.tree(depth=0)}
+    assert any(title.startswith("scene 1") for title in before)
+    read.clear()  # summaries that were out of date have been made on the way, which is a write
+    assert (
+        {view.title for view in memory.tree(depth=0)}
+        == before
+        == {view.title for view in memory.tree(depth=0)}
+    )
+    assert len(read) <= 1
+    read.clear()
+    forest.ingest_session("u", "new", make_sessions(8, sessions=1)[0][1])
+    memory.tree(depth=0)
+    assert read
 
 
 def test_the_arrays_would_be_seen(forest: MemForest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,20 @@ def test_where_somebody_lived_when(client: Client) -> None:
     client("GET", f"{BASE}/timeline/Zoe", 404)
 
 
+def test_states_or_events_alone_with_what_they_stand_on(client: Client) -> None:
+    """As pages of their own; what ended a state is told with its fact, and another kind is refused."""
+    page = client("GET", f"{BASE}/timeline/Ana?kind=state", 200)
+    assert isinstance(page, dict)
+    assert {one["kind"] for one in page["entries"]} == {"state"}
+    assert "residence" in page["attributes"]
+    davis = next(one for one in page["entries"] if one["value"] == "Davis")
+    assert davis["ended_by"]["value"] == "Miami"
+    client("GET", f"{BASE}/facts/{davis['ended_by']['fact_id']}", 200)
+    events = client("GET", f"{BASE}/timeline/Ana?kind=event", 200)
+    assert {one["kind"] for one in entries(events)} <= {"event"}
+    client("GET", f"{BASE}/timeline/Ana?kind=value", 422)
+
+
 def test_what_differs_between_two_times(client: Client) -> None:
     """By valid time, each entry with its sources."""
     found = client("GET", f"{BASE}/diff?a=2024-05-02&b=2024-05-30", 200)

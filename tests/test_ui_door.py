@@ -271,6 +271,17 @@ def test_a_ticket_opens_once(forest: AsyncMemForest) -> None:
     assert "memforest inspect" in thief.get("/login").text
 
 
+def test_two_inspectors_on_one_machine_do_not_end_each_other(forest: AsyncMemForest) -> None:
+    """A browser keeps one jar for all ports of a name: entering the second leaves the first open."""
+    tickets = (Ticket(), Ticket())
+    first, second = (Browser(ui_app(TicketAccess(forest, one), ticket=one)) for one in tickets)
+    first.get("/enter", ticket=tickets[0].word)
+    second.cookies = first.cookies
+    second.get("/enter", ticket=tickets[1].word)
+    first.cookies = second.cookies
+    assert first.get("/").status_code == second.get("/").status_code == 200
+
+
 def test_a_ticket_is_no_way_in_by_another_name(forest: AsyncMemForest) -> None:
     """Nor is it used up so."""
     ticket = Ticket()

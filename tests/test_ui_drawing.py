@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.ui.asking import HALF, score_bars
-from memforest.ui.axis import EDGE, LABELS, LEAST, WIDTH, Piece, draw
+from memforest.ui.asking import HALF, score_bars, steps_of
+from memforest.ui.axis import CHAR, EDGE, LABELS, LEAST, WIDTH, Piece, draw
 from memforest.ui.showing import link, minute, plain, safe_text, short
 
 UTC = timezone.utc
@@ -130,3 +130,85 @@ def test_times_are_those_of_the_zone() -> None:
     assert when == '<time datetime="2024-01-02T00:00:00+01:00">2024-01-02 00:00</time>'
     assert minute(None, UTC) == "–"
     assert ">0300-01-01 00:00<" in minute(at(300), UTC)
+
+
+# -- rows and words ---------------------------------------------------------------------------------
+
+
+def test_what_overlaps_stands_on_lines_of_its_own() -> None:
+    """Two that hold at once hide each other nowhere; what follows stands beside, and the next row below them all."""
+    drawn = draw(
+        [
+            Piece("brother", at(2020), at(2024), row="b", said="Tom"),
+            Piece("brother", at(2021), at(2022), row="b", said="Sam"),
+            Piece("brother", at(2023), at(2024), row="b", said="Ben"),
+            Piece("home", at(2020), at(2024), row="h", said="Rome"),
+        ],
+        UTC,
+    )
+    assert drawn is not None
+    tom, sam, ben, rome = sorted(drawn.bars, key=lambda one: (one.text == "Rome", one.y, one.x))
+    assert [one.text for one in (tom, sam, ben, rome)] == ["Tom", "Sam", "Ben", "Rome"]
+    assert tom.y < sam.y == ben.y < rome.y
+    assert [name for _, name in drawn.names] == ["brother", "home"]
+    assert drawn.height > rome.y + 16
+
+
+@given(
+    st.lists(st.tuples(EITHER, EITHER, st.text(min_size=1, max_size=30)), min_size=1, max_size=8),
+)
+def test_no_word_of_a_picture_runs_into_a_bar_or_out_of_it(
+    told: list[tuple[datetime | None, datetime | None, str]],
+) -> None:
+    """Whatever stands beside it: words in a bar end in it, words behind it end before the next."""
+    drawn = draw([Piece("x", start, end, row="r", said=said) for start, end, said in told], UTC)
+    if drawn is None:
+        return
+    for one in drawn.bars:
+        ends = one.text_x + len(one.text) * CHAR
+        if one.text and one.text_x < one.x + one.width:
+            assert ends <= one.x + one.width + 0.2
+        elif one.text:
+            beside = [other.x for other in drawn.bars if other.y == one.y and other.x > one.x]
+            assert ends <= min(beside, default=WIDTH) + 0.2
+
+
+def test_a_word_that_has_no_room_is_left_to_the_table() -> None:
+    """A letter and dots say nothing; a short word that fits is told."""
+    pieces = [
+        Piece("x", at(2000 + n), at(2001 + n), row="r", said="a long name of a place") for n in range(60)
+    ]
+    drawn = draw(pieces, UTC)
+    assert drawn is not None
+    assert {one.text for one in drawn.bars[:-1]} == {""}
+    short_one = draw(
+        [Piece("x", at(2020), at(2021), row="r", said="Ur"), Piece("x", at(2000), at(2030))], UTC
+    )
+    assert short_one is not None
+    assert short_one.bars[0].text == "Ur"
+
+
+def test_the_name_of_a_row_fits_in_front_of_it() -> None:
+    """Wide characters, too."""
+    for name in ("W" * 60, "東京" * 20, "a" * 10):
+        drawn = draw([Piece(name, at(2020), at(2021))], UTC)
+        assert drawn is not None
+        [(_, shown)] = drawn.names
+        cells = sum(2 if char in "東京" else 1 for char in shown)
+        assert cells * CHAR <= LABELS
+        assert (shown == name) == (len(name) == 10)
+
+
+def test_what_began_nobody_knows_when_is_open_too() -> None:
+    """It is drawn from the edge."""
+    drawn = draw([Piece("a", None, at(2024)), Piece("b", at(2023), at(2024))], UTC)
+    assert drawn is not None
+    assert [one.open for one in drawn.bars] == [True, False]
+    assert drawn.bars[0].x == LABELS < drawn.bars[1].x
+
+
+def test_a_path_is_told_once_for_each_day() -> None:
+    """Levels of one day are counted; spans and titles stay."""
+    path = ["session a", "2024-01-02..2024-03-04", *["2024-01-02..2024-01-02"] * 3]
+    assert steps_of(path) == ["session a", "2024-01-02..2024-03-04", "2024-01-02 (3 levels)"]
+    assert steps_of([]) == []

@@ -24,6 +24,7 @@ from tests.worlds import fast_config
 
 from memforest.access import KeyedAccess, OpenAccess
 from memforest.access.faults import place_of
+from memforest.errors import CorruptStoreError, SchemaTooNewError, StoreError, StoreKeyError, StoreLockedError
 from memforest.forest.forest import AsyncMemForest
 from memforest.forest.handle import AsyncUserMemory
 from memforest.mcp import http_app
@@ -32,6 +33,7 @@ from memforest.server.settings import ServerSettings
 from memforest.ui import ui_app
 from memforest.ui.app import HEADERS
 from memforest.ui.failing import Answered
+from memforest.ui.refusing import sentence_of
 from memforest.ui.sessions import Sessions
 
 SECRET = "/srv/secret/ann.db: I live in Berlin"
@@ -227,3 +229,19 @@ def test_the_place_is_the_innermost_of_ours() -> None:
         asyncio.run(Answered(None, None)({"type": "http"}, fails, fails))  # type: ignore[arg-type]
     assert re.fullmatch(r"memforest\.ui\.failing:\d+", place_of(caught.value))
     assert place_of(RuntimeError(SECRET)) == "?"
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (SchemaTooNewError(SECRET), "A newer memforest has written this memory"),
+        (StoreKeyError(SECRET), "This memory is encrypted"),
+        (CorruptStoreError(SECRET), "`memforest repair` mends"),
+        (StoreLockedError(SECRET), "Try again in a moment"),
+        (StoreError(SECRET), "`memforest doctor` says why"),
+    ],
+)
+def test_a_store_that_cannot_be_read_says_what_to_do(error: StoreError, said: str) -> None:
+    """By its kind, and without its own words, which name a path."""
+    assert said in sentence_of(error)
+    assert "secret" not in sentence_of(error)

@@ -82,6 +82,10 @@ def test_events_are_pieces_of_the_page_and_come_to_an_end(forest: AsyncMemForest
     assert ids[-1] == made.last_event
     assert answer.text.endswith("event: ended\ndata: ended\n\n")
     assert "sessions that are memory" in answer.text
+    assert (
+        f"This job is {made.state}: " in answer.text.split("\n\n")[-3]
+    )  # for the page's live region, at the end alone
+    assert answer.text.count('<div id="told"') == len(re.findall(r'class="lead ended"', answer.text))
     rest = browser.send("GET", f"/job/events?id={made.id}", headers={"Last-Event-ID": str(ids[-1])})
     assert rest.text == "event: ended\ndata: ended\n\n"
 
@@ -108,6 +112,7 @@ def test_a_job_that_goes_on_is_followed_and_can_be_ended(
     page = browser.get("/job", id="5f").text
     assert 'hx-sse:connect="/job/events?id=5f&amp;after=0"' in page
     assert 'width="250"' in page
+    assert '<p id="told" role="status"></p>' in page, "what is told later is told to who only listens"
     scripts = [given for tag, given in tags(page) if tag == "script"]
     assert [str(one["src"]).rpartition("/")[2] for one in scripts] == ["htmx.min.js", "hx-sse.min.js"]
     assert not any(

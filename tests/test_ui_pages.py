@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote
@@ -27,6 +28,7 @@ from memforest.access import OpenAccess
 from memforest.forest.forest import AsyncMemForest
 from memforest.ui import ui_app
 from memforest.ui.app import ASSETS, HEADERS
+from memforest.ui.axis import LEAST
 
 PAGES = ("forest", "entities", "facts", "sessions", "ask", "diff")
 VENDORED = {
@@ -106,7 +108,7 @@ def test_marks_that_turn_text_around_are_named_not_obeyed(walked: dict[str, str]
 def test_every_picture_has_a_table_and_a_name(walked: dict[str, str]) -> None:
     """The same data, for who does not see the picture."""
     pictured = {at: page for at, page in walked.items() if 'role="img"' in page}
-    assert {at.partition("?")[0] for at in pictured} == {"/forest", "/tree", "/timeline"}
+    assert {at.partition("?")[0] for at in pictured} == {"/forest", "/tree", "/timeline", "/ask"}
     for at, page in pictured.items():
         for drawing in re.finditer(r'<svg [^>]*role="img"([^>]*)>', page):
             assert "aria-label=" in drawing.group(1), at
@@ -163,10 +165,60 @@ def test_a_timeline_says_who_said_so_and_what_ended_it(browser: Browser) -> None
     """Of one attribute, without events."""
     page = browser.get("/timeline", user="ann", entity="ann", attribute="residence").text
     rows = re.findall(r"<tr>.*?</tr>", page, re.S)
-    berlin = next(row for row in rows if '<strong><bdi dir="auto">Berlin' in row)
+    berlin = next(
+        row for row in rows if re.search(r'class="value"><a href="[^"]*"><bdi dir="auto">Berlin', row)
+    )
     assert "I live in Berlin" in berlin
     assert '<strong><bdi dir="auto">Lisbon' in berlin.rpartition("<td>")[2]
-    assert "event" not in page.partition("<tbody>")[2]
+    assert "I moved to Lisbon last week." in berlin.rpartition("<td>")[2]
+    assert "Events" not in page
+
+
+def test_values_stand_before_events_and_name_all_attributes(browser: Browser) -> None:
+    """Each with its own pages; the choice of attributes is whole whatever is on a page."""
+    page = browser.get("/timeline", user="ann", entity="ann").text
+    assert page.index('id="values"') < page.index('id="events"')
+    assert re.findall(r'<option value="(\w+)"', page) == ["job", "residence"]
+    values, events = page.split('<section id="events">')
+    assert "I live in Berlin" in values
+    assert "Clara visited me" in events
+    assert re.search(r'<text class="(?:in|by)"[^>]*>Berlin</text>', values), "a bar tells its value"
+
+
+def test_a_picture_has_the_rows_of_its_table(walked: dict[str, str]) -> None:
+    """As many bars as the table has intervals, each at the place of its times, to a pixel of the picture."""
+    seen = 0
+    for at, page in walked.items():
+        for region in page.split('<div class="picture"')[1:]:
+            drawing, _, rest = region.partition("</svg>")
+            table = rest.partition("</table>")[0]
+            bars = [
+                tuple(map(float, one))
+                for one in re.findall(
+                    r'<rect class="bar[^"]*" x="([\d.]+)" y="[\d.]+" width="([\d.]+)"', drawing
+                )
+            ]
+            rows = [
+                re.findall(r'datetime="([^"]+)"', row)
+                for row in re.findall(r"<tr>.*?</tr>", table.partition("<tbody>")[2], re.S)
+            ]
+            rows = rows[-len(bars) :] if at.startswith("/tree") else rows
+            if at.startswith("/tree"):
+                bars = bars[1:]  # the node itself, whose times stand above
+            assert len(bars) == len(rows), at
+            if "open" in table or "before" in table or "/diff" in at:
+                continue
+            starts = sorted(
+                (datetime.fromisoformat(times[0]).timestamp(), x)
+                for times, (x, _) in zip(rows, bars, strict=True)
+            )
+            (first, left), (last, right) = starts[0], starts[-1]
+            for when, x in starts:
+                share = (when - first) / (last - first) if last > first else 0.0
+                # an instant at the edge is drawn as wide as can be seen, to the left
+                assert x == pytest.approx(left + share * (right - left), abs=LEAST + 0.2), at
+            seen += 1
+    assert seen > 10
 
 
 def test_a_timeline_at_an_earlier_time_knows_less(browser: Browser) -> None:
@@ -182,6 +234,32 @@ def test_a_question_shows_its_plan_its_trees_and_the_parts_of_scores(browser: Br
     for told in ("Plan", "residence", "Trees recalled", "Windows and filters", "Parts of the score", "path:"):
         assert told in page
     assert re.search(r'<rect class="part (?:more|less)', page)
+
+
+def test_the_window_and_the_evidence_stand_on_one_axis(browser: Browser) -> None:
+    """As a picture and as a table; each row of evidence leads to it."""
+    page = browser.get("/ask", user="ann", q="What did ann do in January 2024?").text
+    assert '<rect class="bar window"' in page
+    table = page.partition("The same as a table")[2].partition("</table>")[0]
+    assert re.search(r"window asked about</th><td><time[^>]*>2024-01-01 00:00</time></td>", table)
+    for at in set(re.findall(r'href="#(e\d+)"', table)):
+        assert f'<li id="{at}">' in page
+
+
+def test_a_question_of_another_instant_shows_it(browser: Browser) -> None:
+    """What it was filtered by is told as times, and drawn."""
+    page = browser.get("/ask", user="ann", q="Where does ann live?", as_of="2023-06-01").text
+    assert "datetime(" not in page
+    assert re.search(r'as of</th><td><time datetime="2023-06-01', page)
+    assert "kept: so at" in page
+
+
+def test_the_forest_has_a_field_to_ask_in(browser: Browser) -> None:
+    """With an answer."""
+    page = browser.get("/forest", user="ann").text
+    form = re.search(r'<form[^>]*action="/ask".*?</form>', page, re.S)
+    assert form is not None
+    assert 'name="answer" value="1"' in form.group()
 
 
 def test_a_diff_shows_before_and_after(browser: Browser) -> None:
@@ -246,7 +324,7 @@ def test_what_is_not_there_is_not_found(browser: Browser, path: str) -> None:
         "/tree?user=ann&scope=ann&from=-1",
         "/tree?user=ann&scope=ann&from=%D9%A3",
         *(f"/{page}?user=ann&from=x" for page in ("facts", "sessions", "entities")),
-        "/timeline?user=ann&entity=ann&from=x",
+        "/timeline?user=ann&entity=ann&state=x",
         "/session?user=ann&id=trip&from=x",
         "/?from=x",
         "/facts?user=ann&as_of=yesterdayish",

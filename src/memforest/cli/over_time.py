@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 from rich.text import Text
@@ -90,16 +90,17 @@ def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statemen
 @moment_options
 @shared_options
 @pass_call
-def timeline(call: Call, /, entity: str, attribute: str | None, kind: str | None, **moment: Any) -> None:
+def timeline(
+    call: Call, /, entity: str, attribute: str | None, kind: Literal["state", "event"] | None, **moment: Any
+) -> None:
     """Show what is known of somebody or something, in time order.
 
     States are shown with the time they held and what was said of it; events, facts that name it, with their day.
     """
     with call.forest() as forest:
-        entries = call.memory(forest).timeline(entity, attribute=attribute, **moment)
-        kept = [entry for entry in entries if kind in (None, entry.kind)]
-        call.show(kept, lambda screen: draw_timeline(screen, kept), forest=forest)
-        if not kept:
+        entries = list(call.memory(forest).timeline(entity, attribute=attribute, kind=kind, **moment))
+        call.show(entries, lambda screen: draw_timeline(screen, entries), forest=forest)
+        if not entries:
             call.warn(["nothing of that kind is known"])
 
 

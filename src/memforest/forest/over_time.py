@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from memforest.endpoint import Budget
 from memforest.errors import InputError
@@ -30,7 +30,7 @@ from memforest.memory.inspect.paged import TimelinePage
 from memforest.memory.inspect.profiles import GRAPH
 from memforest.memory.inspect.timeline_views import timeline_page
 from memforest.memory.results import ChangePage, Diff, FactPage, Profile, ProfileChanges
-from memforest.text import entity_key
+from memforest.text import cut, entity_key
 
 __all__ = ["ReadsOverTime"]
 
@@ -47,6 +47,7 @@ class ReadsOverTime(ReadsMemory):
         entity: str,
         *,
         attribute: str | None = None,
+        kind: Literal["state", "event"] | None = None,
         said_by: TimeLike | None = None,
         known_at: TimeLike | None = None,
         limit: int | None = None,
@@ -57,22 +58,32 @@ class ReadsOverTime(ReadsMemory):
         Args:
             entity: its name.
             attribute: only states of this attribute.
+            kind: only ``"state"``, or only ``"event"``.
             said_by: what had been said by that time.
             known_at: what this memory held at that time, as far as it was not deleted since.
             limit: most entries on the page, 1 to 1000; None for all.
             cursor: `TimelinePage.next_cursor` of the page before.
 
         Raises:
-            InputError: if `limit` is out of range, or the cursor is none of this listing.
+            InputError: if `kind` is none of these, `limit` is out of range, or the cursor is none of this listing.
             NotFoundError: if nothing is known of the entity.
         """
         check_text("timeline", "entity", entity, optional=False)
         check_text("timeline", "attribute", attribute)
+        if kind not in (None, "state", "event"):
+            raise InputError(f"timeline: kind {cut(repr(kind), 60)} is none; give state or event")
         read_count("limit", limit, None, 1, MAX_PAGE)
         moment = read_moment(said_by, known_at, self._pool.config)
-        listing = Listing.of("timeline", self.user_id, entity_key(entity), attribute, moment)
+        listing = Listing.of("timeline", self.user_id, entity_key(entity), attribute, kind, moment)
         return await self._view(
-            timeline_page, entity, listing, attribute=attribute, limit=limit, cursor=cursor, moment=moment
+            timeline_page,
+            entity,
+            listing,
+            attribute=attribute,
+            kind=kind,
+            limit=limit,
+            cursor=cursor,
+            moment=moment,
         )
 
     async def list(

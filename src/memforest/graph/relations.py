@@ -17,7 +17,16 @@ from memforest.language.telling import UNSPECIFIED, holds_many
 from memforest.store.snapshot import StateSeen
 from memforest.text import entity_key, fold
 
-__all__ = ["Known", "KnownRelation", "Seen", "Span", "StateLine", "known_relations", "state_lines"]
+__all__ = [
+    "Known",
+    "KnownRelation",
+    "Seen",
+    "Span",
+    "StateLine",
+    "by_value",
+    "known_relations",
+    "state_lines",
+]
 
 Span = tuple[int | None, int | None]
 """[start, end) in UTC ms; no start where it is not known since when, no end where none was told."""
@@ -116,7 +125,7 @@ def state_lines(states: Iterable[StateSeen], place_of: Mapping[int, int]) -> lis
     found: list[StateLine] = []
     for (place, attribute), told in sorted(gathered.items()):
         told.sort(key=lambda state: (state.at_ms, state.tie, state.fact, state.row))
-        for group in _by_value(told) if holds_many(attribute) else [told]:
+        for group in by_value(told) if holds_many(attribute) else [told]:
             segments = timeline(map(_observation, group))
             found.append(StateLine(place, attribute, tuple(segments), tuple(group)))
     return found
@@ -127,7 +136,8 @@ def _observation(state: StateSeen) -> Observation:
     return Observation(state.at_ms, state.tie, state.fact, state.value, state.previous, change, state.row)
 
 
-def _by_value(states: Sequence[StateSeen]) -> list[list[StateSeen]]:
+def by_value(states: Sequence[StateSeen]) -> list[list[StateSeen]]:
+    """Return observations in groups of one value each, in the order in which the values were first told."""
     found: list[list[StateSeen]] = []
     for state in states:
         same = next((group for group in found if same_value(group[-1].value, state.value)), None)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
 from typing import Any
 
 from starlette.responses import Response
 
 from memforest.forest.handle import AsyncUserMemory
-from memforest.memory.results import AskResult, QueryResult
+from memforest.memory.results import AskResult, Evidence, QueryResult
+from memforest.ui.axis import Piece, draw
+from memforest.ui.showing import plain
 from memforest.ui.visit import PAGE, Visit
 
-__all__ = ["ask", "score_bars"]
+__all__ = ["ask", "score_bars", "steps_of"]
 
 HALF = 100.0
 """Width of the drawing of a score, from its middle to either side."""
@@ -49,6 +53,58 @@ def score_bars(parts: Mapping[str, float]) -> list[ScoreBar]:
     return bars
 
 
+def steps_of(path: Sequence[str]) -> list[str]:
+    """Return a path as it is read: a day stands once, and what is the same some steps long is counted.
+
+    Example:
+        >>> steps_of(["session a", "2024-01-02..2024-03-04", "2024-01-02..2024-01-02", "2024-01-02..2024-01-02"])
+        ['session a', '2024-01-02..2024-03-04', '2024-01-02 (2 levels)']
+    """
+    found = []
+    for step, same in groupby(path):
+        first, dots, last = step.partition("..")
+        count = len(list(same))
+        found.append(
+            (first if dots and first == last else step) + (f" ({count} levels)" if count > 1 else "")
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """A window that was asked about (`place` is None), or a piece of evidence, along the time."""
+
+    label: str
+    start: datetime | None
+    end: datetime | None
+    place: int | None = None
+
+
+def _along(result: QueryResult) -> list[Along]:
+    """Return the windows and the evidence of a question; nothing where there is no evidence."""
+    plan, filters = result.plan, result.trace.get("explain", {}).get("filters", {})
+    found: list[Along] = []
+    if plan.start is not None or plan.end is not None:
+        found.append(Along("window asked about", plan.start, plan.end))
+    if (during := filters.get("during")) is not None:
+        found.append(Along("kept: during", during[0], during[1]))
+    for name, at in (("asked as of", plan.as_of), ("kept: so at", filters.get("as_of"))):
+        if at is not None:
+            found.append(Along(name, at, at))
+    found += [Along(_label(one), one.start, one.end, at) for at, one in enumerate(result.evidence, 1)]
+    return found if result.evidence else []
+
+
+def _label(one: Evidence) -> str:
+    return plain(one.text, 200)
+
+
+def _piece(one: Along) -> Piece:
+    if one.place is None:
+        return Piece(one.label, one.start, one.end, "window")
+    return Piece(f"{one.place}. {one.label}", one.start, one.end, "state", one.label)
+
+
 async def ask(visit: Visit) -> Response:
     """Show the form for a question, and what became of it when there is one."""
     user, question = visit.user, visit.given("q")
@@ -58,14 +114,15 @@ async def ask(visit: Visit) -> Response:
     wants_answer = visit.given("answer") is not None
     result: QueryResult | None = None
     answered: AskResult | None = None
-    if question is None:
-        await visit.memory.sessions(limit=1)  # whether there is such a memory
-    else:
+    await visit.memory.sessions(limit=1)  # whether there is such a memory
+    indexes = [one.name for one in await visit.memory.indexes()]
+    if question is not None:
         given = {name: value for name, value in asked.items() if value is not None}
         result, answered = await _asked(
             visit.memory, question, wants_answer, top_k=top_k, explain=True, **given
         )
     found = result.evidence if result is not None else ()
+    along = _along(result) if result is not None else []
     return visit.page(
         "ask.html",
         user=user,
@@ -73,6 +130,7 @@ async def ask(visit: Visit) -> Response:
         q=question,
         asked=asked,
         top_k=top_k,
+        indexes=indexes,
         wants_answer=wants_answer,
         result=result,
         answered=answered,
@@ -80,6 +138,9 @@ async def ask(visit: Visit) -> Response:
         plan=_plan_rows(result) if result is not None else [],
         done=_done_rows(result) if result is not None else [],
         bars=[score_bars(one.scores) for one in found],
+        along=along,
+        drawn=draw([_piece(one) for one in along], visit.forest.config.zone),
+        steps=[steps_of(one.path) for one in found],
     )
 
 

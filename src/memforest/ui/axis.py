@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -13,12 +14,18 @@ __all__ = ["Bar", "Picture", "Piece", "draw"]
 LABELS = 210
 """Width of the names in front of the bars."""
 WIDTH = 1000
-EDGE = 14
+EDGE = 44
+"""Room at the right: the text of a tick stands half beside it."""
 ROW = 26
 HEAD = 30
 LEAST = 5.0
 """Narrowest bar: an instant is seen, too."""
-LABEL_CHARS = 30
+CHAR = 7.4
+"""About the width of a character; a wide one, as in Chinese, takes two."""
+PAD = 6.0
+LEAST_CELLS = 4
+"""Of a text in a bar: what is shorter says nothing."""
+MOST_CELLS = 40
 MOST_TICKS = 9
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -36,7 +43,9 @@ class Piece:
     kind: str = "node"
     note: str = ""
     row: str | None = None
-    """Pieces of one row share a line; None for a line of its own."""
+    """Pieces of one row share its lines, one below the other where they overlap; None for a line of its own."""
+    said: str = ""
+    """Stands in the bar, or behind it, as far as there is room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +58,10 @@ class Bar:
     kind: str
     note: str
     open: bool
-    """It has no end, and is drawn to the edge."""
+    """It has no beginning or no end that is known, and is drawn to the edge."""
+    text: str = ""
+    """As much of what it says as fits; `text_x` is where that begins."""
+    text_x: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,26 +87,77 @@ def draw(pieces: Sequence[Piece], zone: tzinfo) -> Picture | None:
         return None
     first, last = _seconds(min(times)), _seconds(max(times))
     if any(one.end is None or one.start is None for one in pieces) or last - first < 60:
-        room = max((last - first) * 0.06, 3600.0)
+        room = max((last - first) * 0.12, 3600.0)
         first, last = first - (room if any(one.start is None for one in pieces) else 0), last + room
     scale = (WIDTH - LABELS - EDGE) / (last - first)
-    rows: dict[str, int] = {}
-    bars, names = [], []
+    rows: dict[str, list[tuple[float, float, Piece]]] = {}
     for at, piece in enumerate(pieces):
-        key = f"{at}" if piece.row is None else f"={piece.row}"
-        if key not in rows:
-            rows[key] = len(rows)
-            names.append((HEAD + rows[key] * ROW + ROW / 2, piece.label))
         begin = first if piece.start is None else _seconds(piece.start)
         end = last if piece.end is None else _seconds(piece.end)
-        x = LABELS + (begin - first) * scale
         width = max((end - begin) * scale, LEAST)
-        x = min(x, WIDTH - EDGE - width)
-        y = HEAD + rows[key] * ROW + 5
-        bars.append(Bar(round(x, 1), y, round(width, 1), piece.kind, piece.note, piece.end is None))
-    height = HEAD + len(rows) * ROW + 8
+        x = min(LABELS + (begin - first) * scale, WIDTH - EDGE - width)
+        key = f"{at}" if piece.row is None else f"={piece.row}"
+        rows.setdefault(key, []).append((round(x, 1), round(width, 1), piece))
+    y, bars, names = float(HEAD), list[Bar](), list[tuple[float, str]]()
+    for placed in rows.values():
+        names.append((y + ROW / 2, fitting(placed[0][2].label, int((LABELS - 2 * PAD) / CHAR))))
+        for line in _lines(placed):
+            bars += _bars(line, y + 5)
+            y += ROW
     ticks = [(round(LABELS + (at - first) * scale, 1), text) for at, text in _ticks(first, last, zone)]
-    return Picture(WIDTH, height, tuple(ticks), tuple(names), tuple(bars))
+    return Picture(WIDTH, int(y) + 8, tuple(ticks), tuple(names), tuple(bars))
+
+
+def fitting(text: str, cells: int) -> str:
+    """Return as much of a text as fits into so many cells, with an ellipsis where it is cut.
+
+    Example:
+        >>> fitting("Lisbon", 6), fitting("Lisbon, Portugal", 7), fitting("東京都庁", 6)
+        ('Lisbon', 'Lisbon…', '東京…')
+    """
+    if _cells(text) <= cells:
+        return text
+    kept, room = "", cells - 1
+    for char in text:
+        room -= _cells(char)
+        if room < 0:
+            break
+        kept += char
+    return kept.rstrip() + "…"
+
+
+def _cells(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+_Placed = tuple[float, float, Piece]
+"""Where a piece begins, its width, and it."""
+
+
+def _lines(placed: Sequence[_Placed]) -> Iterable[list[_Placed]]:
+    """Return the pieces of a row on as few lines as none hides another; events, which say nothing, all on one."""
+    lines: list[list[_Placed]] = []
+    for one in sorted(placed, key=lambda one: one[:2]):
+        free = (line for line in lines if not one[2].said or line[-1][0] + line[-1][1] <= one[0] + 0.2)
+        line = next(free, None)
+        if line is None:
+            lines.append([one])
+        else:
+            line.append(one)
+    return lines
+
+
+def _bars(line: Sequence[_Placed], y: float) -> Iterable[Bar]:
+    """Yield the bars of a line: what one says stands in it, or behind it where there is more room before the next."""
+    for at, (x, width, piece) in enumerate(line):
+        wanted = _cells(piece.said)
+        inside = int((width - 2 * PAD) / CHAR)
+        behind = int(((line[at + 1][0] if at + 1 < len(line) else WIDTH) - x - width - 2 * PAD) / CHAR)
+        cells, text_x = (inside, x + PAD) if inside >= min(wanted, behind) else (behind, x + width + PAD)
+        text = fitting(piece.said, min(cells, MOST_CELLS)) if cells >= min(wanted, LEAST_CELLS) else ""
+        yield Bar(
+            x, y, width, piece.kind, piece.note, None in (piece.start, piece.end), text, round(text_x, 1)
+        )
 
 
 def _seconds(when: datetime) -> float:

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from memforest.errors import InputError, NotFoundError
 from memforest.forest.handle import AsyncUserMemory
+from memforest.interval import local_time
 from memforest.limits import MAX_PAGE
 from memforest.memory.results import ChangePage, Diff, TimelineEntry
 from memforest.ui.visit import PAGE, Visit
@@ -102,16 +103,16 @@ async def diff(visit: Visit) -> Response:
     changes: ChangePage | None = None
     held: _Held | None = None
     a, b = asked["a"], asked["b"]
-    if a is None or b is None:
-        await memory.entities(limit=1)  # whether there is such a memory
-    elif way == "valid":
+    sessions = await memory.sessions(limit=1)  # and whether there is such a memory
+    both = None if a is None or b is None else (a, b)
+    if both is not None and way == "valid":
         found = await memory.diff(
-            a, b, entity=asked["entity"], said_by=asked["said_by"], known_at=asked["known_at"]
+            *both, entity=asked["entity"], said_by=asked["said_by"], known_at=asked["known_at"]
         )
-    else:
-        changes = await memory.changes(a, until=b, limit=PAGE, after=asked["after"])
+    elif both is not None:
+        changes = await memory.changes(both[0], until=both[1], limit=PAGE, after=asked["after"])
         if asked["entity"] is not None and asked["after"] is None:
-            held = await _held(memory, asked["entity"], asked["said_by"], (a, b))
+            held = await _held(memory, asked["entity"], asked["said_by"], both)
     return visit.page(
         "diff.html",
         user=visit.user,
@@ -121,6 +122,7 @@ async def diff(visit: Visit) -> Response:
         found=found,
         changes=changes,
         held=held,
+        begins=local_time(sessions[0].start, visit.forest.config.zone).date() if sessions else None,
     )
 
 

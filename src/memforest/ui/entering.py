@@ -21,6 +21,8 @@ class Ticket:
     def __init__(self) -> None:
         self.word = secrets.token_urlsafe(32)
         self.credential = secrets.token_urlsafe(32)
+        self.name = secrets.token_hex(4)
+        """Sets its cookie apart: a browser has one jar for all ports of a machine, and two inspectors may run."""
         self._used = False
 
     def take(self, given: str) -> str | None:

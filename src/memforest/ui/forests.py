@@ -136,4 +136,5 @@ def _piece(view: TreeView, zone: tzinfo) -> Piece:
         or f"{f'level {view.level}' if view.level else 'leaf'}, {local_time(view.start, zone):%Y-%m-%d}"
     )
     kind = "dirty" if view.dirty else "leaf" if not view.level else "node"
-    return Piece(plain(name, 30), view.start, view.end, kind, plain(view.summary, 200))
+    said = "out of date" if view.dirty else ""
+    return Piece(plain(name, 60), view.start, view.end, kind, plain(view.summary, 200), said=said)

@@ -28,7 +28,7 @@ async def jobs(visit: Visit) -> Response:
 async def job(visit: Visit) -> Response:
     """Show how far a job has come."""
     view = await _intake(visit).job(visit.who, visit.needed("id"))
-    return visit.page("job.html", here="jobs", job=view)
+    return visit.page("job.html", here="jobs", job=view, live=False)
 
 
 async def events(visit: Visit) -> Response:
@@ -54,7 +54,7 @@ async def _messages(visit: Visit, found: AsyncIterator[JobEvent]) -> AsyncIterat
         async for event in found:
             await visit.again()
             view = await _intake(visit).job(visit.who, job_id)
-            lines = visit.part("job_state.html", job=view).splitlines()
+            lines = visit.part("job_state.html", job=view, live=True).splitlines()
             yield f"id: {event.id}\n" + "".join(f"data: {line}\n" for line in lines) + "\n"
     except (
         MemForestError

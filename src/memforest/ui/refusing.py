@@ -9,6 +9,15 @@ __all__ = ["sentence_of", "status_of"]
 
 _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreLockedError, "Another program is writing to this memory. Try again in a moment."),
+    (errors.SchemaTooNewError, "A newer memforest has written this memory; upgrade the one that shows it."),
+    (
+        errors.StoreKeyError,
+        "This memory is encrypted, and not with the key that this server has, if it has one.",
+    ),
+    (
+        errors.CorruptStoreError,
+        "This memory is damaged; `memforest verify` says where, `memforest repair` mends.",
+    ),
     (errors.IndexStateError, "An index of this memory cannot be used; `memforest index list` says why."),
     (errors.StoreError, "This memory cannot be read just now; `memforest doctor` says why."),
     (errors.BudgetError, "What may be spent on models for one question is used up."),

@@ -56,6 +56,7 @@ class Site:
         self._intake = intake
         self._https = https
         self._sessions = sessions or Sessions()
+        self._cookie = COOKIE if ticket is None else f"{COOKIE}_{ticket.name}"
         self._templates = environment()
 
     # -- pages and forms ------------------------------------------------------------------------
@@ -179,7 +180,7 @@ class Site:
             return self._refusal(request, exc)
         self._sessions.end(session)
         answer = RedirectResponse(link(_base(request), "login"), 303)
-        answer.delete_cookie(COOKIE, path=_base(request) or "/", httponly=True, samesite="strict")
+        answer.delete_cookie(self._cookie, path=_base(request) or "/", httponly=True, samesite="strict")
         return answer
 
     # -- what all answers share -----------------------------------------------------------------
@@ -233,16 +234,16 @@ class Site:
 
     def _session_of(self, request: Request) -> str:
         """Return the id in the cookie, or a new one."""
-        given = request.cookies.get(COOKIE, "")
+        given = request.cookies.get(self._cookie, "")
         return given if len(given) == _ID_CHARS and given.isascii() else Sessions.new_id()
 
     def _with_cookie(
         self, request: Request, answer: Response, session: str, *, anew: bool = False
     ) -> Response:
         """Return an answer that gives the browser its id, if it does not have it yet."""
-        if anew or request.cookies.get(COOKIE) != session:
+        if anew or request.cookies.get(self._cookie) != session:
             answer.set_cookie(
-                COOKIE,
+                self._cookie,
                 session,
                 max_age=int(LIFE_S),
                 path=_base(request) or "/",

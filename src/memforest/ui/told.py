@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import get_args
 
 from starlette.responses import Response
 
 from memforest.forest.handle import AsyncUserMemory
-from memforest.memory.inspect.paged import TurnPage
+from memforest.memory.inspect.paged import TimelinePage, TurnPage
 from memforest.memory.results import TimelineEntry
 from memforest.types import EntityKind
 from memforest.ui.axis import Piece, draw
@@ -39,33 +38,32 @@ async def entities(visit: Visit) -> Response:
 
 
 async def timeline(visit: Visit) -> Response:
-    """Show what is known of an entity in time order: values as bars, who said so, and what ended them."""
-    entity, attribute = visit.needed("entity"), visit.given("attribute")
-    said_by, known_at = visit.given("said_by"), visit.given("known_at")
-    memory, cursor = visit.memory, visit.given("from")
-    asked = {"attribute": attribute, "said_by": said_by, "known_at": known_at}
-    page = await memory.timeline(entity, limit=PAGE, cursor=cursor, **asked)
-    every = list(page.entries)
-    if page.next_cursor is not None:  # what has ended a value may be on the next page
-        every += (await memory.timeline(entity, limit=PAGE, cursor=page.next_cursor, **asked)).entries
-    ended = _ended_by(every)
-    shown = [(one, ended.get(at)) for at, one in enumerate(page.entries)]
-    found = Found(shown, page.total, page.next_cursor, cursor is None)
-    attributes = sorted(
-        {one.attribute for one in every if one.attribute} | ({attribute} if attribute else set())
+    """Show what is known of an entity: values as bars, who said so and what ended them; then events, a page of each."""
+    entity, attribute, memory = visit.needed("entity"), visit.given("attribute"), visit.memory
+    asked = {name: visit.given(name) for name in ("said_by", "known_at")}
+    at = {kind: visit.given(kind) for kind in ("state", "event")}
+    states = await memory.timeline(
+        entity, attribute=attribute, kind="state", limit=PAGE, cursor=at["state"], **asked
     )
-    picture = draw([_piece(one) for one, _ in found.items], visit.forest.config.zone)
+    events: TimelinePage | None = None
+    if attribute is None:
+        events = await memory.timeline(entity, kind="event", limit=PAGE, cursor=at["event"], **asked)
+    zone = visit.forest.config.zone
     return visit.page(
         "timeline.html",
         user=visit.user,
         here="entities",
         entity=entity,
         attribute=attribute,
-        said_by=said_by,
-        known_at=known_at,
-        found=found,
-        attributes=attributes,
-        drawn=picture,
+        asked=asked,
+        at=at,
+        states=Found(states.entries, states.total, states.next_cursor, at["state"] is None),
+        events=None
+        if events is None
+        else Found(events, events.total, events.next_cursor, at["event"] is None),
+        attributes=sorted({*states.attributes, *((attribute,) if attribute else ())}),
+        drawn=draw([_value(one) for one in states], zone),
+        drawn_events=draw([_event(one) for one in events or ()], zone),
     )
 
 
@@ -112,25 +110,11 @@ async def _page_with(
     return first, None
 
 
-def _ended_by(entries: Sequence[TimelineEntry]) -> dict[int, TimelineEntry]:
-    """Return what took the place of states: of each the next value of its attribute, if that begins where it ends."""
-    ended = {}
-    for at, one in enumerate(entries):
-        if one.kind == "state" and one.end is not None:
-            later = (
-                other
-                for other in entries
-                if other.attribute == one.attribute and other is not one and other.start == one.end
-            )
-            if (found := next(later, None)) is not None:
-                ended[at] = found
-    return ended
+def _value(entry: TimelineEntry) -> Piece:
+    name, said = entry.attribute or "", plain(entry.value or entry.text, 200)
+    return Piece(plain(name, 60), entry.start, entry.end, "state", said, row=name, said=said)
 
 
-def _piece(entry: TimelineEntry) -> Piece:
-    name = entry.attribute or "event"
-    said = plain(entry.value if entry.value is not None else entry.text, 200)
-    if entry.kind == "event":
-        end = entry.end if entry.end is not None else entry.start
-        return Piece("events", entry.start, end, "event", said, row="event")
-    return Piece(plain(name, 30), entry.start, entry.end, "state", said, row=f"state {name}")
+def _event(entry: TimelineEntry) -> Piece:
+    end = entry.end if entry.end is not None else entry.start
+    return Piece("events", entry.start, end, "event", plain(entry.text, 200), row="events")

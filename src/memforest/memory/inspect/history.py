@@ -7,6 +7,7 @@ from typing import Literal
 
 from memforest.errors import NotFoundError
 from memforest.interval import from_ms
+from memforest.language.telling import holds_many
 from memforest.memory.corrected import HistoryEntry
 from memforest.memory.ingest.verdicts import corrections_about
 from memforest.memory.inspect.stored import turn_sources
@@ -14,8 +15,9 @@ from memforest.memory.inspect.views import ViewContext
 from memforest.store import corrections as rows
 from memforest.store import facts as fact_rows
 from memforest.store.corrections import Correction, CorrectionKind
+from memforest.store.snapshot import states_of_attribute, states_seen
 from memforest.store.tx import Tx
-from memforest.systems.states import timelines
+from memforest.systems.states import segments_of
 from memforest.text import cut
 
 __all__ = ["history"]
@@ -96,10 +98,13 @@ def _said(tx: Tx, fact: int, fact_id: str) -> list[HistoryEntry]:
 
 
 def _superseded(context: ViewContext, fact: int, fact_id: str) -> list[HistoryEntry]:
-    """Return which statements of other values took the place of what a fact asserts."""
+    """Return which statements of other values took the place of what a fact asserts; of what holds many values none does."""
+    told = {(state.entity, state.attribute) for state in states_seen(context.tx, [fact])}
     after = {
         (following.facts[0], segment.end_ms)
-        for segments in timelines(context.snapshot).values()
+        for entity, attribute in told
+        if not holds_many(attribute)
+        for segments in segments_of(attribute, states_of_attribute(context.tx, entity, attribute))
         for segment, following in pairwise(segments)
         if fact in segment.facts and fact not in following.facts
     }

@@ -85,12 +85,13 @@ class TurnPage(_Page[TurnView]):
 class TimelinePage(_Page[TimelineEntry]):
     """Entries of an entity's timeline, of `total`; `next_cursor` is that of the next page, None on the last one.
 
-    It is a sequence of them.
+    It is a sequence of them. `attributes` are all of which the entity has states, whatever is on the page.
     """
 
     entries: tuple[TimelineEntry, ...]
     total: int
     next_cursor: str | None = None
+    attributes: tuple[str, ...] = ()
 
     def _items(self) -> tuple[TimelineEntry, ...]:
         return self.entries

@@ -134,12 +134,26 @@ class SessionView(Result):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
+class Ending(Result):
+    """The fact that ended a state: that of the next value, which is `value` then, or one that says that it ended."""
+
+    fact_id: str
+    text: str
+    value: str | None
+    sources: tuple[Source, ...]
+    spoken: tuple[Spoken, ...]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
 class TimelineEntry(Result):
     """One line of an entity's timeline.
 
     A ``"state"`` is a value of `attribute` that held from `start` to `end` (None: open); an ``"event"`` is
     a fact that names the entity, at its own time. `text`, `statement` and `spoken` are those of the fact (of a state, the
     first that asserts it), as in `FactView`.
+
+    `fact_ids` are the facts that it stands on, oldest first; `ended_by` is what ended a state. Values of an attribute that
+    hold side by side (brothers, hobbies) end only where somebody says so.
     """
 
     kind: Literal["state", "event"]
@@ -151,6 +165,8 @@ class TimelineEntry(Result):
     sources: tuple[Source, ...] = ()
     statement: str = ""
     spoken: tuple[Spoken, ...] = ()
+    fact_ids: tuple[str, ...] = ()
+    ended_by: Ending | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -11,13 +12,15 @@ from memforest.interval import from_ms
 from memforest.memory.cursors import Key, Listing
 from memforest.memory.inspect.fact_views import entity_row, fact_views, naming
 from memforest.memory.inspect.paged import TimelinePage
-from memforest.memory.inspect.stored import TimelineEntry, turn_sources
+from memforest.memory.inspect.stored import Ending, FactView, TimelineEntry, turn_sources
+from memforest.memory.inspect.timeline_lines import Shown, attributes_of, states_shown
 from memforest.memory.inspect.views import ViewContext
 from memforest.memory.quoting import Quotes
 from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import paging
-from memforest.systems.states import states_of_entity, timelines_of
+from memforest.store.facts import FactRow
+from memforest.systems.states import states_of_entity
 
 __all__ = ["timeline_page"]
 
@@ -34,7 +37,7 @@ class _Place(NamedTuple):
     name: str
     """Tells it from others that stand at the same place."""
     fact: int
-    segment: Segment | None = None
+    state: Shown | None = None
 
     @property
     def key(self) -> tuple[int, str, str, str]:
@@ -47,6 +50,7 @@ def timeline_page(
     listing: Listing,
     *,
     attribute: str | None,
+    kind: str | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> TimelinePage:
@@ -57,6 +61,7 @@ def timeline_page(
         name: the entity's name, or one of its aliases.
         listing: what the cursor has to be of.
         attribute: only this attribute's states.
+        kind: only ``"state"`` or ``"event"``.
         limit: most entries; None for all.
         cursor: of the page before; None for the first.
 
@@ -65,26 +70,27 @@ def timeline_page(
         NotFoundError: if nothing is known of the entity.
     """
     after = listing.key(cursor, int, str, str, str, str)
-    places = _places(context, entity_row(context, name), attribute)
+    entity = entity_row(context, name)
+    places = _places(context, entity, attribute, kind)
     behind = places if after is None else _behind(places, after)
     page = behind if limit is None else behind[:limit]
     following = listing.cursor(_cursor(places, page[-1])) if len(page) < len(behind) else None
-    return TimelinePage(tuple(_entries(context, page)), len(places), following)
+    attributes = attributes_of(context.snapshot, entity)
+    return TimelinePage(tuple(_entries(context, page)), len(places), following, attributes)
 
 
-def _places(context: ViewContext, entity: int, attribute: str | None) -> list[_Place]:
+def _places(context: ViewContext, entity: int, attribute: str | None, kind: str | None) -> list[_Place]:
     """Return all entries in time order.
 
     States of one instant stand in the order of their timeline, which knows what was said first, events in that in which they
     were told.
     """
-    found = [
-        _Place(_begins(one), "state", key[1], "", _name(one), one.facts[0], one)
-        for key, segments in timelines_of(context.snapshot, entity).items()
-        if attribute in (None, key[1])
-        for one in segments
-    ]
-    if attribute is None:
+    found: list[_Place] = []
+    if kind != "event":
+        for one in states_shown(context.snapshot, entity, attribute):
+            began, name = _begins(one.segment), _name(one.segment)
+            found.append(_Place(began, "state", one.attribute, "", name, one.segment.facts[0], one))
+    if attribute is None and kind != "state":
         known = {seen.fact for seen in states_of_entity(context.snapshot, entity)}
         rows = [fact for fact in naming(context, entity) if fact not in known]
         keys = {} if context.moment is None else context.snapshot.restated
@@ -121,13 +127,14 @@ def _behind(places: Sequence[_Place], after: Key) -> list[_Place]:
 
 
 def _entries(context: ViewContext, places: Sequence[_Place]) -> list[TimelineEntry]:
-    rows = [place.fact for place in places if place.segment is None]
-    events = context.told(fact_rows.facts_with_ids(context.tx, rows).values())
-    views = {fact.row: view for fact, view in zip(events, fact_views(context, events), strict=True)}
+    events = [place.fact for place in places if place.state is None]
+    states = [place.state for place in places if place.state is not None]
+    views = _views(context, [*events, *(one.ended_by for one in states if one.ended_by is not None)])
+    told = _Told.read(context, {fact for one in states for fact in one.segment.facts})
     found = []
     for place in places:
-        if place.segment is not None:
-            found.append(_state(context, place.attribute, place.segment))
+        if place.state is not None:
+            found.append(_state(place.state, told, views))
             continue
         view = views[place.fact]
         found.append(
@@ -139,25 +146,53 @@ def _entries(context: ViewContext, places: Sequence[_Place]) -> list[TimelineEnt
                 sources=view.sources,
                 statement=view.statement,
                 spoken=view.spoken,
+                fact_ids=(view.fact_id,),
             )
         )
     return found
 
 
-def _state(context: ViewContext, attribute: str, segment: Segment) -> TimelineEntry:
-    row, without = segment.facts[0], context.snapshot.without
-    [fact] = context.told(fact_rows.facts_with_ids(context.tx, [row]).values())
-    quotes = Quotes.read(context.tx, [row], context.snapshot)
-    sources = texts.fact_sources(context.tx, segment.facts, without)
-    pairs = [pair for row in segment.facts for pair in sources[row]]
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """The facts that the states of a page stand on, each read once: of a value that comes again they are the same."""
+
+    facts: Mapping[int, FactRow]
+    quotes: Quotes
+    sources: Mapping[int, Sequence[tuple[str, str]]]
+
+    @classmethod
+    def read(cls, context: ViewContext, rows: Collection[int]) -> _Told:
+        facts = context.told(fact_rows.facts_with_ids(context.tx, rows).values())
+        return cls(
+            {one.row: one for one in facts},
+            Quotes.read(context.tx, rows, context.snapshot),
+            texts.fact_sources(context.tx, rows, context.snapshot.without),
+        )
+
+
+def _views(context: ViewContext, rows: Sequence[int]) -> dict[int, FactView]:
+    """Return the views of facts by row id, each read once."""
+    facts = context.told(fact_rows.facts_with_ids(context.tx, list(dict.fromkeys(rows))).values())
+    return {fact.row: view for fact, view in zip(facts, fact_views(context, facts), strict=True)}
+
+
+def _state(shown: Shown, told: _Told, views: Mapping[int, FactView]) -> TimelineEntry:
+    segment = shown.segment
+    fact = told.facts[segment.facts[0]]
     return TimelineEntry(
         kind="state",
-        text=quotes.text(row, fact.text),
+        text=told.quotes.text(fact.row, fact.text),
         start=None if segment.start_ms is None else from_ms(segment.start_ms),
         end=None if segment.end_ms is None else from_ms(segment.end_ms),
-        attribute=attribute,
+        attribute=shown.attribute,
         value=segment.value,
-        sources=turn_sources(pairs),
+        sources=turn_sources([pair for row in segment.facts for pair in told.sources[row]]),
         statement=fact.text,
-        spoken=quotes.of(row) or (),
+        spoken=told.quotes.of(fact.row) or (),
+        fact_ids=tuple(told.facts[row].fact_id for row in segment.facts),
+        ended_by=None if shown.ended_by is None else _ending(views[shown.ended_by], shown.next_value),
     )
+
+
+def _ending(view: FactView, next_value: str | None) -> Ending:
+    return Ending(view.fact_id, view.text, next_value, view.sources, view.spoken)

@@ -82,24 +82,24 @@ def _shown(
         return _branch(context, wanted.node, depth, limit)
     heads: dict[int, tuple[str, TreeHead]] = {}
     owners: dict[int, str] = {}
-    labels: dict[int, str] = {}
     titles: dict[int, str] = {}
     called: set[int] = set()
     attached = context.attached
-    for index in attached.of(context.tx) if name is None else (attached.get(context.tx, name),):
+    used = attached.of(context.tx) if name is None else [attached.get(context.tx, name)]
+    for index in used:
         found = [
             (kind, head) for kind, _, head in tree_rows.heads(context.tx, index.name) if head.root is not None
         ]
         own = {head.tree: (kind, head) for kind, head in found}
         heads |= own
         owners |= dict.fromkeys(own, index.name)
-        labels |= index.labels(context.tx, own)
-        titles |= index.titles(context.tx, own)
-        called |= {
-            tree
-            for tree, (kind, _) in own.items()
-            if scope is None or _is_called(scope, kind, labels[tree], numbered=kind in index.numbered)
-        }
+        if scope is not None:
+            labels = index.labels(context.tx, own)
+            called |= {
+                tree
+                for tree, (kind, _) in own.items()
+                if _is_called(scope, kind, labels[tree], numbered=kind in index.numbered)
+            }
     if scope is not None:
         heads = {tree: one for tree, one in heads.items() if tree in called}
         if not heads:
@@ -108,6 +108,9 @@ def _shown(
                 f"there is no tree{of} for {cut(repr(scope), 60)}; list the trees without a scope"
             )
     shown = _largest(heads.values(), limit)
+    for index in used:
+        own_shown = [head.tree for head in shown if owners[head.tree] == index.name]
+        titles |= index.titles(context.tx, own_shown) if own_shown else {}
     several = len({owners[head.tree] for head in shown}) > 1
     titles = {tree: f"{title} ({owners[tree]})" if several else title for tree, title in titles.items()}
     return shown, _unfold(context.tx, [head.root or 0 for head in shown], depth, limit), titles, owners

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import Body, Query, Response
 
@@ -27,6 +27,7 @@ async def timeline_of(
     entity: EntityId,
     memory: Memory,
     attribute: NameText | None = None,
+    kind: Literal["state", "event"] | None = None,
     said_by: TimeText | None = None,
     known_at: TimeText | None = None,
     limit: PageSize = 50,
@@ -34,7 +35,13 @@ async def timeline_of(
 ) -> Response:
     """Return what is known of an entity in time order: states with their intervals, and events."""
     found = await memory.timeline(
-        entity, attribute=attribute, said_by=said_by, known_at=known_at, limit=limit, cursor=cursor
+        entity,
+        attribute=attribute,
+        kind=kind,
+        said_by=said_by,
+        known_at=known_at,
+        limit=limit,
+        cursor=cursor,
     )
     return answer(found)
 

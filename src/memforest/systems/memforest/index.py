@@ -18,6 +18,7 @@ from memforest.search.forests import embedded_forest, forest_of
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.search.texts import question_tokens
+from memforest.store import meta
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
 from memforest.systems.base import (
@@ -76,6 +77,7 @@ class _Promoted:
 class MemForestIndex(Index):
     """Ranks turns and facts as one candidate set, by the trees they stand in."""
 
+    _topics: tuple[int, Mapping[int, Sequence[str]]] | None = None
     name = OWNER
     follows = frozenset[Kind]({"cell", "fact", "entity"})
     tables: Sequence[Upgrade] = (rows.first_tables,)
@@ -136,12 +138,21 @@ class MemForestIndex(Index):
 
     def titles(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
         """Return kind and name of trees, of a scene also what sets it apart."""
-        labels, about = self.labels(tx, trees), rows.topics(tx)
+        labels, scopes = self.labels(tx, trees), tree_rows.scopes(tx, trees)
+        scenes = any(kind == "scene" for kind, _ in scopes.values())
+        about = self._topics_of_scenes(tx) if scenes else {}
         titles = {}
-        for tree, (kind, scope) in tree_rows.scopes(tx, trees).items():
+        for tree, (kind, scope) in scopes.items():
             topics = f": {', '.join(about[scope])}" if kind == "scene" and scope in about else ""
             titles[tree] = f"{kind} {labels[tree]}{topics}"
         return titles
+
+    def _topics_of_scenes(self, tx: Tx) -> Mapping[int, Sequence[str]]:
+        """Return what sets each scene apart; that is read of all facts, and kept as long as nothing was written."""
+        generation = meta.generation(tx)
+        if self._topics is None or self._topics[0] != generation:
+            self._topics = (generation, rows.topics(tx))
+        return self._topics[1]
 
     def check(self, tx: Tx) -> list[IndexProblem]:
         """Return everything that is wrong with the forest."""
