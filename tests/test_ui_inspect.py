@@ -24,9 +24,9 @@ from tests.worlds import fast_config
 
 from memforest import MemForest
 from memforest.cli.app import COMMANDS
-from memforest.cli.call import StopCommand
 from memforest.server import inspect_command
 from memforest.server.inspect_command import inspect
+from memforest.server.listening import listen
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
@@ -74,13 +74,14 @@ def test_a_user_who_is_not_there_is_said_at_once(folder: Path) -> None:
     assert "Traceback" not in errors
 
 
-def test_a_port_in_use_is_said_with_what_to_do() -> None:
-    """The other program goes on."""
-    taken = inspect_command._listen(0)
-    port = taken.getsockname()[1]
-    with taken, pytest.raises(StopCommand, match="--port 0"):
-        # Both would set SO_REUSEADDR; the first one listens.
-        inspect_command._listen(port)
+def test_a_port_in_use_is_said_with_what_to_do(folder: Path) -> None:
+    """In one line, and it ends."""
+    with listen("127.0.0.1", 0) as taken:
+        process = start(folder, "--port", str(taken.getsockname()[1]))
+        output, errors = process.communicate(timeout=30)
+        assert process.returncode == 1
+        assert "--port 0" in output + errors
+        assert "Traceback" not in errors
 
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
 import webbrowser
 from collections.abc import Callable
@@ -17,6 +16,8 @@ from memforest.cli.call import Call, StopCommand, pass_call, shared_options
 from memforest.cli.screen import Screen
 
 if TYPE_CHECKING:
+    import socket
+
     from memforest.forest.forest import AsyncMemForest
     from memforest.ui import Ticket
 
@@ -44,13 +45,14 @@ def inspect(call: Call, port: int, opens: bool) -> None:
     try:
         import uvicorn  # noqa: F401
 
+        from memforest.server.listening import listen
         from memforest.ui import Ticket
     except ModuleNotFoundError as exc:
         raise StopCommand(MISSING) from exc
     from memforest import AsyncMemForest
 
     forest = AsyncMemForest(call.folder, call.config())
-    listening = _listen(port)
+    listening = listen(HOST, port, "--port 0 takes any that is free")
     ticket = Ticket()
     root = f"http://{HOST}:{listening.getsockname()[1]}/ui"
     url = f"{root}/enter?ticket={ticket.word}"
@@ -107,25 +109,6 @@ async def _serve(
         await uvicorn.Server(config).serve([listening])
     finally:
         await forest.close()
-
-
-def _listen(port: int) -> socket.socket:
-    """Return a socket that listens on this machine alone.
-
-    Raises:
-        StopCommand: if the port is in use or not allowed.
-    """
-    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind((HOST, port))
-        made.listen(128)
-    except OSError as exc:
-        made.close()
-        raise StopCommand(
-            f"cannot listen on port {port}: {exc.strerror}; --port 0 takes any that is free"
-        ) from exc
-    return made
 
 
 def _has_screen() -> bool:
