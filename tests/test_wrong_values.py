@@ -380,6 +380,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         **PAGE,
         "entity": (None, *WRONG_TEXT),
         "attribute": WRONG_TEXT,
+        "kind": ("", "states", *WRONG_TEXT),
         **dict.fromkeys(("said_by", "known_at"), WRONG_TIME),
     },
     "changes": {
