@@ -182,10 +182,9 @@ class KeyFile:
         make_directory(self.path.parent)
         refuse_link(self.path)
         make_own(self.path)
+        # Who may write into the directory could put another file in the place of this one.
         with suppress(PermissionError):  # somebody else's directory is theirs to guard
-            _tighten(
-                self.path.parent, 0o700
-            )  # who may write into it could put another file in the place of this one
+            _tighten(self.path.parent, 0o700)
         _tighten(self.path, 0o600)
         conn = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
