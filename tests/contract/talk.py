@@ -47,7 +47,7 @@ ANNA: Mapping[str, Sequence[tuple[str, str, str]]] = {
     ),
     "may": (
         ("Anna", "2024-05-20T07:30:00Z", "I work at Kestrel Books now."),
-        ("Ruth", "2024-05-20T07:31:00Z", "I am learning the cello."),
+        ("Ruth", "2024-05-20T07:31:00Z", "I am learning the dulcimer."),
         ("Anna", "2024-05-20T07:32:00Z", "We met Milo near the harbour on 18 May 2024."),
         ("Ruth", "2024-05-20T07:33:00Z", "Did you sell the canoe?"),
     ),

@@ -20,7 +20,7 @@ from memforest.testing import FrozenClock
         ("Who works at Tannery Lane?", "Milo works at Tannery Lane."),
         ("What is the wifi password?", "The wifi password is marmalade77."),
         ("Who is Anna's dentist?", "My dentist is Dr. Okafor."),
-        ("Which instrument is Ruth learning, the cello?", "I am learning the cello."),
+        ("Which instrument is Ruth learning, the dulcimer?", "I am learning the dulcimer."),
         ("Who adopted ferrets?", "My brother Milo adopted two ferrets."),
         ("Where does Ruth work?", "I work at Brightwater as a nurse."),
     ],
