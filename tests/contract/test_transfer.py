@@ -207,7 +207,7 @@ def test_a_file_of_messages_is_read(forest: MemForest, folder: Path) -> None:
     file.write_text(json.dumps(messages))
     memory = forest.user("u")
     first = memory.import_file(file, session_id="chat")
-    assert (first.memories[0].turns_added, first.problems) == (2, ())
+    assert (first.memories[0].turns_added, list(first.problems)) == (2, [])
     before = picture(memory)
     assert memory.import_file(file, session_id="chat").memories[0].sessions_unchanged == 1
     assert picture(memory) == before
