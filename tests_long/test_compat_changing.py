@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("fastapi")
 
 from fastapi.testclient import TestClient
-from tests_long.conftest import NOW
 from tests_long.facades import keyed_app
 from tests_long.test_compat_mem0 import Client
+from tests_long.worlds import CLOCK as NOW
 
 from memforest import Config
 from memforest.forest.forest import AsyncMemForest

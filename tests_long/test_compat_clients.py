@@ -12,8 +12,8 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 from scripts import serve_check_clients
-from tests_long.conftest import NOW
 from tests_long.facades import keyed_app, served
+from tests_long.worlds import CLOCK as NOW
 
 from memforest import Config
 from memforest.forest.forest import AsyncMemForest

@@ -12,8 +12,8 @@ pytest.importorskip("fastapi")
 
 from fastapi.testclient import TestClient
 from tests.table import each
-from tests_long.conftest import NOW
 from tests_long.facades import KEYS, keyed_app
+from tests_long.worlds import CLOCK as NOW
 
 from memforest import Config
 from memforest.errors import NotFoundError

@@ -14,8 +14,8 @@ pytest.importorskip("uvicorn")
 
 import openai
 from fastapi.testclient import TestClient
-from tests_long.conftest import NOW
 from tests_long.facades import keyed_app, served
+from tests_long.worlds import CLOCK as NOW
 
 from memforest import Config, MemForest
 from memforest.forest.forest import AsyncMemForest
