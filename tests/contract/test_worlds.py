@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from memforest import Config, MemForest, UserMemory
+from memforest import Config, MemForest, QueryResult, UserMemory
 from memforest.testing import FrozenClock
 
 if sys.version_info >= (3, 11):
@@ -83,26 +83,34 @@ def missed(memory: UserMemory, ask: dict[str, Any]) -> list[str]:
         options["during"] = tuple(ask["during"])
     wrong = []
     if {"answer", "answer_not", "abstains"} & set(ask):
-        answer = memory.ask(question, **options).answer
-        if ask.get("abstains") and answer is not None:
-            wrong.append(f"answers {answer!r}")
-        if "answer" in ask and ask["answer"] not in (answer or ""):
-            wrong.append(f"answers {answer!r}, not {ask['answer']!r}")
-        wrong += [f"answers {answer!r}" for text in ask.get("answer_not", ()) if text in (answer or "")]
-    found = memory.search(question, **options)
+        wrong += _answered_wrongly(memory.ask(question, **options).answer, ask)
+    return wrong + _found_wrongly(memory.search(question, **options), ask)
+
+
+def _answered_wrongly(answer: str | None, ask: dict[str, Any]) -> list[str]:
+    bad = [text for text in ask.get("answer_not", ()) if text in (answer or "")]
+    if bad or ask.get("answer", "") not in (answer or "") or (ask.get("abstains") and answer is not None):
+        return [f"answers {answer!r}"]
+    return []
+
+
+def _found_wrongly(found: QueryResult, ask: dict[str, Any]) -> list[str]:
     turns = [one.sources[0].turn_ids[0] for one in found.evidence]
+    within = turns[: ask.get("within")]
+    wrong = [f"{turn} is among {turns}" for turn in ask.get("never", ()) if turn in turns]
     if "first" in ask and turns[:1] != [ask["first"]]:
         wrong.append(f"first is {turns[:3]}, not {ask['first']}")
-    if not set(ask.get("has", ())) <= set(turns[: ask.get("within", len(turns))]):
-        wrong.append(f"the first {ask.get('within')} are {turns[: ask.get('within')]}")
-    wrong += [f"{turn} is among {turns}" for turn in ask.get("never", ()) if turn in turns]
-    if found.evidence:
-        best = found.evidence[0]
-        if ask.get("shows", "") not in best.text or ask.get("shows", "") not in found.context():
-            wrong.append(f"shows {best.text!r}, and as context {found.context(200)!r}")
-        for bound in ("start", "end"):
-            if bound in ask and getattr(best, bound) != _day(ask[bound]):
-                wrong.append(f"{bound} is {getattr(best, bound)}, not {ask[bound]}")
+    if not set(ask.get("has", ())) <= set(within):
+        wrong.append(f"the first are {within}")
+    return wrong + (_shown_wrongly(found, ask) if turns else [])
+
+
+def _shown_wrongly(found: QueryResult, ask: dict[str, Any]) -> list[str]:
+    best, shows = found.evidence[0], ask.get("shows", "")
+    wrong = [f"{bound} is {getattr(best, bound)}" for bound in ("start", "end")
+             if bound in ask and getattr(best, bound) != _day(ask[bound])]  # fmt: skip
+    if shows not in best.text or shows not in found.context():
+        wrong.append(f"shows {best.text!r}, and as context {found.context(200)!r}")
     return wrong
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.table import each
 from tests.unit.test_llm_grounding import lack, source
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
 import model_statements
 from memforest.steps.llm.clauses import split_clauses
 
