@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from tests.table import each
 from tests.unit.test_llm_grounding import lack, source
+
+from memforest.steps.llm.clauses import split_clauses
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import model_statements
-from memforest.steps.llm.clauses import split_clauses
 
 ASKED = [("Bo", "Do you smoke?"), ("Ana", "No, I gave it up. But I drink coffee."), ("Bo", "Any allergies?"), ("Ana", "Penicillin.")]  # fmt: skip
 TOLD = [("Ana", "I can't come on Saturday, Bruno has a fever. I don't eat meat, fish or eggs. I refused the job in Oslo, not the flat.")]  # fmt: skip
