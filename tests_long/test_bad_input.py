@@ -26,7 +26,6 @@ from memforest.errors import (
     InputError,
     MemForestError,
     ModelError,
-    NotFoundError,
     TimestampError,
 )
 from memforest.models import HashEmbedder
@@ -156,8 +155,8 @@ BAD_SESSIONS: list[tuple[str, Any, type[MemForestError], str]] = [
     ("an empty speaker", [turn(speaker="  ")], InputError, "turn 0: speaker"),
     ("a speaker of 2000 letters", [turn(speaker="x" * 2000)], InputError, "turn 0: speaker.*2000.*1024"),
     ("a speaker with a surrogate", [turn(speaker="A\udc00")], InputError, "turn 0: speaker.*surrogate"),
-    ("a text for a turn", ["I bought a tent."], InputError, "turn 0 must be a mapping.*str"),
-    ("None for a turn", [turn(), None], InputError, "turn 1 must be a mapping"),
+    ("a text for a turn", ["I bought a tent."], InputError, "turn 0 must be a message.*str"),
+    ("None for a turn", [turn(), None], InputError, "turn 1 must be a message"),
     ("a key that is no text", [{**turn(), 7: "x"}], InputError, "turn 0.*key.*7"),
     ("the same id twice", [turn(id="a"), turn(id="a")], InputError, "turns 0 and 1.*'a'.*unique"),
     ("an id like a position", [turn(id=1), turn()], InputError, "turns 0 and 1.*'1'"),
@@ -491,19 +490,6 @@ def test_a_bad_question_is_refused(
     asked = {"question": "Where does Ana live?", **how}
     with pytest.raises(error, match=message):
         forest.query("u", asked.pop("question"), **asked)
-
-
-def test_an_unknown_user_is_not_made_by_a_question(forest: MemForest, folder: Path) -> None:
-    """Asking about nobody says so, and leaves no file."""
-    before = sorted(folder.iterdir())
-    for call in (
-        lambda: forest.query("nobody", "Who?"),
-        lambda: forest.user("nobody").stats(),
-        lambda: forest.load("nobody"),
-    ):
-        with pytest.raises(NotFoundError):
-            call()
-    assert sorted(folder.iterdir()) == before
 
 
 # -- embedders ---------------------------------------------------------------------------------------------

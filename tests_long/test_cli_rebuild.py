@@ -101,7 +101,7 @@ def test_an_interrupt_is_gone_on_after(run: Run, tmp_path: Path, monkeypatch: py
         (("--index", "memforest", "--stale"), "leave out"),
         (("--embedder", "none"), "there is none"),
         (("--embedder", "gpt"), "there is no embedder 'gpt'"),
-        (("--user", "nobody"), "user 'nobody' has no memory here"),
+        (("--user", "nobody"), "user 'nobody' has no memory"),
     ],
 )
 def test_bad_calls(run: Run, args: tuple[str, ...], says: str) -> None:

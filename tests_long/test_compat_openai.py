@@ -108,8 +108,9 @@ def test_the_asynchronous_sdk_searches(base: str) -> None:
 def test_the_sdk_reads_errors(base: str) -> None:
     """Each as its own class with our sentence, and none of what is not mapped is tried again."""
     client = openai.OpenAI(api_key="root", base_url=base, max_retries=5)
-    with pytest.raises(openai.NotFoundError):
-        client.vector_stores.search("nobody", query="x")
+    with pytest.raises(openai.APIStatusError) as missing:
+        client.vector_stores.list()
+    assert missing.value.status_code == 501
     with pytest.raises(openai.UnprocessableEntityError, match="max_num_results") as wrong:
         client.vector_stores.search("alice", query="x", max_num_results=51)
     assert wrong.value.type == "invalid_request_error"

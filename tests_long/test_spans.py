@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memforest import AsyncMemForest, Config, MemForest
-from memforest.errors import InputError, NotFoundError
+from memforest.errors import ConfigError, InputError, NotFoundError
 from memforest.forest.handle import AsyncUserMemory
 from memforest.forest.spanned import FOREST_VERBS, MEMORY_VERBS
 from memforest.memory.directory import file_name
@@ -187,10 +187,10 @@ def test_texts_are_there_when_they_are_asked_for(
 
 def test_an_error_is_told_by_its_class_alone(tmp_path: Path, exporter: Any) -> None:
     """An error is told by its class alone."""
-    with MemForest(tmp_path, config()) as forest, pytest.raises(NotFoundError):
-        forest.query(USER, "anything?")
+    with MemForest(tmp_path, config()) as forest, pytest.raises(ConfigError):
+        forest.query(USER, "anything?", index="elsewhere")
     search = named(exporter, "search_memory")
-    assert search.attributes["error.type"] == "NotFoundError"
+    assert search.attributes["error.type"] == "ConfigError"
     assert search.status.status_code.name == "ERROR"
     assert not search.status.description
     assert not search.events
