@@ -209,7 +209,9 @@ def _guarded(read: Any) -> Any:
 
 def _with_note(result: Any, extra: Sequence[str]) -> Any:
     """Return a result with the names of the arguments that were left out, beside what is typed and beside its text."""
-    if not isinstance(result, CallToolResult):  # a question to the person; the call comes again with the answer
+    if not isinstance(
+        result, CallToolResult
+    ):  # a question to the person; the call comes again with the answer
         return result
     note = sentences.of_ignored_arguments(extra)
     data = result.structured_content
