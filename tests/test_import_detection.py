@@ -69,7 +69,7 @@ REFUSED = {
 
 def test_a_log_of_another_program_is_refused_by_name(forest: MemForest, tmp_path: Path) -> None:
     """Whatever the file is called, and nothing of it is stored: no prompt of a system alone, and nothing without a speaker."""
-    wrong = []
+    wrong: list[tuple[str, object]] = []
     for number, (named, text) in enumerate(REFUSED.items()):
         path = tmp_path / f"{number}.json"
         path.write_text(text, encoding="utf-8")
@@ -149,7 +149,7 @@ def test_a_further_time_is_kept_as_metadata(forest: MemForest) -> None:
 
 def test_who_speaks_has_several_names(forest: MemForest) -> None:
     """A name, an object with a name, or what is the name of a role; a role that is there goes before."""
-    spoken = [
+    spoken: list[tuple[dict[str, Any], tuple[str | None, str]]] = [
         ({"sender": "Mira"}, (None, "Mira")),
         ({"sender_name": "Mira"}, (None, "Mira")),
         ({"author": {"name": "Mira", "id": 7}}, (None, "Mira")),
