@@ -60,7 +60,7 @@ def refused(directory: Path, tool: str, arguments: dict[str, Any], *, era: str =
             "The argument during is wrong: list should",
         ),
         ("search_memory", {"query": "a", "during": ["2024-01-02", "2024-01-01"]}, "During= takes a start"),
-        ("search_memory", {"query": "a", "sql": "x"}, "There is no argument 'sql'; the arguments are query,"),
+        ("search_memory", {"sql": "x"}, "The argument query is missing; the arguments are query, as_of"),
         ("get_timeline", {"entity": "../../etc/passwd"}, "othing is known of"),
         (
             "get_timeline",
@@ -73,7 +73,7 @@ def refused(directory: Path, tool: str, arguments: dict[str, Any], *, era: str =
         ("add_memory", {}, "Give either content or messages."),
         ("add_memory", {"content": "a", "messages": []}, "Give either content or messages."),
         ("add_memory", {"messages": [{"role": "king", "content": "a"}]}, "role"),
-        ("add_memory", {"messages": [{"role": "user"}]}, "The argument messages.0.content is missing"),
+        ("add_memory", {"messages": [{"role": "user"}]}, "content"),
         ("add_memory", {"content": "a", "timestamp": "x"}, "imestamp"),
         ("add_memory", {"content": "a", "session_id": "a\x00b"}, None),
         ("no_such_tool", {}, "There is no such tool; tools/list names those there are."),
@@ -118,6 +118,46 @@ def test_arguments_that_models_leave_out_as_null(tmp_path: Path) -> None:
         return [added.is_error, found.is_error]
 
     assert serve(tmp_path, work) == [False, False]
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_arguments_that_a_client_adds_are_ignored_and_named(tmp_path: Path, era: str) -> None:
+    """In the text and beside what is typed, on one line; a call without any says nothing of it."""
+
+    async def work(client: Client) -> list[Any]:
+        added = await client.call_tool(
+            "add_memory", {"content": "I live in Davis.", "wait_for_previous": True, "a\n\u202eb": {"x": []}}
+        )
+        found = await client.call_tool("search_memory", {"query": "Davis"})
+        return [added, found]
+
+    added, found = serve(tmp_path, work, era=era)
+    assert not added.is_error
+    assert added.structured_content["turns_added"] == 1
+    for text in (added.content[-1].text, added.structured_content["ignored"]):
+        assert "wait_for_previous" in text
+        assert not {"\n", "\u202e"} & set(text)
+    assert "Davis" in text_of(found)
+    assert "ignored" not in found.structured_content
+
+
+def test_messages_have_parts_tools_and_nulls(tmp_path: Path) -> None:
+    """As `add` takes them: the words of parts are stored, a call without words is not, and null is left out."""
+
+    async def work(client: Client) -> list[Any]:
+        messages = [
+            {"role": "user", "content": [{"type": "text", "text": "My tram is line 9."}], "speaker": None},
+            {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "look_up"}}]},
+            {"role": "tool", "content": ["It leaves at noon."], "tool_call_id": "c1", "timestamp": None},
+        ]
+        await call(client, "add_memory", messages=messages, session_id="s", timestamp="2024-06-01")
+        found = await client.call_tool("search_memory", {"query": "When does line 9 leave?"})
+        return [found, await call(client, "memory_stats")]
+
+    found, stats = serve(tmp_path, work, tools="full")
+    assert "My tram is line 9." in text_of(found)
+    assert "It leaves at noon." in text_of(found)
+    assert stats["turns"] >= 2
 
 
 @pytest.mark.parametrize("tool", ["search_memory", "ask_memory", "get_timeline", "list_facts"])

@@ -137,7 +137,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
         (b"SQLite format 3\0rest", "database"),
         ("[]".encode("utf-16"), "the list is empty"),
         (b'[{"role": "us\x00er"}]', "byte 13: there is a NUL"),
-        (b'[\n{"content": "caf\xe9"}]', "line 2: there are bytes that are no UTF-8"),
+        (b'[\n{"role": "user", "content": "caf\xe9"}]', "line 2: there are bytes that are no UTF-8"),
         (b'[\n{"role": "user",}]', "line 2 column"),
         (
             b'{"role": "user", "content": "a"}\n{"role": "user"\n',
@@ -150,19 +150,19 @@ def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
         (b"null", "a bare null"),
         (b"[]", "the list is empty"),
         (b'["a"]', "item 0: there is a text where a message"),
-        (b"{}", r"has the keys \(none\)"),
+        (b"{}", r"has no keys"),
         (b'{"chats": []}', "has the keys 'chats'"),
         (b'{"turns": []}', "'turns' is empty"),
         (b'{"turns": "a"}', "'turns' is a text"),
         (b'{"turns": [1]}', r"turns\[0\]: there is a number"),
         (b'{"sessions": [{"turns": [1]}]}', r"sessions\[0\].turns\[0\]"),
         (b'{"sessions": [[]]}', r"sessions\[0\]: a session should be an object"),
-        (b'{"sessions": [{"id": "a", "turns": [{}]}, {"id": "a", "turns": [{}]}]}', "'a' came before"),
-        (b'{"session_id": true, "turns": [{}]}', "the id is a truth value"),
-        (b'{"timestamp": [], "turns": [{}]}', "the timestamp is a list"),
-        (b'{"metadata": 1, "turns": [{}]}', "'metadata' should be an object"),
-        (b'[{"content": "a"}, {"turns": [{}]}]', "item 1: there is a session among messages"),
-        (b'[{"turns": [{}]}, {"content": "a"}]', "item 1: a session should be an object with 'turns'"),
+        (b'{"sessions": [{"id": "a", "turns": [TURN]}, {"id": "a", "turns": [TURN]}]}', "'a' came before"),
+        (b'{"session_id": true, "turns": [TURN]}', "the id is a truth value"),
+        (b'{"timestamp": [], "turns": [TURN]}', "the timestamp is a list"),
+        (b'{"metadata": 1, "turns": [TURN]}', "'metadata' should be an object"),
+        (b'[TURN, {"turns": [TURN]}]', "item 1: there is a session among messages"),
+        (b'[{"turns": [TURN]}, TURN]', "item 1: a session should be an object with 'turns'"),
         (b'{"sample_id": "x", "conversation": {"session_1": 5}}', "'session_1' is a number"),
         (b'{"sample_id": "x", "conversation": {"session_1": []}}', "no session with turns"),
     ],
@@ -170,7 +170,7 @@ def test_a_byte_order_mark_is_no_part_of_the_text() -> None:
 def test_errors_name_file_place_and_fix(data: bytes, message: str) -> None:
     """Every malformed file gets an error that begins with its name and says where and what is wrong."""
     with pytest.raises(InputError, match=f"^chat.json.*({message})"):
-        read(data)
+        read(data.replace(b"TURN", json.dumps(HI).encode()))
 
 
 def test_unnamed_input_needs_a_session_id() -> None:
@@ -234,9 +234,9 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         ({"session_id": "a", "id": "b", "turns": [HI]}, ["a"]),
         ({"sessions": [{"turns": [HI]}, {"turns": [HI]}]}, ["chat-1", "chat-2"]),
         ({"sessions": [{"turns": [HI]}]}, ["chat"]),
-        ({"content": "Hi"}, ["chat"]),
-        ({"text": "Hi", "session_id": 0}, ["0"]),
-        ([{"message": "Hi"}, {"content": "Hi", "session_id": "x"}], ["chat", "x"]),
+        ({"role": "user", "content": "Hi"}, ["chat"]),
+        ({"speaker": "Ann", "text": "Hi", "session_id": 0}, ["0"]),
+        ([{"name": "Ann", "message": "Hi"}, {**HI, "session_id": "x"}], ["chat", "x"]),
         ([{"turns": [HI]}], ["chat"]),
         ([{"turns": [HI], "id": "z"}, {"messages": [HI]}], ["z", "chat-2"]),
     ],
@@ -275,6 +275,9 @@ def test_an_error_says_which_line() -> None:
 @settings(max_examples=40)
 def test_no_message_of_json_lines_is_lost(said: list[tuple[str, str]]) -> None:
     """Whichever session it is of, and in the order of the file."""
-    lines = [json.dumps({"session_id": one, "content": text}, ensure_ascii=False) for one, text in said]
+    lines = [
+        json.dumps({"session_id": one, "speaker": "Ann", "content": text}, ensure_ascii=False)
+        for one, text in said
+    ]
     found = {one.session_id: [turn["content"] for turn in one.turns] for one in read("\n".join([*lines, ""]))}
     assert found == {one: [text for other, text in said if other == one] for one, _ in said}

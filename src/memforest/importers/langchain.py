@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memforest.importers.messages import MessageReader, messages_in
+from memforest.importers.messages import MessageReader
 from memforest.importers.parts import FileSession
+from memforest.importers.protocol import is_talk
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
+from memforest.limits import TIME_KEYS
 
 __all__ = ["converted", "read", "recognises", "role_of"]
 
@@ -20,13 +22,14 @@ _ROLES = {
     "tool": "tool",
     "function": "function",
 }
-_OUTSIDE = ("session_id", "timestamp", "created_at", "time", "date")
+_OUTSIDE = ("session_id", *TIME_KEYS)
 """What a store of messages may put beside `data`."""
 
 
 def recognises(sample: Sample) -> bool:
-    """Return whether there are messages in one of the two forms."""
-    return any(_fields(message) is not None for one in sample.objects for message in messages_in(one))
+    """Return whether there are messages in one of the forms, and what they say is a talk."""
+    found = sample.messages
+    return any(map(_fields, found)) and is_talk([*map(_converted, found)])
 
 
 def read(reading: Reading) -> Iterator[FileSession]:
@@ -42,6 +45,8 @@ def _fields(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
     if message.get("lc") == 1 and isinstance(kwargs, Mapping) and isinstance(name, list) and name:
         kind = str(name[-1]).removesuffix("Chunk").removesuffix("Message").lower()
         return kind, kwargs
+    if "content" in message and "role" not in message and message.get("type") in _ROLES:
+        return str(message["type"]), message
     return None
 
 

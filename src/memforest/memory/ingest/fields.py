@@ -7,27 +7,24 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memforest.importers.langchain import converted, role_of
+from memforest.limits import CAPTION, ID, SPEAKER, TEXT, TIME_KEYS
 from memforest.text import cut
 
 __all__ = [
     "CAPTION",
     "ID",
-    "KNOWN",
     "SPEAKER",
     "TEXT",
     "TIME_KEYS",
     "Withheld",
     "field_of",
     "is_deeper",
+    "is_metadata",
     "messages_of",
+    "time_key",
     "tools_called",
 ]
 
-TEXT = ("content", "text", "message")
-TIME_KEYS = ("timestamp", "time", "date", "created_at")
-ID = ("id", "turn_id", "message_id", "dia_id")
-SPEAKER = ("speaker", "name")
-CAPTION = ("caption", "blip_caption")
 KNOWN = frozenset((*TEXT, *TIME_KEYS, *ID, *SPEAKER, *CAPTION, "role"))
 _ATTRIBUTES = ("type", *sorted(KNOWN), "refusal", "tool_calls", "additional_kwargs", "metadata")
 """What is looked for in an object that cannot say what it holds."""
@@ -61,13 +58,23 @@ class Withheld:
         return self.reason
 
 
-def field_of(key: object) -> Literal["text", "speaker", "metadata"] | None:
-    """Return what the value under a key of a turn is: text, its speaker, metadata, or none of these: a time, an id, a role."""
+def time_key(turn: Mapping[str, Any]) -> str | None:
+    """Return under which name a turn has its time."""
+    return next((key for key in TIME_KEYS if turn.get(key) is not None), None)
+
+
+def is_metadata(key: object, turn: Mapping[str, Any]) -> bool:
+    """Return whether what a turn has under a key is kept beside it; so is a time that is not the one that is read."""
+    return turn[key] is not None and key != time_key(turn) if key in TIME_KEYS else key not in KNOWN
+
+
+def field_of(key: object, turn: Mapping[str, Any]) -> Literal["text", "speaker", "metadata"] | None:
+    """Return what the value under a key of a turn is: text, its speaker, metadata, or none of these: its time, an id, a role."""
     if key in TEXT or key in CAPTION:
         return "text"
     if key in SPEAKER:
         return "speaker"
-    return None if key in KNOWN else "metadata"
+    return "metadata" if is_metadata(key, turn) else None
 
 
 def messages_of(given: Any) -> Any:
