@@ -21,12 +21,12 @@ from memforest.memory.host import BUSY_S, PAUSE_S
 from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.merge import plan as planning
-from memforest.memory.merge.copy import Merging, copy_sessions, match_new
+from memforest.memory.merge.copy import copy_sessions, match_new
 from memforest.memory.merge.corrections import merge_corrections, new_corrections
 from memforest.memory.merge.indexes import current_indexes, take_over
 from memforest.memory.merge.match import read_facts
 from memforest.memory.merge.names import Asked, Owner
-from memforest.memory.merge.plan import Plan
+from memforest.memory.merge.plan import Merging, Plan
 from memforest.memory.merge.report import MergeResult
 from memforest.memory.merge.sessions import Becomes
 from memforest.memory.merge.told import merge_choices
@@ -41,6 +41,7 @@ from memforest.search.texts import digest
 from memforest.store import copying, meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
+from memforest.store.disposal import purge
 from memforest.store.packing import unpack_vectors
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
@@ -167,7 +168,7 @@ class _Merge:
     def _dry(self, plan: Plan, before: _Before) -> MergeResult:
         """Return what would be done, by reading alone."""
         with self._other.db.read() as source, self._db.read() as tx:
-            merging = self._merging(tx, source, plan, 0, {}, {})
+            merging = self._merging(tx, source, plan, 0, {})
             wanted = [one for one in plan.sessions if one.how != "same"]
             inserted = joined = 0
             for part in _batches(wanted):
@@ -182,12 +183,12 @@ class _Merge:
                 found = match_new(tx, reading, merging)
                 inserted, joined = inserted + len(facts) - len(found), joined + len(found)
                 merging.facts.update(dict.fromkeys(facts, 0))
-            new = new_corrections(tx, source)
+            new = len(new_corrections(tx, source, plan))
         did = _Did(
             sum(one.how == "new" for one in wanted),
             sum(one.how == "grown" for one in wanted),
             len(plan.sessions) - len(wanted),
-            sum(one.there.turns - one.first for one in wanted),
+            sum(one.turns for one in wanted),
             _renamed(wanted),
         )
         return self._result(
@@ -214,7 +215,8 @@ class _Merge:
             origins = planning.keep_origins(tx, plan, stored_ms)
             done = merge_corrections(tx, source, placings, plan, stored_ms)
             placings.close()
-            merging = self._merging(tx, source, plan, stored_ms, origins, done.rows)
+            merging = self._merging(tx, source, plan, stored_ms, origins)
+            merging.corrections, merging.decided = done.rows, done.decided
             merging.settle(done.settled)
             meta.bump(tx)
         return merging, done.new, cursors
@@ -226,7 +228,6 @@ class _Merge:
         plan: Plan,
         stored_ms: int,
         origins: Mapping[int | None, int | None],
-        corrections: Mapping[int, int],
     ) -> Merging:
         have, given = meta.get(tx, "embedder"), meta.get(source, "embedder")
         return Merging(
@@ -235,7 +236,7 @@ class _Merge:
             have is not None and have == given,
             self._writer.threshold,
             origins,
-            corrections,
+            {None: plan.own, **plan.origins},
         )
 
     async def _judged(self, plan: Plan, merging: Merging) -> Mapping[str, Same]:
@@ -276,16 +277,27 @@ class _Merge:
             self._timer.add("copy", started)
             busy_s += time.perf_counter() - started
         await asyncio.to_thread(merge_choices, self._db, self._other.db, plan.names)
-        if any(one.over is not None for one in plan.sessions):
-            await asyncio.to_thread(self._db.checkpoint)  # the log still holds what was overwritten
+        if merging.cut or any(one.over is not None for one in plan.sessions):
+            await asyncio.to_thread(
+                purge, self._db
+            )  # the log still holds what was overwritten, or did not stay
         return did
 
     def _copy_part(self, plan: Plan, merging: Merging, part: Sequence[Becomes], did: _Did) -> None:
+        now: list[Becomes] = []
         with self._other.db.read() as source, self._db.write() as tx:
-            now = [found for one in part if (found := plan.becomes(tx, source, one)) is not None]
-            wanted = [one for one in now if one.how != "same"]
-            copy_sessions(tx, source, Placings(tx, self._writer.attached, later=True), merging, wanted)
-        did.add(wanted, len(now) - len(wanted))
+            known = plan.known(tx)
+
+            def wanted() -> Iterator[Becomes]:
+                """Yield each session as it is to be copied when the one before is here."""
+                for one in part:
+                    if (found := plan.becomes(tx, source, one, known)) is not None:
+                        now.append(found)
+                        if found.how != "same":
+                            yield found
+
+            copy_sessions(tx, source, self._writer.attached, merging, wanted())
+        did.add([one for one in now if one.how != "same"], sum(one.how == "same" for one in now))
 
     def _grown(self, before: _Before) -> tuple[set[int], int]:
         """Return the trees that have other leaves now, and how many trees there are."""
@@ -373,7 +385,7 @@ class _Did:
         self.added += sum(one.how == "new" for one in written)
         self.grown += sum(one.how == "grown" for one in written)
         self.same += same
-        self.turns += sum(one.there.turns - one.first for one in written)
+        self.turns += sum(one.turns for one in written)
         self.renamed |= _renamed(written)
 
 
@@ -388,7 +400,7 @@ def _batches(sessions: Sequence[Becomes]) -> Iterator[list[Becomes]]:
     part: list[Becomes] = []
     size = 0
     for one in sessions:
-        turns = one.there.turns - one.first
+        turns = one.turns
         if part and size + turns > BATCH_TURNS:
             yield part
             part, size = [], 0
