@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +36,7 @@ from memforest.store.turns import StoredTurn, insert_turns, turns_of_session, tu
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["copy_sessions", "match_new"]
+__all__ = ["cells_of", "copy_sessions", "match_new", "told"]
 
 
 def copy_sessions(
@@ -157,15 +158,14 @@ class _Part:
     def _some(self, one: Becomes, rest: Mapping[int, str | None], row: int) -> None:
         """Copy turns that are not here, with their chunks, and those that were deleted here and were read with them."""
         stored = turns_of_session(self._source, one.there.row)
-        cells = [
-            cell
-            for cell in copying.cells(self._source, one.there.row)
-            if any(cell[2] <= turn.ordinal <= cell[3] and rest.get(turn.row) is not None for turn in stored)
-        ]
+        cells = cells_of(self._source, one, stored)
         coming = [
             turn
             for turn in stored
-            if turn.row in rest and any(cell[2] - CONTEXT_TURNS <= turn.ordinal <= cell[3] for cell in cells)
+            if rest.get(turn.row) is not None
+            or (
+                turn.row in rest and any(cell[2] - CONTEXT_TURNS <= turn.ordinal <= cell[3] for cell in cells)
+            )
         ]
         next_turn, next_cell = copying.ends(self._tx, row)
         at = {turn.ordinal: next_turn + number for number, turn in enumerate(coming)}
@@ -243,7 +243,9 @@ class _Part:
     def _statements(self) -> None:
         """Copy what chunks tell: facts that are new, and occurrences of those and of the facts that are here."""
         tx, source, placings, merging = self._tx, self._source, self._placings, self._merging
-        found, said = self._told()
+        found, said = told(source, self._cells, self._whole, self._new, merging.turns)
+        # What an update put somewhere does not come where it does not stand here.
+        found = [one for one in found if one.correction is None or one.correction in merging.corrections]
         reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.vectors)
         joined = match_new(tx, reading, merging)
         _insert_facts(tx, source, merging, reading, joined)
@@ -285,29 +287,48 @@ class _Part:
         _restate(tx, source, placings, merging, reading, found)
         merging.settle(settle_corrections(tx, placings, [merging.cells[cell] for cell in self._cells]))
 
-    def _told(self) -> tuple[list[StoredOccurrence], dict[int, tuple[int, ...]]]:
-        """Return the occurrences that come, and the turns there of each.
-
-        Of a chunk of which not all is new those of new turns come. What an update put somewhere does not come where it does not stand here.
-        """
-        turns, corrections = self._merging.turns, self._merging.corrections
-        found = copying.occurrences(self._source, self._cells)
-        said = copying.said_in(self._source, {one.row for one in found})
-        return [
-            one
-            for one in found
-            if (one.correction is None or one.correction in corrections)
-            and (
-                one.cell in self._whole
-                or (
-                    not self._new.isdisjoint(said.get(one.row, ()))
-                    and all(turn in turns for turn in said[one.row])
-                )
-            )
-        ], said
-
 
 # -- statements ---------------------------------------------------------------------------------------
+
+
+def cells_of(source: Tx, one: Becomes, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
+    """Return the chunks of which something comes, as `memforest.store.copying.cells` has them, of a session of these turns."""
+    rest = (
+        {turn.row: turn.text for turn in turns if turn.ordinal >= one.first} if one.rest is None else one.rest
+    )
+    new = [turn.ordinal for turn in turns if rest.get(turn.row) is not None]
+    cells = copying.cells(source, one.there.row)
+    return [cell for cell in cells if bisect_left(new, cell[2]) < bisect_right(new, cell[3])]
+
+
+def told(
+    source: Tx,
+    cells: Collection[int],
+    whole: Collection[int],
+    new: Collection[int],
+    known: Container[int],
+) -> tuple[list[StoredOccurrence], dict[int, tuple[int, ...]]]:
+    """Return the occurrences of chunks that come, and the turns of each; all ids are those there.
+
+    Args:
+        source: a transaction of the other memory.
+        cells: the chunks.
+        whole: those that come as they are; of others come the occurrences of a turn that is new.
+        new: turns that come.
+        known: those, and turns that are here.
+    """
+    found = copying.occurrences(source, cells)
+    said = copying.said_in(source, {one.row for one in found})
+    coming = [
+        one
+        for one in found
+        if one.cell in whole
+        or (
+            any(turn in new for turn in said.get(one.row, ()))
+            and all(turn in known for turn in said[one.row])
+        )
+    ]
+    return coming, said
 
 
 def match_new(tx: Tx, reading: Reading, merging: Merging) -> dict[int, Match]:

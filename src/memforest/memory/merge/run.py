@@ -21,7 +21,7 @@ from memforest.memory.host import BUSY_S, PAUSE_S
 from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.merge import plan as planning
-from memforest.memory.merge.copy import copy_sessions, match_new
+from memforest.memory.merge.copy import cells_of, copy_sessions, match_new, told
 from memforest.memory.merge.corrections import merge_corrections, new_corrections
 from memforest.memory.merge.indexes import current_indexes, take_over
 from memforest.memory.merge.match import read_facts
@@ -38,11 +38,12 @@ from memforest.memory.zone import keep_zone
 from memforest.models.ledger import current_ledger
 from memforest.refresh.made import Refreshed
 from memforest.search.texts import digest
-from memforest.store import copying, meta
+from memforest.store import meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
 from memforest.store.disposal import purge
 from memforest.store.packing import unpack_vectors
+from memforest.store.turns import turns_of_session
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
@@ -172,13 +173,7 @@ class _Merge:
             wanted = [one for one in plan.sessions if one.how != "same"]
             inserted = joined = 0
             for part in _batches(wanted):
-                cells = [
-                    cell[0]
-                    for one in part
-                    for cell in copying.cells(source, one.there.row)
-                    if cell[3] >= one.first
-                ]
-                facts = {one.fact for one in copying.occurrences(source, cells)} - merging.facts.keys()
+                facts = {fact for one in part for fact in _facts_of(source, one)} - merging.facts.keys()
                 reading = read_facts(source, facts, plan.names, vectors=merging.vectors)
                 found = match_new(tx, reading, merging)
                 inserted, joined = inserted + len(facts) - len(found), joined + len(found)
@@ -245,16 +240,15 @@ class _Merge:
         if judge is None or self._embedder is None or not merging.vectors:
             return {}
         with self._timer.timed("judge"):
-            told = await asyncio.to_thread(self._statements, plan)
+            statements = await asyncio.to_thread(self._statements, plan)
             return await find_same(
-                judge, self._db, self._writer.cache, [told], self._embedder.model_id, among=False
+                judge, self._db, self._writer.cache, [statements], self._embedder.model_id, among=False
             )
 
     def _statements(self, plan: Plan) -> _Statements:
         with self._other.db.read() as source:
-            rows = [one.there.row for one in plan.sessions if one.how != "same"]
-            cells = [cell[0] for row in rows for cell in copying.cells(source, row)]
-            facts = {one.fact for one in copying.occurrences(source, cells)}
+            wanted = [one for one in plan.sessions if one.how != "same"]
+            facts = {fact for one in wanted for fact in _facts_of(source, one)}
             reading = read_facts(source, facts, plan.names, vectors=True)
             said = [reading.said(row, plan.names) for row in sorted(reading.facts)]
             vectors = {
@@ -387,6 +381,16 @@ class _Did:
         self.same += same
         self.turns += sum(one.turns for one in written)
         self.renamed |= _renamed(written)
+
+
+def _facts_of(source: Tx, one: Becomes) -> set[int]:
+    """Return the facts there of which something comes with a session."""
+    turns = turns_of_session(source, one.there.row)
+    cells = [cell[0] for cell in cells_of(source, one, turns)]
+    rest = one.rest or {}
+    new = {row for row, text in rest.items() if text is not None}
+    found, _ = told(source, cells, cells if one.rest is None else (), new, {*new, *one.here})
+    return {occurrence.fact for occurrence in found}
 
 
 def _renamed(sessions: Sequence[Becomes]) -> dict[str, str]:
