@@ -104,12 +104,12 @@ def holds(text: str, sentence: str) -> bool:
 def copy_digests(turn: StoredTurn, text: str, speaker: str) -> tuple[bytes, bytes]:
     """Return the digests by which a text of a turn is known in whatever memory it was copied to.
 
-    The second has no time, and is for turns that a store stamped itself.
+    One is of who said it when, in which session; the other, for turns that a store stamped itself, of the turn's id instead.
     """
-    place = (root_id(turn.session_id), root_id(turn.turn_id), speaker_key(speaker) or speaker, _plain(text))
+    place = (root_id(turn.session_id), speaker_key(speaker) or speaker, _plain(text))
     first, second = (
-        blake2b("\0".join((*place, time)).encode(), digest_size=16).digest()
-        for time in (str(turn.said_ms), "")
+        blake2b("\0".join((*place, at)).encode(), digest_size=16).digest()
+        for at in (str(turn.said_ms), f"turn {root_id(turn.turn_id)}")
     )
     return first, second
 

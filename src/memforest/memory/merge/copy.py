@@ -75,9 +75,11 @@ def copy_sessions(
 def _cut(tx: Tx, attached: Attached, merging: Merging, cuts: Mapping[int, str | None]) -> None:
     """Delete what of turns that were copied is not to be here, by row; None is all of one."""
     spots = turns_with_ids(tx, cuts)
-    done = erase_turns(
-        tx, Placings(tx, attached), [Cut(spot, cuts[spot.row]) for spot in spots], merging.stored_ms
-    )
+    # An origin stays, also when nothing of it does: later sessions refer to it.
+    wanted = [
+        Cut(spot._replace(origin=None) if cuts[spot.row] is None else spot, cuts[spot.row]) for spot in spots
+    ]
+    done = erase_turns(tx, Placings(tx, attached), wanted, merging.stored_ms)
     merging.reworded |= done.reworded
     merging.cut = True
     alive = fact_rows.facts_with_ids(tx, set(merging.facts.values()))

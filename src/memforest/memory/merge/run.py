@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from memforest.facts.canonical import Said, Same
 from memforest.interval import to_ms
+from memforest.memory.erase.corrections import sweep_corrections
 from memforest.memory.host import BUSY_S, PAUSE_S
 from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.writer import SessionWriter
@@ -271,7 +272,10 @@ class _Merge:
             self._timer.add("copy", started)
             busy_s += time.perf_counter() - started
         await asyncio.to_thread(merge_choices, self._db, self._other.db, plan.names)
-        if merging.cut or any(one.over is not None for one in plan.sessions):
+        over = [one.session_id for one in plan.sessions if one.over is not None]
+        if over:
+            await asyncio.to_thread(self._sweep, over)
+        if merging.cut or over:
             await asyncio.to_thread(
                 purge, self._db
             )  # the log still holds what was overwritten, or did not stay
@@ -292,6 +296,13 @@ class _Merge:
 
             copy_sessions(tx, source, self._writer.attached, merging, wanted())
         did.add([one for one in now if one.how != "same"], sum(one.how == "same" for one in now))
+
+    def _sweep(self, sessions: Sequence[str]) -> None:
+        """Delete the corrections of what was overwritten."""
+        with self._db.write() as tx:
+            for session_id in sessions:
+                sweep_corrections(tx, session_id)
+            meta.bump(tx)
 
     def _grown(self, before: _Before) -> tuple[set[int], int]:
         """Return the trees that have other leaves now, and how many trees there are."""

@@ -72,7 +72,7 @@ class Known:
 
     def left(self, turn: StoredTurn, near: Collection[StoredTurn]) -> str | None:
         """Return what of a turn is neither in turns here nor was deleted here; None for nothing."""
-        if any(one.text == turn.text for one in near) or self.is_deleted(turn, turn.text):
+        if self.is_deleted(turn, turn.text):
             return None
         if not near and not self.deleted:
             return turn.text
@@ -151,18 +151,44 @@ class _Compared:
     votes: Counter[int] = field(default_factory=Counter)
 
 
+class _Here:
+    """The turns of the sessions here that may be one there; each is one turn there at most."""
+
+    def __init__(self, turns: Sequence[StoredTurn], names: Names) -> None:
+        self._names = names
+        self._free = {one.row for one in turns}
+        self._by_id: dict[str, list[StoredTurn]] = {}
+        self._by_time: dict[int, list[StoredTurn]] = {}
+        for one in turns:
+            self._by_id.setdefault(root_id(one.turn_id), []).append(one)
+            self._by_time.setdefault(one.said_ms, []).append(one)
+
+    def near(self, turn: StoredTurn) -> list[StoredTurn]:
+        """Return the turns of the id of one there, then those of its time that are none of the others."""
+        same_id = self._by_id.get(root_id(turn.turn_id), [])
+        free = [one for one in self._by_time.get(turn.said_ms, ()) if one.row in self._free]
+        return [one for one in (*same_id, *free) if _near(one, turn, self._names)]
+
+    def claim(self, turn: StoredTurn, *, same_id: bool) -> StoredTurn | None:
+        """Return the turn that one there is, word for word, if no other one there is it."""
+        for one in self.near(turn):
+            apart = root_id(one.turn_id) != root_id(turn.turn_id)
+            if one.row in self._free and one.text == turn.text and not (same_id and apart):
+                self._free.discard(one.row)
+                return one
+        return None
+
+
 def _compare(theirs: Sequence[StoredTurn], ours: Sequence[StoredTurn], known: Known) -> _Compared:
     """Compare the turns of a session with those of the sessions here that may be it."""
-    by_id: dict[str, list[StoredTurn]] = {}
-    for turn in ours:
-        by_id.setdefault(root_id(turn.turn_id), []).append(turn)
-    done = _Compared()
+    here, done = _Here(ours, known.names), _Compared()
+    found = {turn.row: here.claim(turn, same_id=True) for turn in theirs}
     for turn in theirs:
-        near = [one for one in by_id.get(root_id(turn.turn_id), ()) if _near(one, turn, known.names)]
-        left = known.left(turn, near)
-        match = next((one for one in near if one.text == turn.text), None) or next(
-            (one for one in near if _overlap(one.text, turn.text)), None
-        )
+        match, left = found[turn.row] or here.claim(turn, same_id=False), None
+        if match is None:
+            near = here.near(turn)
+            left = known.left(turn, near)
+            match = next((one for one in near if _overlap(one.text, turn.text)), None)
         if match is not None:
             done.votes[match.session] += 1
         if match is not None and left is None:
