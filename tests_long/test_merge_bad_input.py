@@ -194,10 +194,11 @@ def test_a_target_that_cannot_be_written(folder: Path, monkeypatch: pytest.Monke
 def test_a_dry_run_counts_what_a_merge_does_and_writes_nothing(folder: Path) -> None:
     """Of new and of grown sessions, of renamed ones, and of shared statements."""
     with filled(folder, "a", "b") as forest:
-        for user, text in (("a", "I live in Oslo."), ("b", "I live in Davis.")):
-            forest.ingest_session(
-                user, "same id", said(text, "I bought a red car in Davis yesterday.", speaker="Cleo")
-            )
+        car = "I bought a red car in Davis yesterday."
+        told = {"a": ("I live in Oslo.", car), "b": (car, "I live in Davis.")}
+        for user, texts in told.items():
+            forest.ingest_session(user, "same id", said(*texts, speaker="Cleo"))
+            forest.ingest_session(user, "went on", said(car, f"I met {user}.", speaker="Cleo", day=2))
         before = dump(folder / file_name("a"))
         dry = forest.user("a").merge("b", dry_run=True)
         assert differences(before, dump(folder / file_name("a"))) == {}

@@ -60,7 +60,7 @@ def test_what_was_deleted_there_does_not_come(folder: Path, what: str) -> None:
 
 
 def test_what_was_deleted_here_does_not_come_back(folder: Path) -> None:
-    """Of a session that is left; one that was deleted as a whole comes again, as the page on merging says."""
+    """Not of a session that is left, nor of one that was deleted as a whole; what was never here comes."""
     with merged(folder) as (forest, a, b):
         a.delete(turn=("s", "1"))
         again = a.merge("b")
@@ -71,9 +71,12 @@ def test_what_was_deleted_here_does_not_come_back(folder: Path) -> None:
         forest.ingest_session("b", "s", said(*TOLD, "I sold it.", speaker="Ana", day=2))
         a.merge("b")
         assert a.verify(deleted=["zoltan", "bergen"]).ok
+        assert [turn.text for turn in a.turns("s")] == [TOLD[0], TOLD[2], "I sold it."]
         forest.delete_session("a", "s")
-        assert a.merge("b").sessions_added == 1
-        assert texts(a)[:3] == list(TOLD)
+        forest.ingest_session("b", "s", said(*TOLD, "I sold it.", "I own a kite.", speaker="Ana", day=2))
+        assert a.merge("b").turns_added == 1
+        assert texts(a) == ["I own a kite."]
+        assert a.verify(deleted=["zoltan", "bergen", "davis", "a tent"]).ok
 
 
 def test_whose_memory_it_was_goes_with_the_last_of_its_turns(folder: Path) -> None:
