@@ -29,7 +29,7 @@ _OUTSIDE = ("session_id", *TIME_KEYS)
 def recognises(sample: Sample) -> bool:
     """Return whether there are messages in one of the forms, and what they say is a talk."""
     found = sample.messages
-    return any(map(_fields, found)) and is_talk([*map(_converted, found)])
+    return any(map(_fields, found)) and is_talk([*map(converted, found)])
 
 
 def read(reading: Reading) -> Iterator[FileSession]:
