@@ -60,6 +60,7 @@ REFUSED = {
     "Google Chat": json.dumps({"messages": [
         {"creator": {"name": "Ana"}, "created_date": "Tuesday, 3 March 2026", "text": "Light the kiln."}]}),
     "AI SDK": json.dumps({"id": "c", "messages": [{"id": "1", "role": "user", "parts": PART}]}),
+    "memforest import": lines({"format": "memforest export", "schema": 1, "exported_ms": 1}, {"record": "turn", "text": "Lit."}),
     "'level'": json.dumps([{"level": "info", "message": "started", "time": 1784278801}]),
     "'utterance'": json.dumps({"messages": [{"who": "Ana", "utterance": "Light the kiln."}]}),
     "'role'": lines({"role": "system", "content": "You are a potter."}, {"type": "event", "n": 1}, {"type": "input", "input": "Light it."}),
