@@ -102,27 +102,30 @@ class Call:
         return MemForest(self.folder, self.config(**settings))
 
     def memory(self, forest: MemForest) -> UserMemory:
-        """Return the memory that a reading command is about: of ``--user``, or of the only user there is.
+        """Return the memory that a command is about: of ``--user``, or of the only user there is.
+
+        A ``--user`` without a memory is warned of: what reads it finds nothing.
 
         Raises:
-            NotFoundError: if there is no such user, or nobody at all.
+            NotFoundError: if nobody was named, and there is nobody.
             click.UsageError: if there are several users and none was named.
         """
         from memforest import NotFoundError
         from memforest.cli.screen import clean
 
+        self.settled_user = self.user
         if self.user is not None and forest.has_user(self.user):
-            self.settled_user = self.user
             return forest.user(self.user)
         known = self.users()
         listed = ", ".join(clean(one, 40) for one in known[:10]) + (" …" if len(known) > 10 else "")
+        if self.user is not None:
+            self.warn([f"user {self.user!r} has no memory here; there are: {listed or 'none'}"])
+            return forest.user(self.user)
         if not known:
             raise NotFoundError(
                 f"there is no memory in {self.folder} yet; `memforest ingest FILE` makes one, "
                 "`memforest demo` shows one, --dir names another directory"
             )
-        if self.user is not None:
-            raise NotFoundError(f"user {self.user!r} has no memory here; there are: {listed}")
         if len(known) > 1:
             raise click.UsageError(f"whose memory? Give --user (or MEMFOREST_USER); there are: {listed}")
         self.settled_user = known[0]

@@ -229,7 +229,7 @@ class TurnReader:
             return Refused(index, self._id(item.given, index, number), item.reason)
         if not isinstance(item, Mapping):
             raise InputError(
-                f"turn {index} must be a mapping with content and timestamp, not {type(item).__name__}"
+                f"turn {index} must be a message, a mapping or an object with 'role' and 'content', not {with_article(type(item).__name__)}"
             )
         if bad := [key for key in item if not isinstance(key, str)]:
             raise InputError(f"turn {index} has a key that is no string: {shown(bad[0])}")
@@ -389,7 +389,9 @@ def _joined(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, Sequence) and not isinstance(content, bytes):
-        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+        parts = [
+            part.get("text") if isinstance(part, Mapping) else getattr(part, "text", part) for part in content
+        ]
         if all(part is None or isinstance(part, str) for part in parts):
             return "\n".join(part for part in parts if part)
     raise _NoTextError(f"has content that is no text or list of text parts, but {type(content).__name__}")
