@@ -149,7 +149,7 @@ def test_a_further_time_is_kept_as_metadata(forest: MemForest) -> None:
 
 
 def test_who_speaks_has_several_names(forest: MemForest) -> None:
-    """A name, an object with a name, or what is the name of a role; a role that is there goes before."""
+    """A name, an object with a name, or what is the name of a role; a role that is there goes before. In `add` as in files."""
     spoken: list[tuple[dict[str, Any], tuple[str | None, str]]] = [
         ({"sender": "Mira"}, (None, "Mira")),
         ({"sender_name": "Mira"}, (None, "Mira")),
@@ -163,9 +163,11 @@ def test_who_speaks_has_several_names(forest: MemForest) -> None:
     wrong = []
     for at, (message, (_, expected)) in enumerate(zip(messages, spoken, strict=True)):
         forest.import_file(f"u{at}", file_of([message]), session_id="s")
-        (turn,) = forest.user(f"u{at}").turns("s")
-        if (turn.role, turn.speaker) != expected:
-            wrong.append((message, turn))
+        forest.user(f"a{at}").add([message], session_id="s")
+        for user in (f"u{at}", f"a{at}"):
+            (turn,) = forest.user(user).turns("s")
+            if (turn.role, turn.speaker, turn.said.year) != (*expected, 2026):
+                wrong.append((message, turn))
     assert wrong == []
 
 
