@@ -12,9 +12,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.worlds import fast_config, fast_folder
+from tests_long.worlds import fast_config, fast_folder
 
-from memforest import MemForest, UserMemory
+from memforest import MemForest
 
 NAMES = ("a", "b", "c")
 SESSIONS = ("live", "talk", "trip")

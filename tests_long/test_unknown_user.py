@@ -15,13 +15,13 @@ pytest.importorskip("mcp")
 from click.testing import CliRunner, Result
 from fastapi.testclient import TestClient
 from mcp import Client as MCPClient
-from tests.facades import keyed_app
-from tests.mcp_worlds import call, serve
-from tests.serving import app_of, served
+from tests_long.facades import keyed_app
+from tests_long.mcp_worlds import call, serve
+from tests_long.serving import app_of, served
 
 from memforest import AsyncMemForest, Config, MemForest, NotFoundError
 from memforest.cli import main
-from memforest.models import HashEmbedder
+from memforest.testing import HashEmbedder
 
 READERS = {
     "search": ("Where does Ilka live?",),
