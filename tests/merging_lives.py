@@ -244,7 +244,8 @@ def main() -> int:
                 "" if frame is None else f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"
             )
             print(
-                f"seed {seed}: {type(exc).__name__} at {place}: {str(exc.args[:-2])[:600]}\n   {exc.args[-1][-12:]}"
+                f"seed {seed}: {type(exc).__name__} at {place}: {str(exc.args[:-2])[:600]}\n   {exc.args[-1][-12:]}",
+                flush=True,
             )
     print(f"{failed} failed")
     return failed

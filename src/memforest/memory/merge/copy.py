@@ -15,7 +15,7 @@ from memforest.interval import from_ms
 from memforest.memory.erase.erase import Cut, erase_turns
 from memforest.memory.ingest.corrections import settle_corrections
 from memforest.memory.ingest.restate import drop_chosen, ensure_wordings, fact_signature, restate_fact
-from memforest.memory.ingest.retract import demote_silent, retract_cell, retract_session
+from memforest.memory.ingest.retract import demote_silent, retract_session
 from memforest.memory.ingest.stored_session import CONTEXT_TURNS
 from memforest.memory.merge.match import Match, Reading, match, read_facts
 from memforest.memory.merge.plan import Merging
@@ -123,34 +123,18 @@ class _Part:
         if row is None:
             row = copying.insert_session(tx, self._source, there, one.session_id, merging.stored_ms)
         if one.rest is None:
-            turns = turns_of_session(self._source, there, one.first)
+            turns = turns_of_session(self._source, there)
             self._turns(turns, [turn._replace(session=row, session_id=one.session_id) for turn in turns])
-            self._chunks(one, row)
+            cells = copying.cells(self._source, there)
+            self._put(row, cells)
+            self._whole.update(cell[0] for cell in cells)
+            merging.sessions[there] = row
         else:
             self._some(one, one.rest, row)
         copying.settle_status(tx, row)
         if one.there.status == "ingested":
-            for name in dict.fromkeys(turn.speaker for turn in turns_of_session(self._source, there)):
+            for name in copying.speakers_of(self._source, there):
                 self._book.participant(name)
-
-    def _chunks(self, one: Becomes, row: int) -> None:
-        """Copy the chunks of a session that is new here or has grown there; those here that were read anew there are taken back."""
-        cells, kept, merging = copying.cells(self._source, one.there.row), 0, self._merging
-        if one.row is None:
-            merging.sessions[one.there.row] = row
-        else:
-            own = copying.cells(self._tx, row)
-            while kept < min(len(own), len(cells)) and own[kept][1:5] == cells[kept][1:5]:
-                kept += 1
-            for cell in own[kept:]:
-                merging.reworded |= retract_cell(self._tx, self._placings, cell[0])
-            # Statements of a chunk that is read anew may be of turns that were here.
-            both = zip(
-                turns_of_session(self._source, one.there.row), turns_of_session(self._tx, row), strict=True
-            )
-            merging.turns.update((turn.row, here.row) for turn, here in both)
-        self._put(row, cells[kept:])
-        self._whole.update(cell[0] for cell in cells[kept:])
 
     def _put(self, row: int, cells: Sequence[Sequence[Any]]) -> None:
         for cell, new in zip(cells, copying.insert_cells(self._tx, row, cells), strict=True):
@@ -295,10 +279,7 @@ class _Part:
 
 def cells_of(source: Tx, one: Becomes, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
     """Return the chunks of which something comes, as `memforest.store.copying.cells` has them, of a session of these turns."""
-    rest = (
-        {turn.row: turn.text for turn in turns if turn.ordinal >= one.first} if one.rest is None else one.rest
-    )
-    new = [turn.ordinal for turn in turns if rest.get(turn.row) is not None]
+    new = [turn.ordinal for turn in turns if one.rest is None or one.rest.get(turn.row) is not None]
     cells = copying.cells(source, one.there.row)
     return [cell for cell in cells if bisect_left(new, cell[2]) < bisect_right(new, cell[3])]
 
