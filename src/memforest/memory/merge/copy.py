@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from memforest.memory.ingest.corrections import settle_corrections
 from memforest.memory.ingest.restate import drop_chosen, ensure_wordings, fact_signature, restate_fact
 from memforest.memory.ingest.retract import demote_silent, retract_session
 from memforest.memory.ingest.stored_session import CONTEXT_TURNS
-from memforest.memory.merge.match import Match, Reading, match, read_facts
+from memforest.memory.merge.match import Match, Reading, cells_of, match, read_facts, told
 from memforest.memory.merge.plan import Merging
 from memforest.memory.merge.sessions import Becomes
 from memforest.memory.merge.told import Entities, Telling, copy_told
@@ -36,7 +35,7 @@ from memforest.store.turns import StoredTurn, insert_turns, turns_of_session, tu
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["cells_of", "copy_sessions", "match_new", "told"]
+__all__ = ["copy_sessions", "match_new"]
 
 
 def copy_sessions(
@@ -275,43 +274,6 @@ class _Part:
 
 
 # -- statements ---------------------------------------------------------------------------------------
-
-
-def cells_of(source: Tx, one: Becomes, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
-    """Return the chunks of which something comes, as `memforest.store.copying.cells` has them, of a session of these turns."""
-    new = [turn.ordinal for turn in turns if one.rest is None or one.rest.get(turn.row) is not None]
-    cells = copying.cells(source, one.there.row)
-    return [cell for cell in cells if bisect_left(new, cell[2]) < bisect_right(new, cell[3])]
-
-
-def told(
-    source: Tx,
-    cells: Collection[int],
-    whole: Collection[int],
-    new: Collection[int],
-    known: Container[int],
-) -> tuple[list[StoredOccurrence], dict[int, tuple[int, ...]]]:
-    """Return the occurrences of chunks that come, and the turns of each; all ids are those there.
-
-    Args:
-        source: a transaction of the other memory.
-        cells: the chunks.
-        whole: those that come as they are; of others come the occurrences of a turn that is new.
-        new: turns that come.
-        known: those, and turns that are here.
-    """
-    found = copying.occurrences(source, cells)
-    said = copying.said_in(source, {one.row for one in found})
-    coming = [
-        one
-        for one in found
-        if one.cell in whole
-        or (
-            any(turn in new for turn in said.get(one.row, ()))
-            and all(turn in known for turn in said[one.row])
-        )
-    ]
-    return coming, said
 
 
 def match_new(tx: Tx, reading: Reading, merging: Merging) -> dict[int, Match]:
