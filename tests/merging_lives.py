@@ -235,6 +235,7 @@ def main() -> int:
     for seed in range(int(sys.argv[1]), int(sys.argv[2])):
         try:
             live(seed)
+            print(".", end="", flush=True)
         except Exception as exc:  # each seed tells of its own
             failed += 1
             frame = exc.__traceback__

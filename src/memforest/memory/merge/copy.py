@@ -174,7 +174,7 @@ class _Part:
             for turn, here in zip(coming, rows, strict=True)
             if rest[turn.row] != turn.text
         }
-        placed = []
+        placed: list[tuple[Any, ...]] = []
         for cell in cells:
             own = [at[turn.ordinal] for turn in coming if cell[2] <= turn.ordinal <= cell[3]]
             ordinal = next_cell + len(placed)

@@ -231,7 +231,7 @@ class _Merge:
             have is not None and have == given,
             self._writer.threshold,
             origins,
-            {None: plan.own, **plan.origins},
+            plan.whose(),
         )
 
     async def _judged(self, plan: Plan, merging: Merging) -> Mapping[str, Same]:
