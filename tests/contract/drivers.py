@@ -15,7 +15,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -77,7 +77,6 @@ class Call:
 
     name: str
     takes: str = ""
-    fixed: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def names(self) -> dict[str, str]:
@@ -103,7 +102,7 @@ METHODS = {
     "pin": Call("pin", "fact_id"),
     "undo": Call("undo", "key"),
     "history": Call("history", "fact_id"),
-    "delete_turn": Call("delete", "turn"),
+    "delete_turn": Call("delete", "session_id turn_id"),
     "delete_session": Call("delete", "session_id"),
     "delete_fact": Call("delete", "fact_id"),
     "delete_entity": Call("delete", "entity"),
@@ -124,7 +123,7 @@ _OPTIONS = "as_of=--as-of during=--during said_by=--said-by known_at=--known-at"
 _QUESTION = f"question {_OPTIONS} reference_date=--reference-date top_k=--top-k max_tokens=--max-tokens filters=--filter"
 _PAGES = "limit=--limit cursor=--cursor"
 COMMANDS = {
-    "add": Call("ingest", "file session_id=--session timestamp=--timestamp"),
+    "add": Call("ingest", "file content metadata session_id=--session timestamp=--timestamp"),
     "search": Call("search", _QUESTION),
     "ask": Call("ask", _QUESTION),
     "timeline": Call(
@@ -138,7 +137,7 @@ COMMANDS = {
     "pin": Call("pin", "fact_id"),
     "undo": Call("undo", "key"),
     "history": Call("history", "fact_id"),
-    "delete_turn": Call("delete --yes", "turn=--turn"),
+    "delete_turn": Call("delete --yes --turn", "session_id turn_id"),
     "delete_session": Call("delete --yes", "session_id=--session"),
     "delete_fact": Call("delete --yes", "fact_id=--fact"),
     "delete_entity": Call("delete --yes", "entity=--entity"),
@@ -464,7 +463,7 @@ class PythonSurface(Surface):
         if verb == "delete_turn":
             given = {"turn": (given["session_id"], given["turn_id"])}
         try:
-            found = self._call(user, call.name, {call.names[key]: one for key, one in given.items()})
+            found = self._call(user, call.name, given)
             return found.context() if verb == "context" else _as_json(found)
         except MemForestError as error:
             raise Refused(type(error).__name__, None, str(error)) from error
@@ -563,14 +562,15 @@ class CliSurface(Surface):
                 found += [word for key, one in value.items() for word in (theirs, f"{key}={one}")]
             else:
                 found += [theirs, *([*map(str, value)] if isinstance(value, (list, tuple)) else [str(value)])]
-        return [*call.name.split(), *found, *(["--", *values] if values else [])]
+        words = call.name.split()
+        # Behind "--" nothing is an option; the last word of a command may itself be an option that takes the values.
+        end = ["--"] if values and not words[-1].startswith("--") else []
+        return [*words, *found, *end, *values]
 
     def _do(self, verb: str, user: str, args: Mapping[str, Any]) -> Any:
         given, stdin = dict(args), ""
         if verb == "add":
             stdin, given = _as_file(given)
-        if verb == "delete_turn":
-            given = {"turn": (given["session_id"], given["turn_id"])}
         ran = self.run("--json", *self.argv(verb, given), user=user, stdin=stdin)
         said = json.loads(ran.out)["data"]
         if ran.code:
