@@ -30,6 +30,7 @@ __all__ = [
     "COMMANDS",
     "EMBEDDER",
     "LAUNCH",
+    "OTHER_COMMANDS",
     "ROUTES",
     "SERVE",
     "TOOLS",
@@ -154,6 +155,12 @@ COMMANDS = {
     "verify": Call("verify"),
     "stats": Call("stats"),
 }
+OTHER_COMMANDS = (
+    *("demo", "resume", "users", "path", "merge-entities", "split-entity", "tree", "restore", "index"),
+    *("index list", "index add", "index drop", "advance", "encrypt", "decrypt", "rekey", "rebuild", "merge"),
+    *("serve", "inspect", "mcp", "completion", "doctor", "keys", "keys create", "keys list", "keys revoke"),
+)
+"""Commands that are none of the verbs above."""
 ROUTES = {
     "add": Call("POST /messages", "content session_id timestamp metadata idempotency_key"),
     "search": Call("POST /search", f"question {_ASKED}"),
