@@ -30,10 +30,15 @@ __all__ = [
     "COMMANDS",
     "EMBEDDER",
     "LAUNCH",
+    "MCP_PATH",
     "OTHER_COMMANDS",
+    "OTHER_ROUTES",
+    "PROMPTS",
+    "RESOURCES",
     "ROUTES",
     "SERVE",
     "TOOLS",
+    "USER_ROUTE",
     "AsyncSurface",
     "Call",
     "CliSurface",
@@ -43,7 +48,9 @@ __all__ = [
     "Refused",
     "RestSurface",
     "Surface",
+    "route",
     "run_command",
+    "words",
 ]
 
 EMBEDDER = HashEmbedder(64)
@@ -155,12 +162,47 @@ COMMANDS = {
     "verify": Call("verify"),
     "stats": Call("stats"),
 }
-OTHER_COMMANDS = (
-    *("demo", "resume", "users", "path", "merge-entities", "split-entity", "tree", "restore", "index"),
-    *("index list", "index add", "index drop", "advance", "encrypt", "decrypt", "rekey", "rebuild", "merge"),
-    *("serve", "inspect", "mcp", "completion", "doctor", "keys", "keys create", "keys list", "keys revoke"),
-)
-"""Commands that are none of the verbs above."""
+OTHER_COMMANDS = {
+    name: name
+    for name in (
+        *(
+            "delete",
+            "demo",
+            "resume",
+            "users",
+            "path",
+            "merge-entities",
+            "split-entity",
+            "tree",
+            "restore",
+            "index",
+        ),
+        *(
+            "index list",
+            "index add",
+            "index drop",
+            "advance",
+            "encrypt",
+            "decrypt",
+            "rekey",
+            "rebuild",
+            "merge",
+        ),
+        *(
+            "serve",
+            "inspect",
+            "mcp",
+            "completion",
+            "doctor",
+            "keys",
+            "keys create",
+            "keys list",
+            "keys revoke",
+        ),
+    )
+}
+"""Commands that are none of the verbs above: what these tests call them -> what is typed."""
+USER_ROUTE = "/v1/users/{user_id}"
 ROUTES = {
     "add": Call("POST /messages", "content session_id timestamp metadata idempotency_key"),
     "search": Call("POST /search", f"question {_ASKED}"),
@@ -191,6 +233,22 @@ ROUTES = {
     "verify": Call("POST /verify"),
     "stats": Call("GET /stats"),
 }
+OTHER_ROUTES = {
+    "users": "/v1/users",
+    "user": "/v1/users/{user_id}",
+    "session": "/v1/users/{user_id}/sessions/{session_id}",
+    "resume": "/v1/users/{user_id}/resume",
+    "ingest": "/v1/ingest",
+    "jobs": "/v1/jobs",
+    "job": "/v1/jobs/{job_id}",
+    "watch": "/v1/jobs/{job_id}/events",
+    "cancel": "/v1/jobs/{job_id}/cancel",
+    "alive": "/livez",
+    "ready": "/readyz",
+    "numbers": "/metrics",
+    "document": "/openapi.json",
+}
+"""Routes that are none of the verbs above."""
 TOOLS = {
     "add": Call("add_memory", "content messages session_id timestamp idempotency_key"),
     "search": Call("search_memory", "question=query as_of during top_k max_tokens filters"),
@@ -207,6 +265,29 @@ TOOLS = {
     "delete_session": Call("forget_memory", "session_id"),
     "stats": Call("memory_stats"),
 }
+RESOURCES = {
+    "profile": "memory://{user}/profile",
+    "timeline": "memory://{user}/timeline/{entity}",
+    "turns": "memory://{user}/sessions/{session_id}",
+}
+"""What a client can read without a tool."""
+PROMPTS = {"ask": ("recall", "question"), "changes": ("what_changed", "since")}
+"""Prompts: what they are about -> name and argument."""
+MCP_PATH = "/mcp"
+
+
+def words(name: str, *more: str) -> tuple[str, ...]:
+    """Return the words of a command, by its verb or what these tests call it, and what is typed behind it."""
+    typed = COMMANDS[name].name if name in COMMANDS else OTHER_COMMANDS[name]
+    return (*typed.split(), *more)
+
+
+def route(name: str, user: str = "", **parts: str) -> str:
+    """Return the address of a verb, or of what these tests call so, below the server's."""
+    path = OTHER_ROUTES.get(name) or f"{USER_ROUTE}{ROUTES[name].name.partition(' ')[2]}"
+    return path.format(
+        user_id=quote(user, safe=""), **{key: quote(one, safe="") for key, one in parts.items()}
+    )
 
 
 class Surface:
@@ -617,7 +698,6 @@ class RestSurface(Surface):
 
     name = "rest"
     calls = ROUTES
-    base = "/v1/users/{user_id}"
     statuses: Mapping[str, int] = {
         "InputError": 422,
         "TimestampError": 422,
@@ -636,15 +716,10 @@ class RestSurface(Surface):
         """Return the last part of the problem's type, and the status."""
         return kind, self.statuses[kind]
 
-    def url(self, user: str, path: str = "") -> str:
-        """Return the address of a user, or of something of theirs."""
-        return self.base.format(user_id=quote(user, safe="")) + path
-
     def _do(self, verb: str, user: str, args: Mapping[str, Any]) -> Any:
         method, _, path = self.calls[verb].name.partition(" ")
         given, more = dict(args), {}
-        inside = re.findall(r"\{(\w+)\}", path)
-        where = path.format(**{name: quote(str(given.pop(name)), safe="") for name in inside})
+        where = route(verb, user, **{name: str(given.pop(name)) for name in re.findall(r"\{(\w+)\}", path)})
         if "idempotency_key" in given:
             more["headers"] = {"Idempotency-Key": given.pop("idempotency_key")}
         if verb == "export":
@@ -658,7 +733,7 @@ class RestSurface(Surface):
             }
         elif given:
             more["json"] = given
-        return self.send(method, self.url(user, where), **more)
+        return self.send(method, where, **more)
 
     def send(self, method: str, url: str, **more: Any) -> Any:
         """Return the body of a response, or raise its problem.

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 from tests.contract.drivers import (
     EMBEDDER,
+    MCP_PATH,
     AsyncSurface,
     CliSurface,
     McpSurface,
     PythonSurface,
     RestSurface,
     Surface,
+    words,
 )
 from tests.contract.surfaces import Served, connected, serving, tell
 
@@ -31,6 +33,31 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A server without keys, of all tests."""
     with serving(tmp_path_factory.mktemp("served"), "--tools", "full", "--log", "requests") as served:
         yield served
+
+
+KEYS: dict[str, tuple[str, ...]] = {
+    "read": ("--scope", "read"),
+    "write": ("--scope", "write"),
+    "delete": ("--scope", "delete"),
+    "admin": ("--scope", "admin"),
+    "all": ("--scope", "read,write,delete,admin"),
+    "ana": ("--scope", "read,write,delete", "--user", "ana"),
+    "tenant": ("--scope", "read,write,delete,admin", "--tenant", "acme"),
+}
+"""Name of a key -> how it is made."""
+
+
+@pytest.fixture(scope="session")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, str]]]:
+    """A server that asks for keys and waits for no lock, and the keys by their names; in it Ana has a memory."""
+    folder = tmp_path_factory.mktemp("keyed")
+    cli = CliSurface(folder / "memories")
+    keys = {name: cli.run(*words("keys create", name), *how).out.strip() for name, how in KEYS.items()}
+    cli.add("ana", "first", [{"speaker": "Ana", "content": "I live in Bergen.", "timestamp": "2024-03-04"}])
+    config = folder / "memforest.toml"
+    config.write_text("busy_timeout_s = 0.3\n", encoding="utf-8")
+    with serving(folder, "--config", str(config)) as served:
+        yield served, keys
 
 
 @pytest.fixture(scope="session")
@@ -50,7 +77,7 @@ def portal() -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def mcp_client(server: Served, portal: Any) -> Iterator[Any]:
     """The official client, connected with the server over HTTP."""
-    with portal.wrap_async_context_manager(connected(f"{server.url}/mcp")) as client:
+    with portal.wrap_async_context_manager(connected(f"{server.url}{MCP_PATH}")) as client:
         yield client
 
 

@@ -69,7 +69,7 @@ class Served:
 
 @contextlib.contextmanager
 def serving(folder: Path, *argv: str) -> Iterator[Served]:
-    """Run `memforest serve` on a free port of this machine, and end it."""
+    """Run `memforest serve` on a free port of this machine, and kill it in the end."""
     directory, log = folder / "memories", folder / "log.txt"
     settings = {"MEMFOREST_EMBEDDER": EMBEDDER.model_id, "PYTHONUTF8": "1"}
     with log.open("w", encoding="utf-8") as errors:
@@ -87,8 +87,7 @@ def serving(folder: Path, *argv: str) -> Iterator[Served]:
                 assert line, log.read_text(encoding="utf-8")
                 yield Served(json.loads(line)["data"]["url"], directory, log)
             finally:
-                process.terminate()
-                process.terminate()  # the second one ends it at once
+                process.kill()
 
 
 @contextlib.asynccontextmanager

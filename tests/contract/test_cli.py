@@ -21,6 +21,7 @@ from tests.contract.drivers import (
     Ran,
     Refused,
     run_command,
+    words,
 )
 from tests.contract.surfaces import STORY, tell
 
@@ -29,33 +30,33 @@ pytestmark = pytest.mark.timeout(180)  # processes with their imports, on a busy
 
 ENVELOPE = {"status", "command", "duration_ms", "user", "data"}
 READING: list[tuple[str, ...]] = [
-    ("search", "Where does Mara live?"),
-    ("search", "Where does Mara live?", "--explain"),
-    ("ask", "Where does Mara live?"),
-    ("sessions",),
-    ("sessions", "spring"),
-    ("facts",),
-    ("facts", "--ids", "--statements"),
-    ("timeline", "Mara"),
-    ("profile",),
-    ("profile", "Mara"),
-    ("entities",),
-    ("entities", "--choices"),
-    ("relations", "Mara"),
-    ("path", "Mara", "Porto"),
-    ("changes", "2024-01-01"),
-    ("diff", "2024-04-01", "2024-12-01"),
-    ("tree",),
-    ("tree", "--depth", "3"),
-    ("index", "list"),
-    ("advance",),
-    ("stats",),
-    ("verify",),
+    words("search", "Where does Mara live?"),
+    words("search", "Where does Mara live?", "--explain"),
+    words("ask", "Where does Mara live?"),
+    words("sessions"),
+    words("turns", "spring"),
+    words("list_facts"),
+    words("list_facts", "--ids", "--statements"),
+    words("timeline", "Mara"),
+    words("profile"),
+    words("profile", "Mara"),
+    words("entities"),
+    words("entities", "--choices"),
+    words("relations", "Mara"),
+    words("path", "Mara", "Porto"),
+    words("changes", "2024-01-01"),
+    words("diff", "2024-04-01", "2024-12-01"),
+    words("tree"),
+    words("tree", "--depth", "3"),
+    words("index list"),
+    words("advance"),
+    words("stats"),
+    words("verify"),
 ]
 """Commands that only look, with what they need to be given."""
 
 
-MANY = 80
+MANY = 60
 """Sessions of a file that is interrupted while it is read."""
 
 
@@ -103,7 +104,7 @@ def test_json_of_each_command_parses(cli: CliSurface, mara: str) -> None:
     for argv in (
         ("search",),
         ("nosuch",),
-        ("facts", "--limit", "x"),
+        words("list_facts", "--limit", "x"),
         ("turns-of", "x"),
         ("timeline", "Nobody"),
     ):
@@ -111,25 +112,28 @@ def test_json_of_each_command_parses(cli: CliSurface, mara: str) -> None:
         if not failed["error"] or not failed["message"]:
             wrong.append((argv, failed))
     assert not wrong
-    assert "mara of the command line" in json_of(cli.run("users", "--json"))["users"]
+    assert "mara of the command line" in json_of(cli.run(*words("users"), "--json"))["users"]
 
 
 def test_options_stand_before_or_after_the_command(cli: CliSurface, mara: str) -> None:
     """What all commands take is taken in both places, and from the environment."""
-    before = json_of(cli.run("--json", "facts", user=mara))
-    assert json_of(run_command("facts", "--json", "--user", mara, "--dir", str(cli.directory))) == before
+    before = json_of(cli.run("--json", *words("list_facts"), user=mara))
+    assert (
+        json_of(run_command(*words("list_facts"), "--json", "--user", mara, "--dir", str(cli.directory)))
+        == before
+    )
     env = {"MEMFOREST_DIR": str(cli.directory), "MEMFOREST_USER": mara}
-    assert json_of(run_command("facts", "--json", env=env)) == before
+    assert json_of(run_command(*words("list_facts"), "--json", env=env)) == before
 
 
 COLUMNS: list[tuple[tuple[str, ...], int, int]] = [
-    (("sessions",), 3, 6),
-    (("sessions", "summer"), 2, 4),
-    (("facts",), 6, 6),
-    (("search", "Where does Mara live?", "--top-k", "4"), 4, 6),
-    (("timeline", "Mara", "--kind", "state"), 3, 7),
-    (("entities",), 5, 6),
-    (("relations", "Mara"), 1, 7),
+    (words("sessions"), 3, 6),
+    (words("turns", "summer"), 2, 4),
+    (words("list_facts"), 6, 6),
+    (words("search", "Where does Mara live?", "--top-k", "4"), 4, 6),
+    (words("timeline", "Mara", "--kind", "state"), 3, 7),
+    (words("entities"), 5, 6),
+    (words("relations", "Mara"), 1, 7),
 ]
 """Command, how many records it prints at least, and columns of each, as docs/cli.md lists them."""
 
@@ -147,13 +151,15 @@ def test_into_a_pipe_a_record_is_a_line(cli: CliSurface, user: str) -> None:
         if len(lines) < least or counts != {columns} or "\x1b" in ran.out:
             wrong.append((argv, len(lines), counts, ran))
     assert not wrong
-    [line] = [line for line in cli.run("sessions", "odd", user=user).out.splitlines() if "kettle" in line]
+    [line] = [
+        line for line in cli.run(*words("turns"), "odd", user=user).out.splitlines() if "kettle" in line
+    ]
     assert line.endswith("in the end.")
 
 
 def test_an_answer_is_the_first_line(cli: CliSurface, mara: str) -> None:
     """The citations stand below it, and one who gets no answer gets no record either but the answer's."""
-    first, *cited = cli.run("ask", "Where does Mara live?", user=mara).out.splitlines()
+    first, *cited = cli.run(*words("ask"), "Where does Mara live?", user=mara).out.splitlines()
     assert "Porto" in first
     assert all(line.count("\t") == 5 for line in cited)
     assert cited
@@ -161,10 +167,10 @@ def test_an_answer_is_the_first_line(cli: CliSurface, mara: str) -> None:
 
 def test_what_is_no_record_goes_to_standard_error(cli: CliSurface, mara: str) -> None:
     """That there is more, and that there is nothing, is not counted as a record."""
-    page = cli.run("facts", "--limit", "2", user=mara)
+    page = cli.run(*words("list_facts"), "--limit", "2", user=mara)
     assert len(page.out.splitlines()) == 2
     assert page.err
-    empty = cli.run("facts", "--session", "spring", "--as-of", "1990-01-01", user=mara)
+    empty = cli.run(*words("list_facts"), "--session", "spring", "--as-of", "1990-01-01", user=mara)
     assert (empty.code, empty.out) == (0, "")
 
 
@@ -172,7 +178,13 @@ def test_controls_are_taken_out_of_what_is_shown(cli: CliSurface, user: str) -> 
     """What was said cannot move the cursor, turn the text or end a record; as JSON it is escaped."""
     said = "I live in \x1b[31mBergen\x1b[0m\u202e since \u2066May\u2069."
     cli.add(user, "one", [{"speaker": "Mara\x1b[2J", "content": said, "timestamp": "2024-03-04T09:00:00Z"}])
-    for argv in (("facts",), ("search", "Bergen"), ("sessions", "one"), ("sessions",), ("timeline", "Mara")):
+    for argv in (
+        words("list_facts"),
+        words("search", "Bergen"),
+        words("turns", "one"),
+        words("sessions"),
+        words("timeline", "Mara"),
+    ):
         for more in ((), ("--json",)):
             shown = cli.run(*argv, *more, user=user)
             assert not {"\x1b", "\u202e", "\u2066", "\u2069"} & set(shown.out + shown.err), argv
@@ -186,25 +198,25 @@ def test_exit_codes(cli: CliSurface, mara: str, tmp_path: Path) -> None:
     broken = tmp_path / "broken.json"
     broken.write_text('[{"speaker": "Mara", "content": ', encoding="utf-8")
     table: list[tuple[int, tuple[str, ...]]] = [
-        (0, ("ask", "What is Mara's shoe size?")),
-        (0, ("search", "zzz")),
+        (0, words("ask", "What is Mara's shoe size?")),
+        (0, words("search", "zzz")),
         (0, ("--version",)),
         (0, ("--help",)),
         (0, ()),
-        (1, ("timeline", "Nobody at all")),
-        (1, ("search", "boats", "--as-of", "the day of the fair")),
-        (1, ("ingest", str(broken))),
-        (1, ("ingest", str(tmp_path / "no such file"))),
-        (1, ("import", str(broken))),
-        (1, ("delete", "--session", "no such", "--yes")),
-        (1, ("history", "no such")),
-        (2, ("search",)),
-        (2, ("search", "a", "b")),
-        (2, ("search", "boats", "--nosuch")),
-        (2, ("search", "boats", "--top-k", "many")),
-        (2, ("facts", "--filter", "colour")),
-        (2, ("delete",)),
-        (2, ("delete", "--all", "--session", "spring", "--yes")),
+        (1, words("timeline", "Nobody at all")),
+        (1, words("search", "boats", "--as-of", "the day of the fair")),
+        (1, words("import_file", str(broken))),
+        (1, words("import_file", str(tmp_path / "no such file"))),
+        (1, words("import_", str(broken))),
+        (1, words("delete", "--session", "no such", "--yes")),
+        (1, words("history", "no such")),
+        (2, words("search")),
+        (2, words("search", "a", "b")),
+        (2, words("search", "boats", "--nosuch")),
+        (2, words("search", "boats", "--top-k", "many")),
+        (2, words("list_facts", "--filter", "colour")),
+        (2, words("delete")),
+        (2, words("delete", "--all", "--session", "spring", "--yes")),
         (2, ("nosuch",)),
     ]
     wrong = []
@@ -217,15 +229,16 @@ def test_exit_codes(cli: CliSurface, mara: str, tmp_path: Path) -> None:
 
 def test_a_wrong_command_suggests_the_right_one(cli: CliSurface) -> None:
     """Who mistypes is told what there is that looks like it."""
-    for typed, meant in (("serach", "search"), ("timelin", "timeline"), ("session", "sessions")):
-        ran = cli.run(typed)
-        assert (ran.code, meant in ran.err) == (2, True), typed
-    assert "--limit" in cli.run("facts", "--limt", "3").err
+    for name in ("search", "timeline", "sessions"):
+        [meant] = words(name)
+        ran = cli.run(meant[:-2] + meant[-1])
+        assert (ran.code, meant in ran.err) == (2, True), meant
+    assert "--limit" in cli.run(*words("list_facts"), "--limt", "3").err
 
 
 def test_help_of_each_command(cli: CliSurface) -> None:
     """Every command says what it does and takes, and the program's help names each."""
-    names = {call.name.partition(" --")[0] for call in COMMANDS.values()} | set(OTHER_COMMANDS)
+    names = {call.name.partition(" --")[0] for call in COMMANDS.values()} | set(OTHER_COMMANDS.values())
     listed = cli.run("--help").out
     wrong = []
     for name in sorted(names):
@@ -238,25 +251,26 @@ def test_help_of_each_command(cli: CliSurface) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such pipes on Windows")
-def test_a_reader_that_has_enough_is_no_error(alone: CliSurface) -> None:
+def test_a_reader_that_has_enough_is_no_error(cli: CliSurface) -> None:
     """`| head -1` ends the program quietly, with exit code 0."""
     talk = [
         {
             "speaker": "Mara",
-            "content": f"Rope number {n} " + "is long and patient, " * 40,
+            "content": f"Rope {n} " + "is long and patient, " * 120,
             "timestamp": "2024-10-01",
         }
-        for n in range(200)
+        for n in range(60)
     ]
-    alone.add("ropes", "ropes", talk)
-    with process(alone.directory, "--user", "ropes", "sessions", "ropes", "--limit", "1000") as running:
+    cli.run(
+        *words("import_file"), "-", "--session", "ropes", "--no-infer", user="ropes", stdin=json.dumps(talk)
+    )
+    with process(cli.directory, "--user", "ropes", *words("turns"), "ropes", "--limit", "1000") as running:
         assert running.stdout is not None
         assert running.stderr is not None
         assert running.stdout.readline()
         running.stdout.close()
         assert running.stderr.read() == b""
     assert running.returncode == 0
-    alone.delete_user("ropes")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is no signal there")
@@ -277,7 +291,7 @@ def test_ctrl_c_is_130_and_keeps_what_was_stored(tmp_path: Path) -> None:
     ]
     file, cli = tmp_path / "many.json", CliSurface(tmp_path / "memories")
     file.write_text(json.dumps({"sessions": sessions}), encoding="utf-8")
-    with process(cli.directory, "ingest", str(file), "--user", "mara", "--json") as running:
+    with process(cli.directory, *words("import_file"), str(file), "--user", "mara", "--json") as running:
         while running.poll() is None and not held(cli):
             time.sleep(0.2)
         running.send_signal(signal.SIGINT)
@@ -293,7 +307,7 @@ def test_ctrl_c_is_130_and_keeps_what_was_stored(tmp_path: Path) -> None:
 def held(cli: CliSurface) -> bool:
     """Return whether a session is stored, asked while another process writes."""
     try:
-        return cli.directory.exists() and cli.stats("mara")["sessions"] > 0
+        return any(cli.directory.glob("*")) and cli.stats("mara")["sessions"] > 0
     except Refused:
         return False
 
@@ -306,10 +320,10 @@ def test_nothing_is_deleted_without_yes(cli: CliSurface, user: str) -> None:
     tell(cli, user)
     before = cli.stats(user)
     for target in (("--session", "spring"), ("--turn", "spring", "0"), ("--entity", "Tom"), ("--all",)):
-        ran = cli.run("delete", *target, user=user)
+        ran = cli.run(*words("delete"), *target, user=user)
         assert ran.code != 0, target
         assert "--yes" in ran.err, target
-        dry = json_of(cli.run("--json", "delete", *target, "--dry-run", user=user))
+        dry = json_of(cli.run("--json", *words("delete"), *target, "--dry-run", user=user))
         assert dry["gone"]["turns"] > 0, target
     assert cli.stats(user) == before
     assert cli.delete_session(user, "spring")["turns"] == 2
@@ -323,10 +337,10 @@ def test_no_text_of_one_user_in_the_output_of_another(cli: CliSurface, mara: str
     cli.add(user, "letters from Quaymoor", [message])
     asked = [
         *READING,
-        ("ask", "Where does Ottoline live?"),
-        ("search", "Where does Ottoline live?", "--top-k", "50"),
-        ("timeline", "Ottoline"),
-        ("sessions", "letters"),
+        words("ask", "Where does Ottoline live?"),
+        words("search", "Where does Ottoline live?", "--top-k", "50"),
+        words("timeline", "Ottoline"),
+        words("turns", "letters"),
     ]
     wrong = []
     for argv in asked:
@@ -341,9 +355,9 @@ def test_no_text_of_one_user_in_the_output_of_another(cli: CliSurface, mara: str
 
 def test_without_user_the_only_one_is_meant(alone: CliSurface, cli: CliSurface, mara: str) -> None:
     """With several, the program guesses none: it fails, and names whom there is to choose from."""
-    assert "Porto" in alone.run("ask", "Where does Mara live?").out
-    assert cli.run("users").out.splitlines() == json_of(cli.run("users", "--json"))["users"]
-    many = cli.run("ask", "Where does Mara live?")
+    assert "Porto" in alone.run(*words("ask"), "Where does Mara live?").out
+    assert cli.run(*words("users")).out.splitlines() == json_of(cli.run(*words("users"), "--json"))["users"]
+    many = cli.run(*words("ask"), "Where does Mara live?")
     assert many.code in (1, 2)
     assert many.out == ""
 
@@ -357,10 +371,10 @@ def test_a_file_that_is_wrong_in_part(cli: CliSurface, user: str, tmp_path: Path
     good = {"session_id": "good", "turns": STORY["spring"]}
     bad = {"session_id": "bad", "turns": [{"speaker": "Mara", "content": "Hello."}]}  # without a time
     file.write_text(json.dumps({"sessions": [good, bad]}), encoding="utf-8")
-    dry = cli.run("ingest", str(file), "--dry-run", user=user)
+    dry = cli.run(*words("import_file"), str(file), "--dry-run", user=user)
     assert "mixed.json" in dry.out + dry.err
-    assert user not in cli.run("users").out.splitlines()
-    ran = cli.run("ingest", str(file), user=user)
+    assert user not in cli.run(*words("users")).out.splitlines()
+    ran = cli.run(*words("import_file"), str(file), user=user)
     assert (ran.code, "mixed.json" in ran.err) == (1, True)
     assert cli.stats(user) == {"sessions": 1, "turns": 2, "facts": 2}
 
@@ -385,7 +399,9 @@ def test_a_session_that_differs_is_kept(cli: CliSurface, user: str) -> None:
     assert refused.value.code == 1
     assert "I live in Bergen." in [one["text"] for one in cli.turns(user, "spring")["turns"]]
     assert cli.add(user, "spring", [*STORY["spring"], STORY["summer"][0]])["turns_added"] == 1
-    ran = cli.run("ingest", "-", "--session", "spring", "--replace", user=user, stdin=json.dumps(other))
+    ran = cli.run(
+        *words("import_file"), "-", "--session", "spring", "--replace", user=user, stdin=json.dumps(other)
+    )
     assert ran.code == 0
     assert cli.turns(user, "spring")["turns"][0]["text"] == "I live in Narvik."
 
@@ -394,22 +410,22 @@ def test_backup_and_restore(alone: CliSurface, tmp_path: Path) -> None:
     """A backup is restored into an empty directory as it was; over a memory that is there nothing is restored."""
     copy, other = tmp_path / "copy.sqlite", CliSurface(tmp_path / "other")
     alone.backup("mara", copy)
-    assert other.run("restore", str(copy)).code == 0
+    assert other.run(*words("restore"), str(copy)).code == 0
     assert other.search("mara", "Where does Mara live?") == alone.search("mara", "Where does Mara live?")
-    assert other.run("restore", str(copy)).code == 1
-    assert alone.run("doctor").code == 0
+    assert other.run(*words("restore"), str(copy)).code == 1
+    assert alone.run(*words("doctor")).code == 0
 
 
 def test_keys_are_shown_once(tmp_path: Path) -> None:
     """Into a pipe `keys create` prints the key alone; lists and files have none, and who is revoked is named so."""
     cli = CliSurface(tmp_path)
-    made = cli.run("keys", "create", "laptop", "--scope", "read")
+    made = cli.run(*words("keys create"), "laptop", "--scope", "read")
     key = made.out.strip()
     assert (made.code, len(made.out.splitlines()), key[:4]) == (0, 1, "mfk_")
-    listed = cli.run("keys", "list")
+    listed = cli.run(*words("keys list"))
     assert "laptop" in listed.out
     assert key not in listed.out
     assert not [one for one in tmp_path.rglob("*") if one.is_file() and key.encode() in one.read_bytes()]
-    assert cli.run("keys", "revoke", "laptop").code == 0
-    assert "revoked" in cli.run("keys", "list").out
-    assert cli.run("keys", "revoke", "no such").code == 1
+    assert cli.run(*words("keys revoke"), "laptop").code == 0
+    assert "revoked" in cli.run(*words("keys list")).out
+    assert cli.run(*words("keys revoke"), "no such").code == 1
