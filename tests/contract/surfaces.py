@@ -91,12 +91,12 @@ def serving(folder: Path, *argv: str) -> Iterator[Served]:
 
 
 @contextlib.asynccontextmanager
-async def connected(url: str, key: str | None = None) -> AsyncIterator[Any]:
-    """Give the official client of an address, which takes no proxy."""
+async def connected(url: str, key: str | None = None, **options: Any) -> AsyncIterator[Any]:
+    """Give the official client of an address, with a key and the client's own options; it takes no proxy."""
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,
-        mcp.Client(streams.streamable_http_client(url, http_client=http)) as client,
+        mcp.Client(streams.streamable_http_client(url, http_client=http), **options) as client,
     ):
         yield client
 
