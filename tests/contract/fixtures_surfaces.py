@@ -22,9 +22,6 @@ from tests.contract.surfaces import Served, connected, serving, tell
 
 from memforest import AsyncMemForest, Config, MemForest
 
-httpx = pytest.importorskip("httpx")
-from_thread = pytest.importorskip("anyio.from_thread")
-
 _NUMBERS = count(1)
 
 
@@ -63,6 +60,7 @@ def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, di
 @pytest.fixture(scope="session")
 def http(server: Served) -> Iterator[Any]:
     """A client of the server."""
+    httpx = pytest.importorskip("httpx")
     with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as client:
         yield client
 
@@ -70,6 +68,7 @@ def http(server: Served) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def portal() -> Iterator[Any]:
     """An event loop in a thread of its own."""
+    from_thread = pytest.importorskip("anyio.from_thread")
     with from_thread.start_blocking_portal() as made:
         yield made
 

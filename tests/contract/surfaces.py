@@ -23,12 +23,6 @@ from tests.contract.drivers import (
     Surface,
 )
 
-httpx = pytest.importorskip("httpx")
-mcp = pytest.importorskip("mcp")
-pytest.importorskip("fastapi")
-httpx2 = pytest.importorskip("httpx2")
-streams = pytest.importorskip("mcp.client.streamable_http")
-
 __all__ = ["STORY", "SURFACES", "Served", "connected", "offering", "serving", "tell"]
 
 STORY: Mapping[str, list[dict[str, str]]] = {
@@ -70,6 +64,8 @@ class Served:
 @contextlib.contextmanager
 def serving(folder: Path, *argv: str) -> Iterator[Served]:
     """Run `memforest serve` on a free port of this machine, and kill it in the end."""
+    for needed in ("fastapi", "uvicorn", "mcp"):
+        pytest.importorskip(needed)
     directory, log = folder / "memories", folder / "log.txt"
     settings = {"MEMFOREST_EMBEDDER": EMBEDDER.model_id, "PYTHONUTF8": "1"}
     with log.open("w", encoding="utf-8") as errors:
@@ -93,6 +89,8 @@ def serving(folder: Path, *argv: str) -> Iterator[Served]:
 @contextlib.asynccontextmanager
 async def connected(url: str, key: str | None = None, **options: Any) -> AsyncIterator[Any]:
     """Give the official client of an address, with a key and the client's own options; it takes no proxy."""
+    mcp, httpx2 = pytest.importorskip("mcp"), pytest.importorskip("httpx2")
+    streams = pytest.importorskip("mcp.client.streamable_http")
     headers = {} if key is None else {"Authorization": f"Bearer {key}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30, trust_env=False) as http,

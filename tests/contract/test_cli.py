@@ -25,7 +25,6 @@ from tests.contract.drivers import (
 )
 from tests.contract.surfaces import STORY, tell
 
-pytest_plugins = ["tests.contract.fixtures_surfaces"]
 pytestmark = pytest.mark.timeout(180)  # processes with their imports, on a busy machine
 
 ENVELOPE = {"status", "command", "duration_ms", "user", "data"}

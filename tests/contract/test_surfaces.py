@@ -14,7 +14,6 @@ import pytest
 from tests.contract.drivers import PythonSurface, Refused, Surface
 from tests.contract.surfaces import STORY, offering, tell
 
-pytest_plugins = ["tests.contract.fixtures_surfaces"]
 pytestmark = pytest.mark.timeout(180)  # the first test of all waits for a server to start, on a busy machine
 
 HOME = "Where does Mara live?"
