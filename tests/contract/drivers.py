@@ -396,7 +396,7 @@ class Surface:
 
     def history(self, user: str, fact_id: str) -> list[dict[str, Any]]:
         """Return what happened to a fact."""
-        return _page(self._ask("history", user, fact_id=fact_id), "history", "kind text key")["history"]
+        return _items(self._ask("history", user, fact_id=fact_id), "history", "kind text key")
 
     def delete_turn(self, user: str, session_id: str, turn_id: str) -> dict[str, int]:
         """Delete one turn."""
@@ -426,7 +426,7 @@ class Surface:
     def diff(self, user: str, a: str, b: str, **options: Any) -> list[dict[str, Any]]:
         """Return what was so at one time and not at the other."""
         raw = self._ask("diff", user, a=a, b=b, **options)
-        return _page(raw, "entries", "entity attribute change before after at")["entries"]
+        return _items(raw, "entries", "entity attribute change before after at")
 
     def entities(self, user: str, **options: Any) -> dict[str, Any]:
         """Return whom and what statements name."""
@@ -435,7 +435,7 @@ class Surface:
     def relations(self, user: str, entity: str, **options: Any) -> list[dict[str, Any]]:
         """Return what relates an entity and others."""
         raw = self._ask("relations", user, entity=entity, **options)
-        return _page(raw, "relations", "source label target sources")["relations"]
+        return _items(raw, "relations", "source label target sources")
 
     def profile(self, user: str, participant: str | None = None, **options: Any) -> list[dict[str, Any]]:
         """Return what is known of who takes part, a section each."""
@@ -506,10 +506,14 @@ def _plain_all(raw: Sequence[Mapping[str, Any]], names: str) -> list[dict[str, A
 
 def _page(raw: Any, name: str, names: str) -> dict[str, Any]:
     """Return a page: its items under a name, how many there are in all, and where it goes on."""
-    if not isinstance(raw, dict):
-        return {name: _plain_all(raw, names), "total": None, "next": None}
-    after = raw.get("next_cursor") or raw.get("next")
-    return {name: _plain_all(raw[name], names), "total": raw.get("total"), "next": after}
+    whole = raw if isinstance(raw, dict) else {}
+    after = whole.get("next_cursor") or whole.get("next")
+    return {name: _items(raw, name, names), "total": whole.get("total"), "next": after}
+
+
+def _items(raw: Any, name: str, names: str) -> list[dict[str, Any]]:
+    """Return the items of a list, or of a page that has them under a name."""
+    return _plain_all(raw[name] if isinstance(raw, dict) else raw, names)
 
 
 def _corrected(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -718,7 +722,8 @@ class RestSurface(Surface):
 
     def _do(self, verb: str, user: str, args: Mapping[str, Any]) -> Any:
         method, _, path = self.calls[verb].name.partition(" ")
-        given, more = dict(args), {}
+        given = dict(args)
+        more: dict[str, Any] = {}
         where = route(verb, user, **{name: str(given.pop(name)) for name in re.findall(r"\{(\w+)\}", path)})
         if "idempotency_key" in given:
             more["headers"] = {"Idempotency-Key": given.pop("idempotency_key")}

@@ -239,7 +239,7 @@ def test_help_of_each_command(cli: CliSurface) -> None:
     """Every command says what it does and takes, and the program's help names each."""
     names = {call.name.partition(" --")[0] for call in COMMANDS.values()} | set(OTHER_COMMANDS.values())
     listed = cli.run("--help").out
-    wrong = []
+    wrong: list[tuple[str, object]] = []
     for name in sorted(names):
         ran = cli.run(*name.split(), "--help")
         if ran.code or ran.err or f"memforest {name}" not in ran.out or name.split()[0] not in listed:

@@ -246,7 +246,7 @@ def test_deletion_leaves_nothing(surface: Surface, user: str, request: pytest.Fi
         assert surface.delete_fact(user, fact["fact_id"])["facts"] == 1
         assert surface.delete_entity(user, words["entity"])["turns"] == 1
         gone += [words["fact"], words["entity"]]
-    answers = [surface.list_facts(user), surface.timeline(user, "Vera"), surface.sessions(user)]
+    answers: list[Any] = [surface.list_facts(user), surface.timeline(user, "Vera"), surface.sessions(user)]
     answers += [surface.search(user, f"What is {word}?", top_k=50)["evidence"] for word in gone]
     answers += [surface.changes(user, "2024-01-01")] if surface.offers("changes") else []
     answers += (
