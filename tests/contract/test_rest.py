@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from tests.contract.drivers import ROUTES, USER_ROUTE, Refused, RestSurface, route
+from tests.contract.drivers import ROUTES, USER_ROUTE, CliSurface, Refused, RestSurface, route
 from tests.contract.surfaces import STORY, Served, tell
 
 httpx = pytest.importorskip("httpx")
@@ -355,6 +355,22 @@ def test_the_log_says_nothing_of_anybody(http: Any, rest: RestSurface, server: S
     assert USER_ROUTE in log
     words = (user, "plovermere", "gannetsby", "sandpiper", str(server.directory))
     assert not [one for one in words if one.lower() in log.lower()]
+
+
+def test_commands_work_beside_the_server(rest: RestSurface, server: Served, user: str) -> None:
+    """What a command writes, corrects or deletes in the server's directory, the server sees at once, and keeps no word of it."""
+    cli, marker = CliSurface(server.directory), "plimbucket"
+    rest.add(user, "one", [{**TURN, "content": f"I own a {marker}.", "speaker": "Mara"}])
+    assert cli.list_facts(user) == rest.list_facts(user)
+    cli.add(user, "two", STORY["summer"])
+    assert rest.ask(user, "Where does Mara live?") == cli.ask(user, "Where does Mara live?")
+    cli.delete_session(user, "one")
+    assert [one["session_id"] for one in rest.sessions(user)["sessions"]] == ["two"]
+    files = [one for one in server.directory.rglob("*") if one.is_file()]
+    assert not [one.name for one in files if marker.encode() in one.read_bytes()]
+    cli.delete_user(user)
+    with pytest.raises(Refused):
+        rest.turns(user, "two")
 
 
 # -- keys -------------------------------------------------------------------------------------------

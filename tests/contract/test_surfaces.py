@@ -238,6 +238,9 @@ def test_deletion_leaves_nothing(surface: Surface, user: str, request: pytest.Fi
     )
     surface.add(user, "two", [said(f"I dreamt of {words['session']}.", "2024-05-03T07:30:00Z")])
     surface.search(user, "Where does Vera live?")
+    assert {word for word, _ in left_in_files(surface, list(words.values()), request)} == {
+        word for what, word in words.items() if what != "user"
+    }
     gone = [words["turn"], words["session"]]
     assert surface.delete_turn(user, "one", "a")["turns"] == 1
     assert surface.delete_session(user, "two")["sessions"] == 1
@@ -266,6 +269,7 @@ def test_a_deleted_user_is_gone(surface: Surface, user: str, request: pytest.Fix
     word, other = f"{WORDS['user']}{surface.name}", f"{user}, too"
     surface.add(user, "one", [said(f"My codeword is {word}.")])
     surface.add(other, "one", [said("I live in Bergen.")])
+    assert left_in_files(surface, [word], request)
     surface.delete_user(user)
     assert not left_in_files(surface, [word], request)
     with pytest.raises(Refused) as refused:
