@@ -220,7 +220,7 @@ def test_corrections(check: Any, anna: UserMemory) -> None:
     for verb in (anna.forget, anna.pin, anna.undo, lambda name: anna.update(name, "Anna lives in Metz.")):
         check(each(verb, ("", "f1:x", LONG), NotFoundError))
     check(
-        each(lambda text: anna.update(one, text), ("", " ", 7, b"x", HALF))
+        each(lambda text: anna.update(one, text), ("", " ", 7, b"x"))
         | each(lambda at: anna.update(one, valid_from=at), NO_TIME, TimestampError)
         | {
             "ends first": (
@@ -253,13 +253,9 @@ def test_delete(check: Any, woods: MemForest, anna: UserMemory) -> None:
 def test_merge(check: Any, woods: MemForest, anna: UserMemory) -> None:
     """Users, directories and names that are not there."""
     check(
-        each(anna.merge, ("nobody", LONG), NotFoundError)
-        | each(anna.merge, ("anna", "", 7, HALF))
-        | each(
-            lambda name: anna.merge("x", directory=name),
-            ("/no/such/place", LONG),
-            (NotFoundError, InputError),
-        )
+        each(anna.merge, ("nobody",), NotFoundError)
+        | each(anna.merge, ("anna", "", 7, HALF, LONG))
+        | each(lambda name: anna.merge("x", directory=name), ("/no/such/place",), NotFoundError)
         | each(woods.merge_directory, ("/no/such/place",), NotFoundError)
         | each(lambda names: woods.merge_user_forests(names, "anna"), (["anna"], "anna", [7], []))
     )
@@ -371,4 +367,5 @@ def test_half_a_character_and_paths_that_are_too_long(check: Any, woods: MemFore
                 "merge a directory": lambda: woods.merge_directory(LONG),
             }.items()
         }
+        | {"a text": (lambda: anna.update(fact(anna, "Lille").fact_id, HALF), InputError)}
     )
