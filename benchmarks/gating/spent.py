@@ -7,6 +7,7 @@ so that no model's time is in the figures.
 
 from __future__ import annotations
 
+import compileall
 import shutil
 import statistics
 import subprocess
@@ -24,6 +25,7 @@ from gating.apart import apart
 from gating.rows import Row, of_rounds
 from memforest import Config, MemForest
 from memforest.models import MINILM, HashEmbedder
+from sizes import PACKAGE
 from synthetic.chat import Chat
 
 __all__ = ["CALIBRATION", "SEED", "config", "exchange", "rows"]
@@ -93,6 +95,9 @@ def rows(work: Path, rounds: int, sizes: Sequence[int] = SIZES) -> list[Row]:
         rounds: how often everything but writing the memories is measured.
         sizes: facts of the memories.
     """
+    compileall.compile_dir(
+        PACKAGE, quiet=2
+    )  # else whoever imports a module first compiles it, in every process
     made = [apart(make, work, index, facts) for facts in sizes for index in INDEXES]
     took: dict[str, list[float]] = {}
     for number in range(rounds):
