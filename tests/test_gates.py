@@ -15,6 +15,7 @@ import gates
 from gating import entered, spent
 from gating.called import rows as calls
 from gating.rows import Row, counted, of_questions, of_rounds, verdict
+from sizes import PACKAGE, sizes_of
 
 RIGHT = [1.0, 0.0] * 100
 
@@ -193,8 +194,8 @@ def test_functions_that_a_call_enters_are_counted_once_and_without_comprehension
     """Functions of the package count, in threads of the call too; what is no function of it does not."""
     seen: set[CodeType] = set()
     with entered.recorded(seen):
-        found = entered.entered(lambda: gates.sizes_of(Path(spent.__file__).parent), seen)
+        found = entered.entered(lambda: sizes_of(Path(spent.__file__).parent), seen)
     assert not found  # nothing of the package
     assert seen
-    codes = entered.ours({compile("[x for x in ()]", str(entered.PACKAGE / "made.py"), "exec")})
+    codes = entered.ours({compile("[x for x in ()]", str(PACKAGE / "made.py"), "exec")})
     assert not codes

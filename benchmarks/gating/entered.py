@@ -58,7 +58,7 @@ def recorded(seen: set[CodeType]) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # None is what takes it away
+        threading.setprofile(None)
 
 
 def entered(call: Callable[[], object], seen: set[CodeType]) -> set[CodeType]:
