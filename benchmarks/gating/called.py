@@ -9,7 +9,6 @@ from gating.rows import Row, counted
 from gating.spent import SEED, config
 from memforest import MemForest
 from memforest.testing import CountingChat, local_reply
-from memforest.tokens import count_tokens
 from synthetic.chat import Chat
 
 __all__ = ["rows"]
@@ -19,11 +18,11 @@ SESSIONS, QUESTIONS = 12, 20
 
 
 def rows() -> list[Row]:
-    """Return calls and tokens of prompts, a turn that is written and a question that is answered."""
-    tokens: list[int] = []
+    """Return calls and characters of prompts, a turn that is written and a question that is answered."""
+    read: list[int] = []
 
     def reply(request: Any) -> str:
-        tokens.append(sum(count_tokens(message.content) for message in request.messages))
+        read.append(sum(len(message.content) for message in request.messages))
         return local_reply(request)
 
     chat, double, turns = Chat(SEED), CountingChat(reply), 0
@@ -36,7 +35,7 @@ def rows() -> list[Row]:
             forest.ingest_session(USER, name, told)
             turns += len(told)
         forest.flush()
-        calls, read = double.calls.total(), sum(tokens)
+        calls, characters = double.calls.total(), sum(read)
         user = forest.user(USER)
         for question in chat.questions(QUESTIONS):
             user.search(question)
@@ -46,7 +45,7 @@ def rows() -> list[Row]:
         asking = double.calls.total() - calls - searching
     return [
         counted("a turn, session by session, with summaries: calls", "calls", calls / turns),
-        counted("a turn, likewise: tokens of prompts", "tokens", read / turns),
+        counted("a turn, likewise: characters of prompts", "characters", characters / turns),
         counted("a search: calls", "calls", searching / QUESTIONS),
         counted("an answer (ask): calls", "calls", asking / QUESTIONS),
     ]

@@ -33,7 +33,7 @@ def dates() -> list[Row]:
 
 def timelines(work: Path) -> list[Row]:
     """Return how often the first evidence says what was so, in the generated worlds of each set of wordings."""
-    embedder = KeptVectors(open_embedder(MINILM.model_id), work / f"vectors-{MINILM.model_id}.npz")
+    embedder = KeptVectors(open_embedder(MINILM.model_id), work / f"timelines-{MINILM.model_id}.npz")
     found = []
     for which in SETS:
         run = measure(which, (WORLDS, QUESTIONS), WORLD_SEED, ("memforest",), {"embedder": embedder})
