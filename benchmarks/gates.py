@@ -8,8 +8,8 @@ Groups: `locomo` (are turns that answer found; `locomo_recall.py`), `dates` and 
 `temporal_state.py`), `speed` (processor time; `gating/spent.py`), `calls` (of a chat model), `entered` (functions that one call
 goes through), `sizes` (`sizes.py`). Each row has the figure now and at base, the noise, and what that says:
 
-- *questions*: a share of questions, with its 95% interval. The verdict is of the paired differences, question by question.
-- *rounds*: the median of rounds, with the least and the most. Processor time suffers from what else the machine does, so
+- *questions*: a share of `n` questions, with its 95% interval. The verdict is of the paired differences, question by question.
+- *rounds*: the median of `n` rounds, with the least and the most. Processor time suffers from what else the machine does, so
   a factor is divided by that of a fixed piece of work, and counts when it is over 1.3 (or under) and no rounds overlap.
 - counts are the same whenever they are taken.
 
@@ -121,7 +121,7 @@ GROUPS: Mapping[str, Group] = {
     "locomo": Group("Finding what answers a question (LoCoMo, % of questions)", locomo, _no_locomo),
     "dates": Group("Dating sentences (% of sentences)", dates),
     "timelines": Group("What was so, when (generated lives, MiniLM, % of questions)", timelines),
-    "speed": Group("Cost without a model (processor time)", speed),
+    "speed": Group("Cost without a model (processor time, median of rounds)", speed),
     "calls": Group("Cost with a chat model (a double that answers by rules)", calls),
     "entered": Group("What one call goes through in the package", entered),
     "sizes": Group("Size (lines without docstrings, comments and blanks)", sizes),
@@ -138,10 +138,14 @@ def about() -> dict[str, Any]:
         "changed since": bool(_git("status", "--porcelain", "--", "src")),
         "date": time.strftime("%Y-%m-%d %H:%MZ", time.gmtime()),
         "machine": f"{_processor()}, {os.cpu_count()} cores, {platform.platform()}",
-        "load before": [round(load, 2) for load in os.getloadavg()],
+        "load before": _load(),
         "versions": {"python": platform.python_version(), **{name: _version(name) for name in VERSIONS}},
         "seeds": {"intervals": SEED, "chat": 7, "worlds": 20250},
     }
+
+
+def _load() -> list[float]:
+    return [round(load, 2) for load in os.getloadavg()]
 
 
 def _git(*command: str) -> str:
@@ -203,12 +207,12 @@ def _told(head: Mapping[str, Any]) -> str:
 
 def print_group(title: str, rows: Sequence[Row], base: Mapping[str, Row]) -> None:
     """Print the rows of one group."""
-    print(f"\n{title:66}{'now':>10}{'base':>10}   {'noise (now)':18}verdict")
+    print(f"\n{title:66}{'now':>10}{'base':>10}   {'noise now (n)':24}verdict")
     slower = slower_by(rows, base)
     for row in rows:
         was = base.get(row.name)
         shown = was.shown if was else "-"
-        print(f"  {row.name:64}{row.shown:>10}{shown:>10}   {row.spread:18}{verdict(row, was, slower)}")
+        print(f"  {row.name:64}{row.shown:>10}{shown:>10}   {row.spread:24}{verdict(row, was, slower)}")
 
 
 def slower_by(rows: Sequence[Row], base: Mapping[str, Row]) -> float:
@@ -265,7 +269,7 @@ def main(arguments: Sequence[str]) -> int:
         print_group(group.title, found, recorded_rows(kept, name))
         print(f"... {name} took {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
     if given.record:
-        record(RECORDED, measured, head)
+        record(RECORDED, measured, {**head, "load after": _load()})
     for name, error in failed.items():
         print(f"could not be run: {name}: {error!r}{_cause(error)}", file=sys.stderr)
     return 1 if failed else 0

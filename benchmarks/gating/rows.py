@@ -19,6 +19,9 @@ SEED = 7
 LOUD = 1.3
 """Processor time is up to this much longer, or shorter, when others use the machine: less is no difference."""
 
+MEASURED = ("%", "ms", "MB")
+"""Units of what is measured; the others say what is counted."""
+
 Better = Literal["more", "less"]
 Noise = Literal["none", "questions", "rounds"]
 
@@ -64,12 +67,13 @@ class Row:
 
     @property
     def shown(self) -> str:
-        """The figure as text."""
-        return _text(self.value, self.unit)
+        """The figure as text, with its unit where the name of the row does not say it."""
+        unit = f" {self.unit}" if self.unit in MEASURED else ""
+        return f"{_text(self.value, self.unit)}{unit}"
 
     @property
     def spread(self) -> str:
-        """The noise as text: an interval, or the least and the most of the rounds."""
+        """The noise as text: an interval, or the least and the most of the rounds; and of how many questions or rounds."""
         return (
             "" if self.noise == "none" else f"{_text(self.low, self.unit)} to {_text(self.high, self.unit)}"
         )

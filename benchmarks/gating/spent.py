@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from gating.apart import apart
-from gating.rows import Row, of_rounds
+from gating.rows import Row, counted, of_rounds
 from memforest import Config, MemForest
 from memforest.models import MINILM, HashEmbedder
 from sizes import PACKAGE
@@ -112,7 +112,7 @@ def rows(work: Path, rounds: int, sizes: Sequence[int] = SIZES) -> list[Row]:
     found = [of_rounds(name, "ms", times, fixed=name == CALIBRATION) for name, times in took.items()]
     for one in made:
         found.append(of_rounds(f"{one.label}: writing them, a turn", "ms", [one.ms_per_turn]))
-        found.append(of_rounds(f"{one.label}: its files", "MB", [one.megabytes]))
+        found.append(counted(f"{one.label}: its files", "MB", one.megabytes))
     return found
 
 
