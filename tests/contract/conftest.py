@@ -12,6 +12,21 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 
+from tests.contract.fixtures_surfaces import (  # noqa: F401  # fixtures of the surfaces' tests
+    agent,
+    asynchronous,
+    cli,
+    http,
+    keyed,
+    mcp_client,
+    portal,
+    python,
+    rest,
+    server,
+    surface,
+    told,
+    user,
+)
 from tests.contract.talk import ANNA, KNOWN, NOW, opened
 
 from memforest import MemForest, UserMemory

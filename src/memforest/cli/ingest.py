@@ -169,8 +169,9 @@ def _interrupted(progress: Sequence[ImportProgress]) -> str:
     total = progress[0].sessions_total if progress else 0
     stored = sum(one.sessions_new + one.sessions_unchanged for one in done)
     turns = sum(one.turns_added for one in done)
+    counts = f" ({stored} of {total} sessions, {turns} new turns)" if progress else ""
     return (
-        f"Interrupted: {stored} of {total} sessions are stored ({turns} turns were new) and stay so. "
+        f"Interrupted: what was received is stored and stays so{counts}. "
         "Run the same `memforest ingest` again to go on, or `memforest resume` to finish only what was begun."
     )
 
@@ -258,8 +259,7 @@ def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
     from memforest.errors import SomeUsersFailedError
 
     with call.forest() as forest:
-        if call.user is not None:
-            call.memory(forest)
+        call.settled_user = call.user
         wrong: SomeUsersFailedError | None = None
         try:
             with write_bar(quiet=call.as_json) as show:

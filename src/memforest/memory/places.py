@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from functools import lru_cache
+from hashlib import blake2b
 
+from memforest.facts.entities import speaker_key
 from memforest.language.sentences import split_sentences
+from memforest.limits import MAX_ID_CHARS
 from memforest.search.texts import digest
 from memforest.store.corrections import NOW, corrections_at
+from memforest.store.turns import StoredTurn
 from memforest.store.tx import Tx
 from memforest.text import fold, words
 
-__all__ = ["hidden_sentences", "sentences_of", "sentences_said"]
+__all__ = [
+    "copy_digests",
+    "derived_id",
+    "gone_digests",
+    "hidden_sentences",
+    "holds",
+    "root_id",
+    "sentences_of",
+    "sentences_said",
+]
+
+_DERIVED = re.compile("~[0-9a-f]{10}$")
+_MOST_ROOT = MAX_ID_CHARS - 11
 
 
 @lru_cache(maxsize=4096)
@@ -57,3 +74,51 @@ def _plain(text: str) -> str:
 def _within(part: str, whole: str) -> bool:
     """Return whether words stand together in others."""
     return f" {part} " in f" {whole} "
+
+
+# -- places in all memories that were merged ------------------------------------------------------
+
+
+def root_id(own_id: str) -> str:
+    """Return the id that a session or a turn had before a merge gave it another one; its own where none did."""
+    return _DERIVED.sub("", own_id)[:_MOST_ROOT]
+
+
+def derived_id(own_id: str, *parts: str) -> str:
+    """Return the id that a merge gives to what cannot keep its own: that with a digest of where it comes from.
+
+    Example:
+        >>> derived_id("s1", "memory", "bob")
+        's1~b65e2466a4'
+    """
+    root = root_id(own_id)
+    digest = blake2b("\0".join((*parts, root)).encode(), digest_size=5).hexdigest()
+    return f"{root}~{digest}"
+
+
+def holds(text: str, sentence: str) -> bool:
+    """Return whether a text has the words of a sentence, in a row."""
+    return _within(_plain(sentence), _plain(text))
+
+
+def copy_digests(turn: StoredTurn, text: str, speaker: str) -> tuple[bytes, bytes]:
+    """Return the digests by which a text of a turn is known in whatever memory it was copied to.
+
+    One is of who said it when, in which session; the other, for turns that a store stamped itself, of the turn's id instead.
+    """
+    place = (root_id(turn.session_id), speaker_key(speaker) or speaker, _plain(text))
+    first, second = (
+        blake2b("\0".join((*place, at)).encode(), digest_size=16).digest()
+        for at in (str(turn.said_ms), f"turn {root_id(turn.turn_id)}")
+    )
+    return first, second
+
+
+def gone_digests(turn: StoredTurn, left: str | None) -> Iterable[bytes]:
+    """Yield the digests of what goes of a turn, and of the turn as it was; nothing if all of it is left."""
+    if left == turn.text:
+        return
+    kept = {} if left is None else sentences_said(left)
+    gone = [said for key, said in sentences_said(turn.text).items() if key not in kept]
+    for text in (turn.text, *gone):
+        yield from copy_digests(turn, text, turn.speaker)[: 2 if turn.time_source == "clock" else 1]

@@ -23,16 +23,14 @@ __all__ = [
     "StateCopy",
     "alias_uses",
     "cells",
-    "copy_status",
+    "ends",
     "entities",
     "fact_places",
     "facts_with_identities",
-    "find_session",
     "insert_cells",
     "insert_named",
     "insert_relations",
     "insert_session",
-    "is_erased",
     "mentions",
     "occurrence_counts",
     "occurrences",
@@ -40,9 +38,11 @@ __all__ = [
     "relations",
     "said_in",
     "sessions_of_facts",
+    "sessions_with_root",
+    "settle_status",
     "speakers_of",
     "states",
-    "turn_digests",
+    "turn_ids",
     "verdicts",
 ]
 
@@ -98,12 +98,6 @@ def origin_of(tx: Tx, session: int) -> int | None:
     return None if row is None else row[0]
 
 
-def turn_digests(tx: Tx, session: int) -> list[bytes]:
-    """Return the digests of a session's turns, in order."""
-    rows = tx.execute("SELECT digest FROM turn WHERE session = ? ORDER BY ordinal", (session,))
-    return [row[0] for row in rows]
-
-
 def speakers_of(tx: Tx, session: int) -> list[str]:
     """Return who speaks in a session, in order of first appearance."""
     rows = tx.execute(
@@ -112,15 +106,14 @@ def speakers_of(tx: Tx, session: int) -> list[str]:
     return [row[0] for row in rows]
 
 
-def find_session(tx: Tx, session_id: str) -> tuple[int, bool] | None:
-    """Return the row id of a session and whether something of it was deleted; None when there is none of that id."""
-    row = tx.execute("SELECT id, erased FROM session WHERE session_id = ?", (session_id,)).fetchone()
-    return None if row is None else (row[0], bool(row[1]))
-
-
-def is_erased(tx: Tx, session: int) -> bool:
-    """Return whether something of a session was deleted."""
-    return bool(tx.execute("SELECT erased FROM session WHERE id = ?", (session,)).fetchone()[0])
+def sessions_with_root(tx: Tx, root: str, first: str) -> dict[str, int]:
+    """Return id -> row of the sessions of an id, and of those whose id merges have made of it; the one of the id `first` first."""
+    rows = tx.execute(
+        """SELECT session_id, id FROM session WHERE session_id IN (?, ?)
+           OR (session_id > ? AND session_id < ?) ORDER BY session_id != ?, session_id""",
+        (root, first, f"{root}~", f"{root}~g", first),
+    )
+    return dict(rows.fetchall())
 
 
 def insert_session(tx: Tx, source: Tx, there: int, session_id: str, stored_ms: int) -> int:
@@ -137,10 +130,27 @@ def insert_session(tx: Tx, source: Tx, there: int, session_id: str, stored_ms: i
     return row
 
 
-def copy_status(tx: Tx, source: Tx, there: int, row: int) -> None:
-    """Give a session the status that it has in another memory."""
-    (status,) = source.execute("SELECT status FROM session WHERE id = ?", (there,)).fetchone()
-    tx.execute("UPDATE session SET status = ? WHERE id = ?", (status, row))
+def settle_status(tx: Tx, session: int) -> None:
+    """Give a session the status that its cells have."""
+    tx.execute(
+        """UPDATE session SET status = CASE WHEN EXISTS (SELECT 1 FROM cell WHERE session = session.id
+           AND status = 'pending') THEN 'received' ELSE 'ingested' END WHERE id = ?""",
+        (session,),
+    )
+
+
+def ends(tx: Tx, session: int) -> tuple[int, int]:
+    """Return the numbers that the next turn and the next cell of a session have."""
+    turn, cell = tx.execute(
+        """SELECT (SELECT max(ordinal) FROM turn WHERE session = ?1), (SELECT max(ordinal) FROM cell WHERE session = ?1)""",
+        (session,),
+    ).fetchone()
+    return (0 if turn is None else turn + 1), (0 if cell is None else cell + 1)
+
+
+def turn_ids(tx: Tx, session: int) -> set[str]:
+    """Return the ids of a session's turns."""
+    return {row[0] for row in tx.execute("SELECT turn_id FROM turn WHERE session = ?", (session,))}
 
 
 def cells(tx: Tx, session: int) -> list[tuple[Any, ...]]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from hashlib import blake2b
 
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
 __all__ = [
     "add_tombstones",
+    "correction_digest",
     "corrections_in_cells",
     "corrections_of_sessions",
+    "deleted",
     "drop_corrections",
     "drop_jobs",
     "drop_origins",
     "drop_stray_places",
     "forget_reasons",
     "make_forget",
+    "note_deleted",
     "occurrences_made",
     "reword_correction",
 ]
@@ -71,8 +75,28 @@ def occurrences_made(tx: Tx, corrections: Collection[int]) -> dict[int, int]:
 
 
 def drop_corrections(tx: Tx, corrections: Collection[int]) -> None:
-    """Delete corrections, of which no occurrence is left."""
-    tx.executemany("DELETE FROM correction WHERE id = ?", [(one,) for one in corrections])
+    """Delete corrections, of which no occurrence is left; no merge brings them back."""
+    wanted = tx.ids(corrections)
+    keys = tx.execute(f"SELECT key FROM correction WHERE id {AMONG}", (wanted,)).fetchall()
+    note_deleted(tx, (correction_digest(key) for (key,) in keys))
+    tx.execute(f"DELETE FROM correction WHERE id {AMONG}", (wanted,))
+
+
+def correction_digest(key: str) -> bytes:
+    """Return the digest by which a correction that was deleted is known."""
+    return blake2b(f"correction\0{key}".encode(), digest_size=16).digest()
+
+
+def note_deleted(tx: Tx, digests: Iterable[bytes]) -> None:
+    """Note the digests of what was deleted, so that no merge brings it back."""
+    tx.executemany(
+        "INSERT INTO deleted (digest) VALUES (?) ON CONFLICT DO NOTHING", [(one,) for one in digests]
+    )
+
+
+def deleted(tx: Tx) -> frozenset[bytes]:
+    """Return the digests of all that was deleted."""
+    return frozenset(row[0] for row in tx.execute("SELECT digest FROM deleted"))
 
 
 def forget_reasons(tx: Tx, tells: Callable[[str], bool], instead: str) -> int:

@@ -21,7 +21,7 @@ from memforest.store.migration_integrity import m0006_integrity
 from memforest.store.migration_jobs import m0010_jobs
 from memforest.store.migration_lean import m0008_lean
 from memforest.store.migration_life import m0012_life
-from memforest.store.migration_paging import m0015_paging
+from memforest.store.migration_paging import m0015_paging, m0016_deleted
 from memforest.store.tx import Tx
 
 __all__ = ["MIGRATIONS", "applied", "apply"]
@@ -347,6 +347,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     m0013_dirty,
     m0014_graph,
     m0015_paging,
+    m0016_deleted,
 )
 
 

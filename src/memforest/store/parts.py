@@ -160,6 +160,7 @@ MEMORY = (
         "choices", "choice", _columns("verdict entity:ref=entity other:ref=entity made_ms:time"), block=True
     ),
     Part("tombstone", "tombstone", _columns("kind count stored_ms:time deleted_ms:time"), "tombstone"),
+    Part("deleted", "deleted", _columns("digest:hex"), block=True, order="digest"),
     Part(
         "write_key",
         "write_key",

@@ -21,7 +21,7 @@ from memforest.store.corrections import Correction
 from memforest.store.turns import turns_of_session, turns_with_ids
 from memforest.store.tx import Tx
 
-__all__ = ["Deleted", "Freed", "free_corrections", "reached_corrections"]
+__all__ = ["Deleted", "Freed", "free_corrections", "reached_corrections", "sweep_corrections"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,15 @@ def reached_corrections(
                 found[after.row] = (have or frozenset()) | found[one.row]
                 queue.append(after.row)
     return {row: found[row] for row in sorted(found, key=lambda one: (known[one].made_ms, one))}
+
+
+def sweep_corrections(tx: Tx, session_id: str) -> None:
+    """Delete the corrections at a session that was replaced whose sentences it does not have any more."""
+    freed = free_corrections(tx, {}, reached_corrections(tx, (session_id,), {}), Deleted())
+    erase_traces.drop_stray_places(tx, freed.changed, (session_id,))
+    erase_traces.drop_corrections(
+        tx, {row for row in freed.gone if not erase_traces.occurrences_made(tx, (row,))}
+    )
 
 
 class _Freeing:

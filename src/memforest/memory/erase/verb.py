@@ -11,10 +11,12 @@ from memforest.keys import Key
 from memforest.memory.erase.erase import Erased, erase_turns
 from memforest.memory.erase.receipt import LAYERS, DeleteReceipt
 from memforest.memory.erase.targets import Target, aim
+from memforest.memory.places import gone_digests
 from memforest.store import salts
 from memforest.store.db import Database
 from memforest.store.disposal import remove
 from memforest.store.erase_counts import Counts, counting, owner_of, table_counts
+from memforest.store.erase_traces import note_deleted
 from memforest.store.files import count_files, remove_files
 from memforest.store.savepoint import undone
 from memforest.store.tx import Tx
@@ -128,6 +130,7 @@ def _deleted(tx: Tx, attached: Attached, target: Target, now_ms: int) -> Deletio
         return Deletion(DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)))
     with counting(tx) as counts:
         erased = erase_turns(tx, Placings(tx, attached), cuts, now_ms, forced, texts)
+        note_deleted(tx, {one for cut in cuts for one in gone_digests(cut.spot, cut.text)})
     return Deletion(_receipt(target.kind, counts, erased), erased.reworded, erased.trees)
 
 

@@ -17,6 +17,7 @@ from memforest.calendar import window_of
 from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
 from memforest.interval import floor_ms, from_ms, to_ms
+from memforest.memory.erase.corrections import sweep_corrections
 from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.repeats import KeyedWrite, keyed
 from memforest.memory.ingest.retract import Told, retract_cell, retract_session, told_by
@@ -24,6 +25,7 @@ from memforest.memory.ingest.stored_session import StoredSession
 from memforest.memory.ingest.turns import Arrival, Reading, check_id, json_object, read_addition, read_arrival
 from memforest.memory.known import known_shares, mean_share, unknown_note
 from memforest.memory.numeric_order import doubtful_dates, keep_order, order_of
+from memforest.memory.places import gone_digests
 from memforest.memory.vectors import keep_embedder
 from memforest.memory.zone import keep_zone, zone_of
 from memforest.models import Embedder
@@ -31,7 +33,9 @@ from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Database
 from memforest.store.digests import damaged_turns
+from memforest.store.erase_traces import note_deleted
 from memforest.store.sessions import SessionRow
+from memforest.store.turns import StoredTurn, turns_of_session
 from memforest.store.tx import Tx
 from memforest.store.write_keys import WriteKey
 from memforest.systems.attached import Attached, Placings
@@ -210,6 +214,7 @@ def _store_session(
             false.
     """
     found = sessions.find_session(tx, session_id)
+    old: list[StoredTurn] = []
     replaced, reworded, told = False, False, Told()
     # What is appended may have the last chunk read again.
     damage = None if found is None else _damage(tx, found, found.next - config.cell_turns if append else 0)
@@ -227,6 +232,7 @@ def _store_session(
                 raise SessionConflictError(
                     f"session {cut(repr(session_id), 60)}: {clash}; pass replace=True to overwrite it"
                 )
+            old = turns_of_session(tx, found.row)
             reworded = retract_session(tx, placings, found.row)
             found, replaced = None, True
         else:
@@ -243,8 +249,17 @@ def _store_session(
     if turns:
         again, told = _store_turns(tx, config, placings, row, turns, stored_ms)
         reworded |= again
+    if replaced:
+        _note_replaced(tx, session_id, old, turns_of_session(tx, row))
     unfinished = found is not None and row in sessions.unfinished(tx)
     return StoredSession(row, session_id, len(turns), replaced, unfinished, reworded, told)
+
+
+def _note_replaced(tx: Tx, session_id: str, old: Sequence[StoredTurn], new: Sequence[StoredTurn]) -> None:
+    """Let no merge bring back what a session does not say any more, and no correction tell of it."""
+    left = {one for turn in new for one in gone_digests(turn, None)}
+    note_deleted(tx, {one for turn in old for one in gone_digests(turn, None)} - left)
+    sweep_corrections(tx, session_id)
 
 
 def _damage(tx: Tx, found: SessionRow, first: int) -> str | None:

@@ -2,239 +2,278 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from memforest.errors import CorruptStoreError
-from memforest.facts.canonical import Same, fact_identity, tie_end
-from memforest.facts.entities import speaker_key
+from memforest.facts.canonical import fact_identity, tie_end
 from memforest.interval import from_ms
-from memforest.memory.ingest.corrections import Settled, settle_cells, settle_corrections
+from memforest.memory.erase.erase import Cut, erase_turns
+from memforest.memory.ingest.corrections import settle_corrections
 from memforest.memory.ingest.restate import drop_chosen, ensure_wordings, fact_signature, restate_fact
-from memforest.memory.ingest.retract import retract_cell, retract_session
-from memforest.memory.merge.match import Match, Reading, match, read_facts
-from memforest.memory.merge.names import Names
+from memforest.memory.ingest.retract import demote_silent, retract_session
+from memforest.memory.ingest.stored_session import CONTEXT_TURNS
+from memforest.memory.merge.match import Match, Reading, cells_of, match, read_facts, told
+from memforest.memory.merge.plan import Merging
 from memforest.memory.merge.sessions import Becomes
-from memforest.memory.merge.told import Telling, copy_told
+from memforest.memory.merge.told import Entities, Telling, copy_told
+from memforest.memory.places import derived_id
 from memforest.search.texts import index_tokens
 from memforest.store import copying, derived, feed, meta
 from memforest.store import facts as fact_rows
 from memforest.store import wordings as word_digests
 from memforest.store.aliases import resolve_aliases
+from memforest.store.corrections import Place, add_places
 from memforest.store.dates import read_dates, write_dates
 from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.fact_writes import StoredOccurrence, add_facts, add_occurrences
 from memforest.store.facts import FactRow
-from memforest.store.turns import insert_turns, turns_of_session
+from memforest.store.turns import StoredTurn, insert_turns, turns_of_session, turns_with_ids
 from memforest.store.tx import Tx
-from memforest.systems.attached import Placings
+from memforest.systems.attached import Attached, Placings
 
-__all__ = ["Merging", "copy_sessions"]
-
-
-@dataclass(slots=True)
-class Merging:
-    """One merge: how it is done, and over its transactions what it has copied, row id there -> row id here."""
-
-    names: Names
-    stored_ms: int
-    vectors: bool
-    """Whether vectors can be taken: both memories have the same embedder."""
-    threshold: float | None
-    origins: Mapping[int | None, int | None]
-    """Row ids of origins there -> here; those of the other memory's own turns are under None."""
-    corrections: Mapping[int, int] = field(default_factory=dict)
-    session_ids: dict[str, str] = field(default_factory=dict)
-    """Ids of sessions there -> here, of those that are called otherwise here."""
-    same: Mapping[str, Same] = field(default_factory=dict)
-    sessions: dict[int, int] = field(default_factory=dict)
-    """New ones, without those that have grown."""
-    turns: dict[int, int] = field(default_factory=dict)
-    cells: dict[int, int] = field(default_factory=dict)
-    facts: dict[int, int] = field(default_factory=dict)
-    new_facts: set[int] = field(default_factory=set)
-    """Rows there of the facts that were made here."""
-    entities: dict[int, int] = field(default_factory=dict)
-    new_entities: set[int] = field(default_factory=set)
-    """Rows there of the entities that were made here."""
-    reworded: bool = False
-    """Whether there is a fact or a turn without a vector now."""
-    warnings: dict[str, None] = field(default_factory=dict)
-    """What the caller should know of corrections; each once."""
-
-    def settle(self, settled: Settled) -> None:
-        """Note the outcome of applying corrections."""
-        self.reworded |= settled.unembedded
-        self.warnings |= dict.fromkeys(settled.warnings)
-
-    def tie(self, tie: str) -> str:
-        """Return the place of a statement, which begins with the id of its session, as it is here."""
-        session_id, sign, rest = tie.partition("\x1f")
-        return f"{self.session_ids.get(session_id, session_id)}{sign}{rest}" if self.session_ids else tie
-
-    def placed(self, fact: FactRow) -> FactRow:
-        """Return a fact that is new here as it is stored here."""
-        return replace(fact, tie=self.tie(fact.tie), stored_ms=self.stored_ms)
+__all__ = ["copy_sessions", "match_new"]
 
 
 def copy_sessions(
-    tx: Tx, source: Tx, placings: Placings, merging: Merging, wanted: Sequence[Becomes]
+    tx: Tx, source: Tx, attached: Attached, merging: Merging, wanted: Iterable[Becomes]
 ) -> None:
-    """Copy sessions that are new here or have grown; each is here whole when the transaction ends.
+    """Copy sessions, or what of them comes; each is here whole when the transaction ends.
+
+    What of them was deleted here, or is here, comes too where it was read together with what is new, and is deleted before the
+    transaction ends, with all that was made of it.
 
     Args:
         tx: the write transaction.
         source: a read transaction of the other memory.
-        placings: the indexes, which are told what changes.
+        attached: the indexes, which are told what changes.
         merging: the merge; what is copied is added.
-        wanted: the sessions.
+        wanted: the sessions, each asked for when the one before is copied.
 
     Raises:
         CorruptStoreError: if something of them is damaged there.
     """
+    placings = Placings(tx, attached, later=True)
     ensure_wordings(tx)
     noted = feed.position(tx)
-    cells: list[int] = []
+    part = _Part(tx, source, placings, merging)
     for one in wanted:
-        cells += _copy_session(tx, source, placings, merging, one)
-    _copy_statements(tx, source, placings, merging, cells)
+        part.copy(one)
+    part.finish()
     drop_chosen(tx, placings)
     placings.close()
+    if part.cuts:
+        _cut(tx, attached, merging, part.cuts)
     feed.drop_repeated(tx, noted)
     meta.bump(tx)
+
+
+def _cut(tx: Tx, attached: Attached, merging: Merging, cuts: Mapping[int, str | None]) -> None:
+    """Delete what of turns that were copied is not to be here, by row; None is all of one."""
+    spots = turns_with_ids(tx, cuts)
+    # An origin stays, also when nothing of it does: later sessions refer to it.
+    wanted = [
+        Cut(spot._replace(origin=None) if cuts[spot.row] is None else spot, cuts[spot.row]) for spot in spots
+    ]
+    done = erase_turns(tx, Placings(tx, attached), wanted, merging.stored_ms)
+    merging.reworded |= done.reworded
+    merging.cut = True
+    alive = fact_rows.facts_with_ids(tx, set(merging.facts.values()))
+    merging.facts = {there: row for there, row in merging.facts.items() if row in alive}
+    merging.new_facts &= merging.facts.keys()
+    named = copying.entities(tx, set(merging.entities.values()))
+    merging.entities = {there: row for there, row in merging.entities.items() if row in named}
+    merging.new_entities &= merging.entities.keys()
+    cut = {spot.session for spot in spots}
+    merging.sessions = {there: row for there, row in merging.sessions.items() if row not in cut}
 
 
 # -- what was said ------------------------------------------------------------------------------------
 
 
-def _copy_session(tx: Tx, source: Tx, placings: Placings, merging: Merging, one: Becomes) -> list[int]:
-    """Copy a session's turns and chunks; return the rows there of the chunks that were copied."""
-    there = one.there.row
-    if damaged := next(iter(damaged_turns(source, session=there).values()), None):
-        raise CorruptStoreError(f"{damaged.name} of the memory that is merged is damaged; {AGAIN} there")
-    if one.over is not None:
-        merging.reworded |= retract_session(tx, placings, one.over)
-    if one.session_id != one.there.session_id:
-        merging.session_ids[one.there.session_id] = one.session_id
-    if one.row is None:
-        row = copying.insert_session(tx, source, there, one.session_id, merging.stored_ms)
-        merging.sessions[there] = row
-    else:
+class _Part:
+    """The sessions that are copied in one transaction."""
+
+    def __init__(self, tx: Tx, source: Tx, placings: Placings, merging: Merging) -> None:
+        self._tx, self._source, self._placings, self._merging = tx, source, placings, merging
+        self._book = Entities(tx, source, merging.names, merging.entities, merging.new_entities)
+        self._cells: list[int] = []
+        """Rows there of the chunks that were copied."""
+        self._whole: set[int] = set()
+        """Those of which every turn was copied."""
+        self._new: set[int] = set()
+        """Turns there that were copied."""
+        self.cuts: dict[int, str | None] = {}
+        """Turns here of which only a part, or nothing, is to stay."""
+
+    def copy(self, one: Becomes) -> None:
+        """Copy a session's turns and chunks."""
+        tx, there, merging = self._tx, one.there.row, self._merging
+        if damaged := next(iter(damaged_turns(self._source, session=there).values()), None):
+            raise CorruptStoreError(f"{damaged.name} of the memory that is merged is damaged; {AGAIN} there")
+        if one.over is not None:
+            merging.reworded |= retract_session(tx, self._placings, one.over)
+        if one.session_id != one.there.session_id:
+            merging.session_ids[one.there.session_id] = one.session_id
         row = one.row
-    _copy_turns(tx, source, merging, one, row)
-    cells, kept = copying.cells(source, there), 0
-    if one.row is not None:
-        kept = _keep_cells(tx, placings, merging, cells, one.row)
-    for cell, new in zip(cells[kept:], copying.insert_cells(tx, row, cells[kept:]), strict=True):
-        merging.cells[cell[0]] = new
-    if one.row is not None:
-        copying.copy_status(tx, source, there, row)
-    book = _Entities(tx, source, merging)
-    for name in copying.speakers_of(source, there) if one.there.status == "ingested" else ():
-        book.participant(name)
-    return [cell[0] for cell in cells[kept:]]
+        if row is None:
+            row = copying.insert_session(tx, self._source, there, one.session_id, merging.stored_ms)
+        if one.rest is None:
+            turns = turns_of_session(self._source, there)
+            self._turns(turns, [turn._replace(session=row, session_id=one.session_id) for turn in turns])
+            cells = copying.cells(self._source, there)
+            self._put(row, cells)
+            self._whole.update(cell[0] for cell in cells)
+            merging.sessions[there] = row
+        else:
+            self._some(one, one.rest, row)
+        copying.settle_status(tx, row)
+        if one.there.status == "ingested":
+            for name in copying.speakers_of(self._source, there):
+                self._book.participant(name)
 
+    def _put(self, row: int, cells: Sequence[Sequence[Any]]) -> None:
+        for cell, new in zip(cells, copying.insert_cells(self._tx, row, cells), strict=True):
+            self._merging.cells[cell[0]] = new
+        self._cells += [cell[0] for cell in cells]
 
-def _keep_cells(
-    tx: Tx, placings: Placings, merging: Merging, cells: Sequence[Sequence[object]], row: int
-) -> int:
-    """Take back the chunks here from the first on that is another one there; return how many stay."""
-    own = copying.cells(tx, row)
-    kept = 0
-    while kept < min(len(own), len(cells)) and own[kept][1:5] == cells[kept][1:5]:
-        kept += 1
-    for cell in own[kept:]:
-        merging.reworded |= retract_cell(tx, placings, cell[0])
-    return kept
+    def _some(self, one: Becomes, rest: Mapping[int, str | None], row: int) -> None:
+        """Copy turns that are not here, with their chunks, and those that were deleted here and were read with them."""
+        stored = turns_of_session(self._source, one.there.row)
+        cells = cells_of(self._source, one, stored)
+        coming = [
+            turn
+            for turn in stored
+            if rest.get(turn.row) is not None
+            or (
+                turn.row in rest and any(cell[2] - CONTEXT_TURNS <= turn.ordinal <= cell[3] for cell in cells)
+            )
+        ]
+        next_turn, next_cell = copying.ends(self._tx, row)
+        at = {turn.ordinal: next_turn + number for number, turn in enumerate(coming)}
+        ids = copying.turn_ids(self._tx, row)
+        new = []
+        for turn in coming:
+            turn_id, origin = turn.turn_id, self._merging.origin_id(turn.origin)
+            if turn_id in ids:
+                parts = (*origin, turn_id, turn.speaker, str(turn.said_ms), rest[turn.row] or turn.text)
+                turn_id = derived_id(turn_id, *parts)
+            ids.add(turn_id)
+            new.append(
+                turn._replace(
+                    session=row, session_id=one.session_id, turn_id=turn_id, ordinal=at[turn.ordinal]
+                )
+            )
+        rows = self._turns(coming, new)
+        self._merging.turns.update(one.here)
+        self.cuts |= {
+            here: rest[turn.row]
+            for turn, here in zip(coming, rows, strict=True)
+            if rest[turn.row] != turn.text
+        }
+        placed: list[tuple[Any, ...]] = []
+        for cell in cells:
+            own = [at[turn.ordinal] for turn in coming if cell[2] <= turn.ordinal <= cell[3]]
+            ordinal = next_cell + len(placed)
+            skipped = [[at[number], why] for number, why in json.loads(cell[7]) if number in at]
+            placed.append((cell[0], ordinal, own[0], own[-1], *cell[4:7], json.dumps(skipped)))
+            place = (one.there.session_id, f"{cell[1]:06d}")
+            self._merging.places[place] = (one.session_id, f"{ordinal:06d}")
+        self._put(row, placed)
 
-
-def _copy_turns(tx: Tx, source: Tx, merging: Merging, one: Becomes, row: int) -> None:
-    """Copy the turns of a session that are not here, with their words and vectors."""
-    there = turns_of_session(source, one.there.row, one.first)
-    new = [
-        turn._replace(
-            session=row,
-            session_id=one.session_id,
-            speaker=merging.names.speaker(turn.speaker),
-            stored_ms=merging.stored_ms,
-            origin=merging.origins[turn.origin],
+    def _turns(self, there: Sequence[StoredTurn], new: Sequence[StoredTurn]) -> list[int]:
+        """Copy turns, with their words, their vectors and where corrections are about them; return their rows here."""
+        tx, merging = self._tx, self._merging
+        new = [
+            turn._replace(
+                speaker=merging.names.speaker(turn.speaker),
+                stored_ms=merging.stored_ms,
+                origin=merging.origins[turn.origin],
+            )
+            for turn in new
+        ]
+        rows = insert_turns(tx, new)
+        same = [at for at, turn in enumerate(there) if new[at].speaker == turn.speaker]
+        words = derived.words_of(self._source, "turn", [there[at].row for at in same])
+        texts = {
+            at: " ".join(index_tokens(turn.speaker, turn.text, from_ms(turn.said_ms)))
+            for at, turn in enumerate(new)
+            if there[at].row not in words
+        }
+        copied = [(rows[at], texts.get(at) or words.get(turn.row, "")) for at, turn in enumerate(there)]
+        derived.copy_words(tx, "turn", copied)
+        wanted = [there[at].row for at in same] if merging.vectors else []
+        vectors = derived.stored_vectors(self._source, "turn", wanted)
+        merging.reworded |= len(vectors) < len(there)
+        derived.copy_vectors(
+            tx,
+            "turn",
+            [(rows[at], *vectors[turn.row]) for at, turn in enumerate(there) if turn.row in vectors],
         )
-        for turn in there
-    ]
-    rows = insert_turns(tx, new)
-    same = [at for at, turn in enumerate(there) if new[at].speaker == turn.speaker]
-    words = derived.words_of(source, "turn", [there[at].row for at in same])
-    texts = {
-        at: " ".join(index_tokens(turn.speaker, turn.text, from_ms(turn.said_ms)))
-        for at, turn in enumerate(new)
-        if there[at].row not in words
-    }
-    derived.copy_words(
-        tx, "turn", [(rows[at], texts.get(at) or words.get(turn.row, "")) for at, turn in enumerate(there)]
-    )
-    vectors = (
-        derived.stored_vectors(source, "turn", [there[at].row for at in same]) if merging.vectors else {}
-    )
-    merging.reworded |= len(vectors) < len(there)
-    derived.copy_vectors(
-        tx, "turn", [(rows[at], *vectors[turn.row]) for at, turn in enumerate(there) if turn.row in vectors]
-    )
-    merging.turns.update(zip((turn.row for turn in there), rows, strict=True))
-    if one.first:  # statements of a chunk that is read anew may be of turns that were here
-        both = zip(turns_of_session(source, one.there.row), turns_of_session(tx, row), strict=True)
-        merging.turns.update((turn.row, here.row) for turn, here in both)
+        merging.turns.update(zip((turn.row for turn in there), rows, strict=True))
+        self._new.update(turn.row for turn in there)
+        for turn, made in zip(there, new, strict=True):
+            for correction, quote in merging.decided.get((turn.session_id, turn.turn_id), ()):
+                add_places(tx, correction, (Place(made.session_id, made.turn_id, quote),))
+        return rows
+
+    def finish(self) -> None:
+        """Copy what the chunks tell."""
+        self._statements()
+        demote_silent(self._tx, self._placings, self._book.participants)
+
+    def _statements(self) -> None:
+        """Copy what chunks tell: facts that are new, and occurrences of those and of the facts that are here."""
+        tx, source, placings, merging = self._tx, self._source, self._placings, self._merging
+        found, said = told(source, self._cells, self._whole, self._new, merging.turns)
+        # What an update put somewhere does not come where it does not stand here.
+        found = [one for one in found if one.correction is None or one.correction in merging.corrections]
+        reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.vectors)
+        joined = match_new(tx, reading, merging)
+        _insert_facts(tx, source, merging, reading, joined)
+        own = {one.row for one in found}
+        mentions = [one for ones in reading.mentions.values() for one in ones if one.occurrence in own]
+        states = [one for one in copying.states(source, reading.facts) if one.occurrence in own]
+        called = copying.alias_uses(source, own)
+        rows = add_occurrences(
+            tx,
+            [_occurrence(one, merging, reading, joined) for one in found],
+            [[merging.turns[turn] for turn in said.get(one.row, ())] for one in found],
+        )
+        copying.insert_named(
+            tx,
+            dict(zip((one.row for one in found), rows, strict=True)),
+            [
+                one._replace(fact=merging.facts[one.fact], entity=self._book.here(one.entity))
+                for one in mentions
+            ],
+            [
+                one._replace(
+                    fact=merging.facts[one.fact],
+                    entity=self._book.here(one.entity),
+                    value=merging.names.value(one.value),
+                    previous=None if one.previous is None else merging.names.value(one.previous),
+                )
+                for one in states
+            ],
+            [one._replace(entity=self._book.here(one.entity)) for one in called],
+        )
+        resolve_aliases(tx, {one.key for one in called})
+        copy_told(
+            tx,
+            source,
+            Telling(reading, merging.names, merging.facts, self._book.here),
+            mentions,
+            dict(zip((one.row for one in found), rows, strict=True)),
+        )
+        _restate(tx, source, placings, merging, reading, found)
+        merging.settle(settle_corrections(tx, placings, [merging.cells[cell] for cell in self._cells]))
 
 
 # -- statements ---------------------------------------------------------------------------------------
-
-
-def _copy_statements(
-    tx: Tx, source: Tx, placings: Placings, merging: Merging, cells: Collection[int]
-) -> None:
-    """Copy what chunks tell: facts that are new, and occurrences of those and of the facts that are here."""
-    found = copying.occurrences(source, cells)
-    reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.vectors)
-    joined = match_new(tx, reading, merging)
-    book = _Entities(tx, source, merging)
-    _insert_facts(tx, source, merging, reading, joined)
-    own = {one.row for one in found}
-    mentions = [one for ones in reading.mentions.values() for one in ones if one.occurrence in own]
-    states = [one for one in copying.states(source, reading.facts) if one.occurrence in own]
-    called = copying.alias_uses(source, own)
-    said = copying.said_in(source, own)
-    rows = add_occurrences(
-        tx,
-        [_occurrence(one, merging, reading, joined) for one in found],
-        [[merging.turns[turn] for turn in said.get(one.row, ())] for one in found],
-    )
-    copying.insert_named(
-        tx,
-        dict(zip((one.row for one in found), rows, strict=True)),
-        [one._replace(fact=merging.facts[one.fact], entity=book.here(one.entity)) for one in mentions],
-        [
-            one._replace(
-                fact=merging.facts[one.fact],
-                entity=book.here(one.entity),
-                value=merging.names.value(one.value),
-                previous=None if one.previous is None else merging.names.value(one.previous),
-            )
-            for one in states
-        ],
-        [one._replace(entity=book.here(one.entity)) for one in called],
-    )
-    resolve_aliases(tx, {one.key for one in called})
-    copy_told(
-        tx,
-        source,
-        Telling(reading, merging.names, merging.facts, book.here),
-        mentions,
-        dict(zip((one.row for one in found), rows, strict=True)),
-    )
-    _restate(tx, source, placings, merging, reading, found)
-    # What an update put somewhere there is not to stand here where the update was undone here, also if no other holds.
-    settle = settle_cells if any(one.correction is not None for one in found) else settle_corrections
-    merging.settle(settle(tx, placings, [merging.cells[cell] for cell in cells]))
 
 
 def match_new(tx: Tx, reading: Reading, merging: Merging) -> dict[int, Match]:
@@ -329,7 +368,7 @@ def _restate(
     by_here: dict[int, list[int]] = {}
     for row in came:
         # Under other ids sessions of one time may stand in another order.
-        if row not in merging.new_facts or came[row] < whole[row] or merging.session_ids:
+        if row not in merging.new_facts or came[row] < whole[row] or merging.session_ids or merging.places:
             by_here.setdefault(merging.facts[row], []).append(row)
     stored = fact_rows.facts_with_ids(tx, by_here)
     for here in sorted(by_here):
@@ -342,31 +381,3 @@ def _restate(
         if given:
             derived.copy_vectors(tx, "fact", [(here, *reading.vectors[given[0]])])
         merging.reworded |= not given
-
-
-class _Entities:
-    """Finds or makes here what the other memory's facts name: by key, as within a memory."""
-
-    def __init__(self, tx: Tx, source: Tx, merging: Merging) -> None:
-        self._tx = tx
-        self._source = source
-        self._merging = merging
-
-    def here(self, there: int) -> int:
-        """Return the row here of an entity there."""
-        if there not in self._merging.entities:
-            self._put(fact_rows.entity_with_row(self._source, there))
-        return self._merging.entities[there]
-
-    def participant(self, name: str) -> None:
-        """Find or make the entity of a speaker."""
-        key = speaker_key(name)
-        found = None if key is None else fact_rows.entity_with_key(self._source, key)
-        if found is not None:
-            self._put(found)
-
-    def _put(self, there: fact_rows.EntityRow) -> None:
-        key, label = self._merging.names.entity(there)
-        if fact_rows.entity_with_key(self._tx, key) is None:
-            self._merging.new_entities.add(there.row)
-        self._merging.entities[there.row] = fact_rows.put_entity(self._tx, key, label, there.kind)  # type: ignore[arg-type]

@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 
 from memforest.facts.canonical import Said, Same
 from memforest.interval import to_ms
+from memforest.memory.erase.corrections import sweep_corrections
 from memforest.memory.host import BUSY_S, PAUSE_S
 from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.merge import plan as planning
-from memforest.memory.merge.copy import Merging, copy_sessions, match_new
+from memforest.memory.merge.copy import copy_sessions, match_new
 from memforest.memory.merge.corrections import merge_corrections, new_corrections
 from memforest.memory.merge.indexes import current_indexes, take_over
-from memforest.memory.merge.match import read_facts
+from memforest.memory.merge.match import facts_of, read_facts
 from memforest.memory.merge.names import Asked, Owner
-from memforest.memory.merge.plan import Plan
+from memforest.memory.merge.plan import Merging, Plan
 from memforest.memory.merge.report import MergeResult
-from memforest.memory.merge.sessions import Becomes
+from memforest.memory.merge.sessions import Becomes, batches, renamed
 from memforest.memory.merge.told import merge_choices
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
@@ -38,9 +39,10 @@ from memforest.memory.zone import keep_zone
 from memforest.models.ledger import current_ledger
 from memforest.refresh.made import Refreshed
 from memforest.search.texts import digest
-from memforest.store import copying, meta
+from memforest.store import meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
+from memforest.store.disposal import purge
 from memforest.store.packing import unpack_vectors
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
@@ -167,28 +169,22 @@ class _Merge:
     def _dry(self, plan: Plan, before: _Before) -> MergeResult:
         """Return what would be done, by reading alone."""
         with self._other.db.read() as source, self._db.read() as tx:
-            merging = self._merging(tx, source, plan, 0, {}, {})
+            merging = self._merging(tx, source, plan, 0, {})
             wanted = [one for one in plan.sessions if one.how != "same"]
             inserted = joined = 0
-            for part in _batches(wanted):
-                cells = [
-                    cell[0]
-                    for one in part
-                    for cell in copying.cells(source, one.there.row)
-                    if cell[3] >= one.first
-                ]
-                facts = {one.fact for one in copying.occurrences(source, cells)} - merging.facts.keys()
+            for part in batches(wanted, BATCH_TURNS):
+                facts = {fact for one in part for fact in facts_of(source, one)} - merging.facts.keys()
                 reading = read_facts(source, facts, plan.names, vectors=merging.vectors)
                 found = match_new(tx, reading, merging)
                 inserted, joined = inserted + len(facts) - len(found), joined + len(found)
                 merging.facts.update(dict.fromkeys(facts, 0))
-            new = new_corrections(tx, source)
+            new = len(new_corrections(tx, source, plan))
         did = _Did(
             sum(one.how == "new" for one in wanted),
             sum(one.how == "grown" for one in wanted),
             len(plan.sessions) - len(wanted),
-            sum(one.there.turns - one.first for one in wanted),
-            _renamed(wanted),
+            sum(one.turns for one in wanted),
+            renamed(wanted),
         )
         return self._result(
             plan,
@@ -214,7 +210,8 @@ class _Merge:
             origins = planning.keep_origins(tx, plan, stored_ms)
             done = merge_corrections(tx, source, placings, plan, stored_ms)
             placings.close()
-            merging = self._merging(tx, source, plan, stored_ms, origins, done.rows)
+            merging = self._merging(tx, source, plan, stored_ms, origins)
+            merging.corrections, merging.decided = done.rows, done.decided
             merging.settle(done.settled)
             meta.bump(tx)
         return merging, done.new, cursors
@@ -226,7 +223,6 @@ class _Merge:
         plan: Plan,
         stored_ms: int,
         origins: Mapping[int | None, int | None],
-        corrections: Mapping[int, int],
     ) -> Merging:
         have, given = meta.get(tx, "embedder"), meta.get(source, "embedder")
         return Merging(
@@ -235,7 +231,7 @@ class _Merge:
             have is not None and have == given,
             self._writer.threshold,
             origins,
-            corrections,
+            plan.whose(),
         )
 
     async def _judged(self, plan: Plan, merging: Merging) -> Mapping[str, Same]:
@@ -244,16 +240,15 @@ class _Merge:
         if judge is None or self._embedder is None or not merging.vectors:
             return {}
         with self._timer.timed("judge"):
-            told = await asyncio.to_thread(self._statements, plan)
+            statements = await asyncio.to_thread(self._statements, plan)
             return await find_same(
-                judge, self._db, self._writer.cache, [told], self._embedder.model_id, among=False
+                judge, self._db, self._writer.cache, [statements], self._embedder.model_id, among=False
             )
 
     def _statements(self, plan: Plan) -> _Statements:
         with self._other.db.read() as source:
-            rows = [one.there.row for one in plan.sessions if one.how != "same"]
-            cells = [cell[0] for row in rows for cell in copying.cells(source, row)]
-            facts = {one.fact for one in copying.occurrences(source, cells)}
+            wanted = [one for one in plan.sessions if one.how != "same"]
+            facts = {fact for one in wanted for fact in facts_of(source, one)}
             reading = read_facts(source, facts, plan.names, vectors=True)
             said = [reading.said(row, plan.names) for row in sorted(reading.facts)]
             vectors = {
@@ -267,7 +262,7 @@ class _Merge:
     async def _copy(self, plan: Plan, merging: Merging) -> _Did:
         """Copy the sessions that are not here, some in a transaction."""
         did, busy_s = _Did(same=sum(one.how == "same" for one in plan.sessions)), 0.0
-        for part in _batches([one for one in plan.sessions if one.how != "same"]):
+        for part in batches((one for one in plan.sessions if one.how != "same"), BATCH_TURNS):
             if busy_s >= BUSY_S:
                 await asyncio.sleep(PAUSE_S)
                 busy_s = 0.0
@@ -276,16 +271,37 @@ class _Merge:
             self._timer.add("copy", started)
             busy_s += time.perf_counter() - started
         await asyncio.to_thread(merge_choices, self._db, self._other.db, plan.names)
-        if any(one.over is not None for one in plan.sessions):
-            await asyncio.to_thread(self._db.checkpoint)  # the log still holds what was overwritten
+        over = [one.session_id for one in plan.sessions if one.over is not None]
+        if over:
+            await asyncio.to_thread(self._sweep, over)
+        if merging.cut or over:
+            await asyncio.to_thread(
+                purge, self._db
+            )  # the log still holds what was overwritten, or did not stay
         return did
 
     def _copy_part(self, plan: Plan, merging: Merging, part: Sequence[Becomes], did: _Did) -> None:
+        now: list[Becomes] = []
         with self._other.db.read() as source, self._db.write() as tx:
-            now = [found for one in part if (found := plan.becomes(tx, source, one)) is not None]
-            wanted = [one for one in now if one.how != "same"]
-            copy_sessions(tx, source, Placings(tx, self._writer.attached, later=True), merging, wanted)
-        did.add(wanted, len(now) - len(wanted))
+            known = plan.known(tx)
+
+            def wanted() -> Iterator[Becomes]:
+                """Yield each session as it is to be copied when the one before is here."""
+                for one in part:
+                    if (found := plan.becomes(tx, source, one, known)) is not None:
+                        now.append(found)
+                        if found.how != "same":
+                            yield found
+
+            copy_sessions(tx, source, self._writer.attached, merging, wanted())
+        did.add([one for one in now if one.how != "same"], sum(one.how == "same" for one in now))
+
+    def _sweep(self, sessions: Sequence[str]) -> None:
+        """Delete the corrections of what was overwritten."""
+        with self._db.write() as tx:
+            for session_id in sessions:
+                sweep_corrections(tx, session_id)
+            meta.bump(tx)
 
     def _grown(self, before: _Before) -> tuple[set[int], int]:
         """Return the trees that have other leaves now, and how many trees there are."""
@@ -373,26 +389,5 @@ class _Did:
         self.added += sum(one.how == "new" for one in written)
         self.grown += sum(one.how == "grown" for one in written)
         self.same += same
-        self.turns += sum(one.there.turns - one.first for one in written)
-        self.renamed |= _renamed(written)
-
-
-def _renamed(sessions: Sequence[Becomes]) -> dict[str, str]:
-    return {
-        one.there.session_id: one.session_id for one in sessions if one.session_id != one.there.session_id
-    }
-
-
-def _batches(sessions: Sequence[Becomes]) -> Iterator[list[Becomes]]:
-    """Yield sessions in groups of bounded size; a longer session is a group by itself."""
-    part: list[Becomes] = []
-    size = 0
-    for one in sessions:
-        turns = one.there.turns - one.first
-        if part and size + turns > BATCH_TURNS:
-            yield part
-            part, size = [], 0
-        part.append(one)
-        size += turns
-    if part:
-        yield part
+        self.turns += sum(one.turns for one in written)
+        self.renamed |= renamed(written)

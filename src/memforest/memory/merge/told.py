@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
+from memforest.facts.entities import speaker_key
 from memforest.memory.merge.match import Reading
 from memforest.memory.merge.names import Names
 from memforest.store import choices, copying, meta, names
@@ -13,7 +14,38 @@ from memforest.store.copying import MentionCopy
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 
-__all__ = ["Telling", "copy_choices", "copy_told", "merge_choices"]
+__all__ = ["Entities", "Telling", "copy_choices", "copy_told", "merge_choices"]
+
+
+class Entities:
+    """Finds or makes here what the other memory's facts name: by key, as within a memory."""
+
+    def __init__(self, tx: Tx, source: Tx, renamed: Names, rows: dict[int, int], new: set[int]) -> None:
+        self._tx, self._source, self._names = tx, source, renamed
+        self._rows, self._new = rows, new
+        self.participants: set[str] = set()
+        """Names of those who take part in the other memory, and may say nothing here."""
+
+    def here(self, there: int) -> int:
+        """Return the row here of an entity there."""
+        if there not in self._rows:
+            self._put(fact_rows.entity_with_row(self._source, there))
+        return self._rows[there]
+
+    def participant(self, name: str) -> None:
+        """Find or make the entity of a speaker."""
+        key = speaker_key(name)
+        found = None if key is None else fact_rows.entity_with_key(self._source, key)
+        if found is not None:
+            self._put(found)
+
+    def _put(self, there: fact_rows.EntityRow) -> None:
+        key, label = self._names.entity(there)
+        if there.kind == "participant":
+            self.participants.add(label)
+        if fact_rows.entity_with_key(self._tx, key) is None:
+            self._new.add(there.row)
+        self._rows[there.row] = fact_rows.put_entity(self._tx, key, label, there.kind)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)
