@@ -112,7 +112,7 @@ $(VENV)-ui/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui $(VENV)-gates $(VENV)-gates ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui $(VENV)-gates ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
 	find src tests tests_long benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:
