@@ -1,0 +1,229 @@
+"""What a request may cost before it is served: the key comes first, bodies are bounded, and nobody has another tenant's share."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from memforest import Config
+from memforest.access import AccessSettings
+from memforest.access.keys import KeyStore
+from memforest.limits import MAX_BODY_ITEMS
+from memforest.rest import asgi
+from memforest.server.app import create_server
+from memforest.server.settings import ServerSettings
+
+T = TypeVar("T")
+
+UNLIMITED = ServerSettings(access=AccessSettings(key_rate=None, tenant_rate=None))
+JSON = {"content-type": "application/json"}
+WRITES = (
+    "/v1/users/ann/sessions/s",
+    "/compat/mem0/v3/memories/add/",
+    "/compat/openai/v1/vector_stores/ann/search",
+)
+
+
+class Server:
+    """A server with keys of two tenants, asked as ASGI.
+
+    Attributes:
+        one: a key of a tenant.
+        other: a key of another one.
+    """
+
+    def __init__(self, folder: Path, settings: ServerSettings = UNLIMITED) -> None:
+        keys = KeyStore(folder)
+        self.one, self.other = (keys.create(name, tenant=name).key for name in ("one", "other"))
+        self.app = create_server(folder, Config(embedder="none"), settings)
+
+    def scope(
+        self, method: str, path: str, key: str | None, headers: Mapping[str, str] = {}
+    ) -> dict[str, Any]:
+        """Return the scope of a request."""
+        path, _, query = path.partition("?")
+        given = {"host": "localhost", **headers, **({} if key is None else {"x-api-key": key})}
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+            "client": ("127.0.0.1", 1),
+            "server": ("localhost", 8420),
+        }
+
+    async def ask(
+        self, method: str, path: str, key: str | None, body: bytes = b"", headers: Mapping[str, str] = JSON
+    ) -> tuple[int, Any]:
+        """Return status and content of an answer; the body comes as one piece, and nothing after it."""
+        parts, sent = [{"type": "http.request", "body": body, "more_body": False}], []
+
+        async def receive() -> Any:
+            return parts.pop() if parts else await asyncio.sleep(3600)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        given = {**headers, "content-length": str(len(body))}
+        await self.app(self.scope(method, path, key, given), receive, send)
+        content = b"".join(one.get("body", b"") for one in sent[1:])
+        is_json = content[:1] in (b"{", b"[")
+        return sent[0]["status"], json.loads(content) if is_json else content
+
+
+def run(server: Server, work: Coroutine[Any, Any, T]) -> T:
+    """Return what comes of work with a server, which is closed then."""
+
+    async def whole() -> T:
+        try:
+            return await work
+        finally:
+            await server.app.state.access.close()
+
+    return asyncio.run(whole())
+
+
+async def each(*jobs: Coroutine[Any, Any, tuple[int, Any]]) -> list[int]:
+    """Return the statuses of requests that are made one after the other."""
+    return [(await one)[0] for one in jobs]
+
+
+def session(*texts: str) -> bytes:
+    """Return the body of a session."""
+    turns = [{"speaker": "Ann", "text": text, "timestamp": "2024-05-01"} for text in texts]
+    return json.dumps({"turns": turns, "infer": False}).encode()
+
+
+# -- the key first -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path", [*WRITES, "/v1/users/ann/search", "/v1/users/ann/import", "/v1/ingest", "/mcp"]
+)
+@pytest.mark.parametrize("key", [None, "mfk_unknown"])
+def test_no_body_is_read_without_a_key(folder: Path, path: str, key: str | None) -> None:
+    """Who has no key, or one that does not hold, is answered before a byte of the body was asked for."""
+    server = Server(folder)
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def work() -> None:
+        given = {**JSON, "content-length": "9000000", "accept": "application/json, text/event-stream"}
+        method = "PUT" if "/sessions/" in path else "POST"
+        await server.app(server.scope(method, path, key, given), receive, send)
+
+    run(server, work())
+    assert sent[0]["status"] == 401
+
+
+def test_a_key_that_may_only_read_sends_no_body(folder: Path) -> None:
+    """What a key does not allow is refused before the body is looked at: 403, although the body is no JSON."""
+    server = Server(folder)
+    reads = KeyStore(folder).create("reads", tenant="one", scopes=["read"]).key
+    asked = (server.ask("PUT", WRITES[0], key, b"[") for key in (reads, server.one))
+    assert run(server, each(*asked)) == [403, 422]
+
+
+# -- bodies within bounds ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", WRITES)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"turns":[' + b",".join([b'{"q":1}'] * MAX_BODY_ITEMS) + b",{}]}",
+        b"{" + b",".join(b'"k%d":1' % number for number in range(MAX_BODY_ITEMS + 1)) + b"}",
+    ],
+    ids=("items", "names"),
+)
+def test_a_body_of_too_many_values_is_refused(folder: Path, path: str, body: bytes) -> None:
+    """It is refused as a whole, with one sentence: nothing is said of each of its values."""
+    server = Server(folder)
+    status, problem = run(
+        server, server.ask("PUT" if "/v1/users" in path else "POST", path, server.one, body)
+    )
+    assert status == 422
+    assert "errors" not in problem
+
+
+def test_commas_and_quotation_marks_in_texts_are_no_values(folder: Path) -> None:
+    """A long text of punctuation is one value."""
+    server, text = Server(folder), '", \\" ,, ' * 10_000
+    status, shown = run(server, server.ask("PUT", WRITES[0], server.one, session(text)))
+    assert (status, shown["turns_added"]) == (201, 1)
+
+
+def test_checking_ends_at_the_first_item_that_is_wrong(folder: Path) -> None:
+    """A list of wrong turns is wrong in its first one; the others are not looked at."""
+    server, count = Server(folder), MAX_BODY_ITEMS // 2
+    body = json.dumps({"turns": [{"role": 1}] * count}).encode()
+    status, problem = run(server, server.ask("PUT", WRITES[0], server.one, body))
+    assert status == 422
+    assert [one["pointer"] for one in problem["errors"]] == ["/body/turns/0/role"]
+
+
+@pytest.mark.parametrize("path", ["/v1/users/ann/search", "/v1/users/ann/import", WRITES[1], "/mcp"])
+def test_a_body_that_never_ends_is_ended(folder: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body has its time, however it comes: then the request is answered."""
+    monkeypatch.setattr(asgi, "BODY_S", 0.3)
+    server = Server(folder)
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        await asyncio.sleep(0.05)
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def work() -> None:
+        kind = "application/jsonl" if path.endswith("import") else "application/json"
+        given = {"content-type": kind, "accept": "application/json, text/event-stream"}
+        await asyncio.wait_for(server.app(server.scope("POST", path, server.one, given), receive, send), 20)
+
+    run(server, work())
+    assert sent[0]["status"] == 408
+
+
+def test_bodies_of_one_tenant_take_nothing_of_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes slowly counts while it comes; beyond its share a tenant is refused, and others are not."""
+    monkeypatch.setattr(asgi, "MOST_HELD", 1_000)
+    server = Server(folder)
+
+    async def slow() -> None:
+        parts = [{"type": "http.request", "body": b" " * 1_000, "more_body": True}]
+
+        async def receive() -> Any:
+            return parts.pop() if parts else await asyncio.sleep(3600)
+
+        async def send(message: Any) -> None:
+            raise AssertionError("it was answered")
+
+        await server.app(server.scope("POST", "/v1/users/ann/search", server.one, JSON), receive, send)
+
+    async def work() -> list[int]:
+        task = asyncio.create_task(slow())
+        await asyncio.sleep(0.5)
+        keys = (server.one, server.other)
+        found = await each(*(server.ask("PUT", WRITES[0], key, session("Hello.")) for key in keys))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return [*found, *await each(server.ask("PUT", WRITES[0], server.one, session("Hello.")))]
+
+    assert run(server, work()) == [429, 201, 201]
