@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine, Mapping
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,13 +19,18 @@ from memforest import Config
 from memforest.access import AccessSettings
 from memforest.access.keys import KeyStore
 from memforest.limits import MAX_BODY_ITEMS
-from memforest.rest import asgi
+from memforest.rest import asgi, streams
+from memforest.rest.operations import DOWNLOADS
 from memforest.server.app import create_server
 from memforest.server.settings import ServerSettings
 
 T = TypeVar("T")
 
-UNLIMITED = ServerSettings(access=AccessSettings(key_rate=None, tenant_rate=None))
+UNLIMITED = ServerSettings(access=AccessSettings(key_rate=None, tenant_rate=None, ingests_per_tenant=100))
+THREADS = min(32, (os.cpu_count() or 1) + 4)
+"""Worker threads of asyncio, which the server shares with everything else in its process."""
+BUSY_S = 5.0
+KEYLESS = Config(embedder="none")
 JSON = {"content-type": "application/json"}
 WRITES = (
     "/v1/users/ann/sessions/s",
@@ -37,10 +47,10 @@ class Server:
         other: a key of another one.
     """
 
-    def __init__(self, folder: Path, settings: ServerSettings = UNLIMITED) -> None:
+    def __init__(self, folder: Path, settings: ServerSettings = UNLIMITED, config: Config = KEYLESS) -> None:
         keys = KeyStore(folder)
         self.one, self.other = (keys.create(name, tenant=name).key for name in ("one", "other"))
-        self.app = create_server(folder, Config(embedder="none"), settings)
+        self.app = create_server(folder, config, settings)
 
     def scope(
         self, method: str, path: str, key: str | None, headers: Mapping[str, str] = {}
@@ -78,7 +88,7 @@ class Server:
         given = {**headers, "content-length": str(len(body))}
         await self.app(self.scope(method, path, key, given), receive, send)
         content = b"".join(one.get("body", b"") for one in sent[1:])
-        is_json = content[:1] in (b"{", b"[")
+        is_json = (b"content-type", b"application/json") in sent[0]["headers"] or sent[0]["status"] >= 400
         return sent[0]["status"], json.loads(content) if is_json else content
 
 
@@ -227,3 +237,139 @@ def test_bodies_of_one_tenant_take_nothing_of_another(folder: Path, monkeypatch:
         return [*found, *await each(server.ask("PUT", WRITES[0], server.one, session("Hello.")))]
 
     assert run(server, work()) == [429, 201, 201]
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Write to a memory of the first tenant, as another process does."""
+    [path] = folder.glob("tenants/one*/ann*.db")
+    with closing(sqlite3.connect(path, isolation_level=None)) as lock:
+        lock.execute("BEGIN IMMEDIATE")
+        yield
+
+
+# -- threads -----------------------------------------------------------------------------------------
+
+
+async def unread(server: Server, user: str, count: int) -> list[asyncio.Task[None]]:
+    """Begin exports whose answers nobody takes."""
+
+    async def receive() -> Any:
+        return await asyncio.sleep(3600)
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body" and message.get("more_body"):
+            await asyncio.sleep(3600)
+
+    scopes = [server.scope("GET", f"/v1/users/{user}/export", server.one) for _ in range(count)]
+    return [asyncio.create_task(server.app(scope, receive, send)) for scope in scopes]
+
+
+async def ended(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel what is under way, and wait for its end."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_downloads_that_nobody_reads_hold_nobody_up(folder: Path) -> None:
+    """As many as there are worker threads: their own tenant writes on, another one too; only further downloads of it wait."""
+    server = Server(folder)
+    much = session(*(f"{number} " + "x" * 4_000 for number in range(400)))
+
+    async def work() -> list[int]:
+        assert (await server.ask("PUT", WRITES[0], server.one, much))[0] == 201
+        tasks = await unread(server, "ann", THREADS + DOWNLOADS)
+        await asyncio.sleep(1)
+        path = "/v1/users/ann/sessions/{}"
+        asked = [
+            server.ask("PUT", path.format("new"), server.one, session("Hello.")),
+            server.ask("GET", "/v1/users/ann/export", server.one),
+            server.ask("PUT", path.format("new"), server.other, session("Hello.")),
+            server.ask("GET", "/v1/users/ann/export", server.other),
+        ]
+        found = await asyncio.wait_for(each(*asked), 30)
+        await ended(tasks)
+        return [*found, *await each(server.ask("GET", "/v1/users/ann/export", server.one))]
+
+    assert run(server, work()) == [201, 429, 201, 200, 200]
+
+
+def test_a_download_that_is_read_too_slowly_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece now and then is not enough: it has so long for so many bytes."""
+    monkeypatch.setattr(streams, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(streams, "LEAST_BYTES_S", 1_000_000)
+    server = Server(folder)
+    much = session(*(f"{number} " + "x" * 4_000 for number in range(1_000)))
+    sizes: list[int] = []
+
+    async def receive() -> Any:
+        return await asyncio.sleep(3600)
+
+    async def send(message: Any) -> None:
+        sizes.append(len(message.get("body", b"")))
+        await asyncio.sleep(0.3)
+
+    async def work() -> int:
+        assert (await server.ask("PUT", WRITES[0], server.one, much))[0] == 201
+        whole = await server.ask("GET", "/v1/users/ann/export", server.one)
+        scope = server.scope("GET", "/v1/users/ann/export", server.one)
+        with suppress(Exception):
+            await asyncio.wait_for(server.app(scope, receive, send), 30)
+        return len(whole[1])
+
+    size = run(server, work())
+    assert size > 0
+    assert 0 < sum(sizes) < size
+
+
+def test_writes_to_a_memory_that_another_process_locks_hold_nobody_up(folder: Path) -> None:
+    """They wait without threads, and end alike soon after their time; others read and write, also in that memory's tenant."""
+    server = Server(folder, config=Config(embedder="none", busy_timeout_s=BUSY_S))
+    count = 3 * THREADS
+
+    async def work() -> tuple[list[int], bool, list[int], float]:
+        for key in (server.one, server.other):
+            assert (await server.ask("PUT", WRITES[0], key, session("Hello.")))[0] == 201
+        with locked(folder):
+            begun = time.monotonic()
+            writes = (server.ask("PUT", f"{WRITES[0]}{n}", server.one, session("Hi.")) for n in range(count))
+            tasks = [asyncio.create_task(one) for one in writes]
+            await asyncio.sleep(0.5)
+            others = await each(
+                server.ask("GET", "/v1/users/ann/stats", server.other),
+                server.ask("PUT", f"{WRITES[0]}2", server.other, session("Hello.")),
+                server.ask("GET", "/v1/users/ann/stats", server.one),
+                server.ask("PUT", "/v1/users/ben/sessions/s", server.one, session("Hello.")),
+            )
+            none_done = not any(one.done() for one in tasks)
+            found = [status for status, _ in await asyncio.gather(*tasks)]
+        return others, none_done, found, time.monotonic() - begun
+
+    others, none_done, found, late = run(server, work())
+    assert others == [200, 201, 200, 201]
+    assert none_done
+    assert found == [423] * count
+    assert late < 5 * BUSY_S  # and not their time for each pair of them
+
+
+def test_a_write_whose_caller_is_gone_keeps_its_turn(folder: Path) -> None:
+    """Its thread waits on for the lock: cancelling again and again takes no more threads."""
+    server = Server(folder, config=Config(embedder="none", busy_timeout_s=BUSY_S))
+
+    def waiting() -> int:
+        return sum(one.name.startswith("memforest") for one in threading.enumerate())
+
+    async def work() -> int:
+        assert (await server.ask("PUT", WRITES[0], server.one, session("Hello.")))[0] == 201
+        with locked(folder):
+            before = waiting()
+            for number in range(THREADS):
+                task = asyncio.create_task(
+                    server.ask("PUT", f"{WRITES[0]}{number}", server.one, session("Hi."))
+                )
+                await asyncio.sleep(0.1)
+                await ended([task])
+            return waiting() - before
+
+    assert run(server, work()) <= 2
