@@ -23,6 +23,7 @@ from memforest.rest import asgi, streams
 from memforest.rest.operations import DOWNLOADS
 from memforest.server.app import create_server
 from memforest.server.settings import ServerSettings
+from memforest.testing import FunctionChat, local_reply
 
 T = TypeVar("T")
 
@@ -88,7 +89,8 @@ class Server:
         given = {**headers, "content-length": str(len(body))}
         await self.app(self.scope(method, path, key, given), receive, send)
         content = b"".join(one.get("body", b"") for one in sent[1:])
-        is_json = (b"content-type", b"application/json") in sent[0]["headers"] or sent[0]["status"] >= 400
+        kind = dict(sent[0]["headers"])[b"content-type"]
+        is_json = kind in (b"application/json", b"application/problem+json")
         return sent[0]["status"], json.loads(content) if is_json else content
 
 
@@ -148,6 +150,26 @@ def test_a_key_that_may_only_read_sends_no_body(folder: Path) -> None:
     reads = KeyStore(folder).create("reads", tenant="one", scopes=["read"]).key
     asked = (server.ask("PUT", WRITES[0], key, b"[") for key in (reads, server.one))
     assert run(server, each(*asked)) == [403, 422]
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/users/ann/trees", "/v1/users/ann/profile", "/mcp", "/ui/ask?user=ann&q=Who%3F&answer=1"]
+)
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_sites_page_asks_no_model(folder: Path, path: str, site: str) -> None:
+    """Where no key is needed, a browser tells of such requests, a picture's among them; nothing is looked at then."""
+    chat = FunctionChat(local_reply)
+    app = create_server(folder, Config(embedder="none", chat=chat), ServerSettings())
+    server = Server.__new__(Server)
+    server.app = app
+
+    async def work() -> tuple[list[int], int]:
+        assert (await server.ask("PUT", WRITES[0], None, session("I moved to Oslo.")))[0] == 201
+        made = len(chat.requests)
+        found = await each(server.ask("GET", path, None, headers={"sec-fetch-site": site}))
+        return found, len(chat.requests) - made
+
+    assert run(server, work()) == ([403], 0)
 
 
 # -- bodies within bounds ----------------------------------------------------------------------------

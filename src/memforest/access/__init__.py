@@ -1,7 +1,7 @@
 """Who may do what at a server: keys and tokens, tenants and their memories, limits."""
 
 from memforest.access.access import Access, OpenAccess
-from memforest.access.headers import credential_of, is_local_host
+from memforest.access.headers import credential_of, from_elsewhere, is_local_host
 from memforest.access.keyed import KeyedAccess
 from memforest.access.principal import ALL_SCOPES, PRINCIPAL, Principal, Scope
 from memforest.access.rates import Shares
@@ -19,6 +19,7 @@ __all__ = [
     "Scope",
     "Shares",
     "credential_of",
+    "from_elsewhere",
     "is_local_host",
     "is_loopback",
     "may_bind",

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memforest.access import PRINCIPAL, Principal, Shares
+from memforest.access import PRINCIPAL, Principal, Shares, from_elsewhere
 from memforest.limits import MAX_BODY_BYTES
 from memforest.rest import problems
 
@@ -23,6 +23,8 @@ MOST_HELD = 8 * MAX_BODY_BYTES
 """Bytes of the bodies of a tenant's requests that are under way."""
 BODY_S = 120.0
 """How long a body may take from its first byte that is read to its last, however it comes."""
+COSTS = ("/v1/", "/compat/", "/mcp")
+"""What may ask models, also when it is only read."""
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 PLAIN = "mem0-user-id"
@@ -84,6 +86,8 @@ class Around:
         origin = headers.get("origin")
         if origin is not None and scope["method"] not in SAFE and not self._may_write(origin, headers):
             return problems.http_problem(403, "pages of another origin may not do this")
+        if scope["path"].startswith(COSTS) and from_elsewhere(headers) and not self._is_allowed(origin):
+            return problems.http_problem(403, "a page of another origin has asked for this, which may cost")
         coding = headers.get("content-encoding", "identity").strip().lower()
         if coding != "identity" and scope["method"] not in SAFE:
             return problems.http_problem(
@@ -102,7 +106,10 @@ class Around:
         A browser sends simple requests to a server on loopback from any page, without asking first.
         """
         own = headers.get("host", "").lower()
-        return origin in self.origins or "*" in self.origins or urlsplit(origin.lower()).netloc == own
+        return self._is_allowed(origin) or urlsplit(origin.lower()).netloc == own
+
+    def _is_allowed(self, origin: str | None) -> bool:
+        return origin is not None and (origin in self.origins or "*" in self.origins)
 
 
 def _too_large(most: int) -> str:
