@@ -179,24 +179,28 @@ def check_forest(directory: Any, snapshot_dir: Any, config: object, max_workers:
     if directory is not None and snapshot_dir is not None:
         raise ConfigError("directory and snapshot_dir are two names of one argument; give one of them")
     directory = snapshot_dir if directory is None else directory
-    if (
-        not isinstance(directory, (str, os.PathLike))
-        or not isinstance(os.fspath(directory), str)
-        or not directory
-    ):
+    given = os.fspath(directory) if isinstance(directory, (str, os.PathLike)) else None
+    if not (isinstance(given, str) and given and "\0" not in given and _has_bytes(given)):
         raise ConfigError(f"MemForest(directory) takes a path, not {shown(directory)}")
     if config is not None and not isinstance(config, Config):
         names = ", ".join(f"{key}=..." for key in config) if isinstance(config, Mapping) else "top_k=5"
-        given = with_article(type(config).__name__)
+        kind = with_article(type(config).__name__)
         raise ConfigError(
-            f"MemForest(config=...) takes a Config, not {given}; write MemForest(directory, Config({names}))"
+            f"MemForest(config=...) takes a Config, not {kind}; write MemForest(directory, Config({names}))"
         )
     if not isinstance(max_workers, int) or isinstance(max_workers, bool) or max_workers < 1:
         raise ConfigError(f"max_workers={shown(max_workers)}: give a whole number of at least 1")
     if config is not None:
         check_embedder(config)
         check_key(config)
-    return str(os.fspath(directory))
+    return given
+
+
+def _has_bytes(path: str) -> bool:
+    try:
+        return bool(os.fsencode(path))
+    except UnicodeEncodeError:  # half of a character
+        return False
 
 
 def check_flags(verb: str, **flags: object) -> None:
@@ -299,7 +303,7 @@ def read_count(name: str, value: object, default: int | None, least: int, most: 
 
 
 def check_text(verb: str, name: str, value: object, *, optional: bool = True) -> None:
-    """Raise unless an argument is a text, or None where it is optional.
+    """Raise unless an argument is a text that UTF-8 can write, or None where it is optional.
 
     Raises:
         InputError: if it is something else.
@@ -307,6 +311,15 @@ def check_text(verb: str, name: str, value: object, *, optional: bool = True) ->
     if value is None and not optional:
         raise InputError(f"{verb}({name}) takes a text, not None")
     _given(verb, name, value, str)
+    _writable(verb, name, str(value))
+
+
+def _writable(verb: str, name: str, text: str) -> None:
+    """Raise if a text holds half of a character, as one that was cut by code units does."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{verb}({name}) holds a lone surrogate; decode it as UTF-8 first") from None
 
 
 def check_path(verb: str, name: str, value: object, stream: str | None = None) -> None:
@@ -322,6 +335,12 @@ def check_path(verb: str, name: str, value: object, stream: str | None = None) -
         InputError: if it is something else.
     """
     if isinstance(value, (str, Path)) and str(value):
+        try:
+            os.lstat(value)
+        except (OSError, ValueError) as exc:  # ValueError: of what no path holds
+            if not isinstance(exc, (FileNotFoundError, NotADirectoryError, PermissionError)):
+                why = getattr(exc, "strerror", None) or exc
+                raise InputError(f"{verb}({name}): {brief(value)} is no path: {why}") from None
         return
     if stream is None or not hasattr(value, stream) or isinstance(value, io.TextIOBase):
         takes = "a path" if stream is None else "a path, or a stream of bytes"
@@ -337,10 +356,7 @@ def check_texts(verb: str, name: str, value: object) -> None:
     texts = value if isinstance(value, (list, tuple)) else (None,)
     if not all(isinstance(text, str) and text.strip() for text in texts):
         raise InputError(f"{verb}({name}) takes a list of texts, none of them empty")
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{verb}({name}) holds a lone surrogate; decode it as UTF-8 first") from None
+    _writable(verb, name, "".join(texts))
 
 
 def check_mapping(verb: str, name: str, value: object) -> None:

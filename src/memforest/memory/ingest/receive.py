@@ -6,7 +6,6 @@ searchable by their words; nothing is extracted yet.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from datetime import datetime
 from functools import partial
 
 from memforest.calendar import window_of
+from memforest.concurrency import to_thread
 from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
 from memforest.interval import floor_ms, from_ms, to_ms
@@ -71,7 +71,7 @@ class Receiver:
         write = keyed(arrival, append=True)
         now = floor_ms(self.config.clock())
         if arrival.session_id is None:
-            day = await asyncio.to_thread(self._day, arrival.timestamp or now)
+            day = await to_thread(self._day, arrival.timestamp or now)
             arrival = replace(arrival, session_id=f"live-{day}{'' if arrival.infer else '-verbatim'}")
 
         session_id = check_id(arrival.session_id, "session_id")
@@ -99,7 +99,7 @@ class Receiver:
         self, arrival: Arrival, read: Callable[[Tx], Reading], write: KeyedWrite | None, *, append: bool
     ) -> StoredSession:
         started = time.perf_counter()
-        stored = await asyncio.to_thread(self._store, arrival, read, write, append)
+        stored = await to_thread(self._store, arrival, read, write, append)
         stored.timer.add("store", started)
         return stored
 

@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import to_thread
 from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
@@ -127,7 +128,7 @@ class QueryPath:
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
-        snapshot, waiting, (index, lag, behind) = await asyncio.to_thread(self._snapshot, asked)
+        snapshot, waiting, (index, lag, behind) = await to_thread(self._snapshot, asked)
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
         maker = None if unread or self.embedder is None else VectorMaker(self.db, self.embedder)
@@ -247,7 +248,7 @@ class QueryPath:
         """Rank candidates, and let the index refine and repeat the ranking, at most `MOST_ROUNDS` times."""
         for _ in range(MOST_ROUNDS):
             with host.timed("search"):
-                found = await asyncio.to_thread(self._search, asked, index, prepared.request)
+                found = await to_thread(self._search, asked, index, prepared.request)
             refined = await index.refine(host, prepared.request, [candidate(one) for one in found.evidence])
             if refined is None:
                 break
@@ -358,7 +359,7 @@ class QueryPath:
             with keeping(ledger.part()) as part:
                 result, read = await path._query(asked, label, part)
             told, timer = without_questions(result.evidence), Timer()
-            before = await asyncio.to_thread(turns_before, self.db, path.cache, told)
+            before = await to_thread(turns_before, self.db, path.cache, told)
             made = await timed(
                 timer,
                 "answer",
