@@ -28,6 +28,7 @@ __all__ = [
     "is_binary_looking",
     "lexical_tokens",
     "lexical_words",
+    "long_numbers",
     "negated",
     "numbers",
     "shorten_runs",
@@ -142,10 +143,10 @@ _WORD = re.compile(
 )
 _ASCII_WORD = re.compile(r"\d+(?:[.,]\d+)+|[a-z0-9]+(?:'[a-z0-9]+)*")
 _DIGIT_GROUPS = re.compile(
-    r"(?<![\w.,-])(?!\d{4}-\d\d-\d\d(?!\d))(?=(?:\D?\D?\d){9})\d{1,6}(?:[ /.()-]{1,2}\d{1,6}){1,8}(?![\w])",
+    r"(?<![\w.,-])(?!\d{4}-\d\d-\d\d(?!\d))\d{1,15}(?:[ /.()-]{1,2}\d{2,15}){1,8}(?![\w])",
     re.ASCII,
 )
-"""A number of nine digits or more in groups, which is no date."""
+"""A number in groups, which is no date."""
 _NO_DIGITS = re.compile(r"\D+")
 _ASCII_WRITTEN = re.compile(r"\d+(?:[.,]\d+)+|[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*")
 _UNSPACED_START = re.compile(f"[{UNSPACED}]")
@@ -258,11 +259,21 @@ def lexical_words(text: str) -> list[tuple[str, tuple[str, ...]]]:
         found = _ASCII_WORD.findall(text.lower())
     else:
         found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-    found += [_NO_DIGITS.sub("", run) for run in _DIGIT_GROUPS.findall(text)]
+    found += long_numbers(text)
     # A long word is not cached whole: the cache is bounded in entries, not in bytes.
     return [
         (word, _tokens_of(word) if len(word) <= MAX_TOKEN_CHARS else _make_tokens(word)) for word in found
     ]
+
+
+def long_numbers(text: str) -> list[str]:
+    """Return the digits of each number of nine digits or more that stands in groups.
+
+    >>> long_numbers("Call +44 20 7946 0958 by 2026-05-12.")
+    ['442079460958']
+    """
+    found = (_NO_DIGITS.sub("", run) for run in _DIGIT_GROUPS.findall(text))
+    return [digits for digits in found if len(digits) >= 9]
 
 
 @lru_cache(maxsize=65_536)

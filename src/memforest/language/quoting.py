@@ -74,7 +74,7 @@ def passage(said: str, wanted: Collection[str], shown: str | None = None) -> str
     Args:
         said: all of the text.
         wanted: lexical tokens of the question.
-        shown: what is quoted of the text already, as by `quoted`. It stays, and is all where no sentence besides says more.
+        shown: what is quoted of the text already, as by `quoted`. It stays, and is all unless other sentences say half as much that it does not.
 
     >>> passage("I sail. The hut is at Elm Bay. Ida cooks. We dive.", {"ida"}, "I sail.")
     'I sail. … Ida cooks. We dive.'
@@ -95,12 +95,15 @@ def passage(said: str, wanted: Collection[str], shown: str | None = None) -> str
         for token in own
         if any(start < one.end and one.start < end for start, end in spans)
     }
-    if not pieces or worth(frozenset(times)) == 0 or max(map(worth, words)) <= worth(told):
-        return _marked(said, spans) if spans else said
-    taken: list[int] = []
+    least, taken = worth(told) / 2, list[int]()
     while len(taken) < PASSAGES and not told.issuperset(times):
-        taken.append(max(range(len(pieces)), key=lambda at: (worth(words[at] - told), -at)))
-        told |= words[taken[-1]]
+        best = max(range(len(pieces)), key=lambda at: (worth(words[at] - told), -at))
+        if worth(words[best] - told) < least:
+            break
+        taken.append(best)
+        told |= words[best]
+    if not taken:
+        return _marked(said, spans) if spans else said
     spans += [(pieces[at].start, _reach(pieces, at, taken)) for at in taken]
     return _marked(said, _merged(said, spans))
 

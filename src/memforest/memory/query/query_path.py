@@ -52,7 +52,7 @@ from memforest.models.ledger import Ledger, keeping
 from memforest.ports import embed_questions
 from memforest.search.cache import SnapshotCache, Snapshots
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import without_names
+from memforest.search.texts import without_names, worded
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
@@ -226,7 +226,7 @@ class QueryPath:
             reference_ms=to_ms(asked.reference),
             vector=vectors[0],
             bare_vector=vectors[1],
-            known=self.cache.known([without_names(question, snapshot.speakers)])[0],
+            known=worded(question) * self.cache.known([without_names(question, snapshot.speakers)])[0],
             as_of_ms=None if asked.as_of is None else to_ms(asked.as_of),
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,

@@ -20,7 +20,7 @@ from memforest.config import ANSWER_THRESHOLD
 from memforest.display import one_line
 from memforest.errors import ModelError, StepError
 from memforest.interval import EARLIEST, Interval, format_interval
-from memforest.language.quoting import PASSAGE_CHARS, passage
+from memforest.language.quoting import MARK, PASSAGE_CHARS, passage
 from memforest.language.requests import asked_in
 from memforest.ports import Reranker
 from memforest.steps.base import Answer, AnswerEvidence
@@ -144,7 +144,8 @@ class LocalAnswerer:
         quote = quoted(words, one.speaker, one.said, self._zone)
         front = _as_written(one.value, one.quote) if one.leads else ""
         if asked.plan.kind in ("when", "since"):
-            front = self._stated(one)
+            time = self._stated(one)  # our words, as a sentence; a value stays as it was written
+            front = time[:1].upper() + time[1:]
         return f"{front}. {quote}" if front else quote
 
     def _stated(self, one: AnswerEvidence) -> str:
@@ -246,7 +247,11 @@ def listed(scored: Sequence[Scored]) -> tuple[list[Scored], float]:
 def _passage(asked: Asked, quote: str) -> str:
     """Return a quote, of a long one the sentences that say the question's words, with those behind them that fit."""
     whole = one_line(quote)
-    return whole if len(whole) <= PASSAGE_CHARS else one_line(passage(quote, asked.content))
+    if len(whole) <= PASSAGE_CHARS:
+        return whole
+    parts = [one_line(one) for one in passage(quote, asked.content).split(MARK)]
+    begun, goes_on = not whole.startswith(parts[0]), not whole.endswith(parts[-1])
+    return f"{f'{MARK} ' * begun}{f' {MARK} '.join(parts)}{f' {MARK}' * goes_on}"
 
 
 def _as_written(value: str, quote: str) -> str:
