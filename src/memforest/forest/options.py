@@ -118,7 +118,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
     top_k = read_count("top_k", options.get("top_k"), config.top_k, 1, MAX_TOP_K)
     reference = read_time(reference_date if query_time is None else query_time, config, "reference_date")
     return Query(
-        question=question[:QUESTION_CHARS],
+        question=question if len(question) <= QUESTION_CHARS else f"{question[:_END]}\n{question[-_END:]}",
         reference=reference or floor_ms(config.clock()),
         reference_given=reference is not None,
         as_of=read_time(options.get("as_of"), config, "as_of"),
@@ -163,10 +163,14 @@ def read_indexes(given: Any) -> tuple[str, ...] | None:
     return wanted
 
 
+_END = QUESTION_CHARS // 2 - 1
+"""Characters of each end of a question that is longer than `QUESTION_CHARS`."""
+
+
 def _cut_warning(length: int) -> tuple[str, ...]:
     if length <= QUESTION_CHARS:
         return ()
-    return (f"the question has {length:,} characters; the first {QUESTION_CHARS:,} are read",)
+    return (f"the question has {length:,} characters; the first and the last {_END:,} are read",)
 
 
 def check_forest(directory: Any, snapshot_dir: Any, config: object, max_workers: object) -> str:

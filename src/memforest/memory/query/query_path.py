@@ -16,6 +16,7 @@ from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
+from memforest.language.requests import asked_in
 from memforest.memory.host import MemoryHost
 from memforest.memory.query.answer import answered, parts_in, turns_before, within_budget, without_questions
 from memforest.memory.query.blame import blame
@@ -52,7 +53,7 @@ from memforest.models.ledger import Ledger, keeping
 from memforest.ports import embed_questions
 from memforest.search.cache import SnapshotCache, Snapshots
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import without_names
+from memforest.search.texts import without_names, worded
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
@@ -204,10 +205,10 @@ class QueryPath:
         Raises:
             StepError: if what the planner returns is no plan.
         """
-        names = surface_names(snapshot, label)
+        names, question = surface_names(snapshot, label), asked_in(asked.question)
         # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
         (vectors, warnings), plan = await asyncio.gather(
-            timed(timer, "embed", partial(self._question_vectors, asked.question, snapshot)),
+            timed(timer, "embed", partial(self._question_vectors, question, snapshot)),
             timed(
                 timer,
                 "plan",
@@ -221,12 +222,12 @@ class QueryPath:
         if plan.open_year and not asked.reference_given:
             plan = in_memory(plan, snapshot, to_ms(asked.reference), self.config.zone)
         request = Search(
-            tokens=search_tokens(asked.question, plan, self.config.zone),
+            tokens=search_tokens(question, plan, self.config.zone),
             plan=plan,
             reference_ms=to_ms(asked.reference),
             vector=vectors[0],
             bare_vector=vectors[1],
-            known=self.cache.known([without_names(asked.question, snapshot.speakers)])[0],
+            known=worded(question) * self.cache.known([without_names(question, snapshot.speakers)])[0],
             as_of_ms=None if asked.as_of is None else to_ms(asked.as_of),
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,
@@ -330,7 +331,8 @@ class QueryPath:
         pinned = list(undamaged_hits(tx, snapshot, pinned_hits(snapshot, request), damage))
         turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best, *facts) if isinstance(hit, Hit)}
         nodes = [hit for hit in best if isinstance(hit, NodeHit)]
-        made = dict(zip(turns, make_evidence(tx, snapshot, index, list(turns.values())), strict=True))
+        told = make_evidence(tx, snapshot, index, list(turns.values()), asked.question)
+        made = dict(zip(turns, told, strict=True))
         summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
         titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
         return Searched(
