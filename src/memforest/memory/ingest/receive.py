@@ -125,7 +125,7 @@ class Receiver:
                 replace=arrival.replace,
                 append=append,
                 stored_ms=now_ms,
-                metadata=json_object(arrival.metadata, "metadata"),
+                metadata={} if append else json_object(arrival.metadata, "metadata"),
             )
             if write is not None:
                 write.keep(tx, stored.row, stored.first, stored.new_turns, stored.replaced, now_ms)

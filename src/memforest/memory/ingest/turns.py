@@ -368,12 +368,13 @@ def read_addition(
     """
     if arrival.session_id is not None:
         check_id(arrival.session_id, "session_id")
-    json_object(arrival.metadata, "metadata")
+    shared = json_object(arrival.metadata, "metadata")
     reader = _reader(arrival, config, label, now, day_first=day_first)
     read = reader.read(arrival.turns, first=first, floor=floor, is_taken=is_taken, is_known=is_known)
     if not (read.turns or read.known):
         raise InputError("there is nothing to add; give a text or at least one message")
-    return read
+    turns = (replace(turn, metadata={**shared, **turn.metadata}) for turn in read.turns)
+    return replace(read, turns=tuple(turns)) if shared else read
 
 
 def _reader(
