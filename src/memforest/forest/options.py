@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -16,6 +17,7 @@ from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms, to_ms
 from memforest.limits import MAX_TOP_K, QUESTION_CHARS
+from memforest.memory.ingest.turns import json_object
 from memforest.memory.open import check_embedder, check_key
 from memforest.memory.progress import Report, no_report
 from memforest.memory.query.query_path import Query
@@ -59,6 +61,7 @@ class QueryOptions(TypedDict, total=False):
     during: tuple[TimeLike, TimeLike] | None
     said_by: TimeLike | None
     known_at: TimeLike | None
+    filters: Mapping[str, Any] | None
     top_k: int | None
     max_facts: int | None
     max_tokens: int | None
@@ -82,16 +85,24 @@ def read_time(value: TimeLike | None, config: Config, name: str) -> datetime | N
     )
 
 
-def read_moment(said_by: TimeLike | None, known_at: TimeLike | None, config: Config) -> Moment | None:
-    """Return the moment of what had been said by a time and was held at a time; None when neither is given.
+def read_moment(
+    said_by: TimeLike | None,
+    known_at: TimeLike | None,
+    config: Config,
+    filters: Mapping[str, Any] | None = None,
+) -> Moment | None:
+    """Return the moment of what had been said by a time, was held at a time and has metadata; None when nothing is given.
 
     Raises:
         TimestampError: if a value is no time; the message names it.
+        InputError: if the filters are no mapping of texts to JSON values.
     """
+    wanted = json_object(filters, "filters")
+    having = json.dumps(wanted, sort_keys=True, ensure_ascii=False) if wanted else None
     said, known = read_time(said_by, config, "said_by"), read_time(known_at, config, "known_at")
-    if said is None and known is None:
+    if said is None and known is None and having is None:
         return None
-    return Moment(None if known is None else to_ms(known), None if said is None else to_ms(said))
+    return Moment(None if known is None else to_ms(known), None if said is None else to_ms(said), having)
 
 
 def read_options(question: str, options: QueryOptions, config: Config) -> Query:
@@ -123,7 +134,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
         reference_given=reference is not None,
         as_of=read_time(options.get("as_of"), config, "as_of"),
         during=read_window(options.get("during"), config),
-        moment=read_moment(options.get("said_by"), options.get("known_at"), config),
+        moment=read_moment(options.get("said_by"), options.get("known_at"), config, options.get("filters")),
         top_k=top_k,
         max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0, MAX_TOP_K),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),

@@ -141,7 +141,7 @@ class AddBody(Body):
         None, description="the time of messages that have none; now when not given"
     )
     infer: StrictBool = Field(True, description="false stores the text verbatim, without extraction")
-    metadata: Metadata | None = Field(None, description="kept with a new session")
+    metadata: Metadata | None = Field(None, description="kept with each of the messages")
     budget: BudgetBody | None = None
 
 
@@ -235,6 +235,9 @@ class SearchBody(Body):
     during: Span | None = Field(None, description="keep what overlaps [start, end)")
     said_by: Time | None = Field(None, description="what had been said by that time")
     known_at: Time | None = Field(None, description="what this memory held at that time")
+    filters: Metadata | None = Field(
+        None, description="only what was said in turns with all of this metadata"
+    )
     top_k: TopK | None = Field(None, description="most evidence returned")
     max_facts: MaxFacts | None = Field(None, description="most of `top_facts`")
     max_tokens: Count | None = Field(None, description="for the texts of all evidence together, estimated")

@@ -63,7 +63,7 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
-from memforest.systems.moments import Moment, MomentCache, VerdictsAt, deleted_warning
+from memforest.systems.moments import Moment, MomentCache, VerdictsAt, moment_notes
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
@@ -269,7 +269,7 @@ class QueryPath:
         """Return the snapshot, warnings about what it does not have, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            missing = [*_waiting(sessions.waiting(tx)), *deleted_warning(tx, asked.moment)]
+            missing = [*_waiting(sessions.waiting(tx)), *moment_notes(tx, asked.moment)]
             return snapshot, missing, self.attached.choose(tx, asked.index)
 
     async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
