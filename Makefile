@@ -1,23 +1,23 @@
 # Every target sets itself up from nothing: a virtual environment, then pip with its ordinary configuration.
 #
 #   make demo    the demo conversation, in this terminal
-#   make test    the test suite
-#   make test-sqlite   the tests of the store on a newer SQLite than Python's own, which it installs
-#   make check   what CI runs: format, lint, types, import contracts, tests
+#   make test    the contract suite and the units: what to run after every change (under four minutes)
+#   make test-long   everything else: kills, random lives, attacks, both SQLites, documents and benchmarks (under an hour)
+#   make test-slice   the part of the long suite that CI runs
+#   make check   format, lint, types, import contracts, and `make test`
 #   make live    one run against a real chat model, which it installs
 #   make mcp-check   the MCP server by the official client, the conformance suites and the inspector, which it installs
 #   make serve-check   the real server by its OpenAPI document, a generated client, and the clients of mem0 and OpenAI, which it installs
 #   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
-#   make soak    the long runs (many seeds, and 500 kills; under an hour)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
 #
 #   make test PYTHON=python3.10            with another interpreter
-#   make soak MEMFOREST_SOAK_SEEDS=500     with another number of seeds
+#   make test-long SEEDS=100               with another number of seeds
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-sqlite check static live serve-check mcp-check ui-check soak docs clean anew
+.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -36,11 +36,13 @@ BROWSER_CHECKS := playwright==1.65.2 axe-playwright-python==0.1.8
 # A worker for each core; the tests of a file stay together, as they share what is costly to make.
 TESTS := -m pytest -n auto --dist loadfile
 # The tests that speak to the store or to Python's SQLite themselves.
-STORED = $(shell grep -lE 'memforest[.]store|sqlite3' tests/test_*.py | grep -vE 'cli|docs|encryption|recrypt|models')
+STORED = $(shell grep -lE 'memforest[.]store|sqlite3' tests_long/test_*.py | grep -vE 'cli|docs|encryption|recrypt|models')
+# What CI runs of the long suite: attacks and leaks, keys, deletion, random lives, kills, merging, both doors of agents.
+SLICE := $(shell cat tests_long/slice.txt)
 # Tests start hundreds of processes: without compiled modules each of them, and each worker, would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
-KILLS := 500
-SOAK_SEEDS := $(or $(MEMFOREST_SOAK_SEEDS),100)
+KILLS := 100
+SEEDS ?= 10
 
 demo: $(VENV)/.core
 	$(BIN)/memforest demo
@@ -48,9 +50,14 @@ demo: $(VENV)/.core
 test: $(VENV)/.dev
 	$(BIN)/python $(TESTS)
 
-test-sqlite: $(VENV)/.dev
+test-long: $(VENV)/.dev
+	MEMFOREST_SOAK_SEEDS=$(SEEDS) $(BIN)/python $(TESTS) --dist worksteal --timeout=600 tests_long tests/contract/test_lives.py
 	$(PIP) --only-binary :all: $(OTHER_SQLITE)
-	MEMFOREST_TEST_SQLITE=pysqlite3 PYTHONPATH=$(CURDIR)/tests/other_sqlite$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python $(TESTS) $(STORED)
+	MEMFOREST_TEST_SQLITE=pysqlite3 PYTHONPATH=$(CURDIR)/tests_long/other_sqlite$${PYTHONPATH:+:$$PYTHONPATH} $(BIN)/python $(TESTS) $(STORED)
+	$(BIN)/python tests_long/killing.py $(KILLS)
+
+test-slice: $(VENV)/.dev
+	$(BIN)/python $(TESTS) $(SLICE)
 
 check: static test
 
@@ -79,14 +86,10 @@ $(SERVE_VENV)/.tools: Makefile
 	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(SERVE_TOOLS)
 	@touch $@
 
-soak: $(VENV)/.dev
-	MEMFOREST_SOAK_SEEDS=$(SOAK_SEEDS) $(BIN)/python -m pytest -n auto --dist worksteal -m soak --timeout=3300
-	$(BIN)/python tests/killing.py $(KILLS)
-
 docs: $(VENV)/.dev
-	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests/test_docs.py tests/test_cli_docs.py tests/test_llm_prompts.py \
-	  tests/test_schema.py tests/test_docs_transfer.py tests/test_importers_docs.py tests/test_rest_document.py \
-	  tests/test_rest_examples.py
+	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests_long/test_docs.py tests_long/test_cli_docs.py tests_long/test_llm_prompts.py \
+	  tests_long/test_schema.py tests_long/test_docs_transfer.py tests_long/test_importers_docs.py tests_long/test_rest_document.py \
+	  tests_long/test_rest_examples.py
 
 # An environment of its own: what drives a browser is no part of the project's.
 ui-check: $(VENV)-ui/.ready

@@ -12,7 +12,7 @@ the other.
 - *x 1k*: the median call as a multiple of that at the smallest size.
 
 FTS5 can purge words without rewriting the lexical index from SQLite 3.42 on; before, each deletion rewrites it, which
-takes longer in a large memory. The first line says which it is; `MEMFOREST_TEST_SQLITE=pysqlite3` with tests/other_sqlite
+takes longer in a large memory. The first line says which it is; `MEMFOREST_TEST_SQLITE=pysqlite3` with tests_long/other_sqlite
 on PYTHONPATH measures another one.
 """
 

@@ -1,4 +1,4 @@
-"""Make the small stored memories of each committed schema, by the code of its time: `tests/data/stored/*.db.gz`.
+"""Make the small stored memories of each committed schema, by the code of its time: `tests_long/data/stored/*.db.gz`.
 
 Run it in a clone with the whole history, with the packages that memforest needs:
 
@@ -21,7 +21,7 @@ from io import BytesIO
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FOLDER = ROOT / "tests" / "data" / "stored"
+FOLDER = ROOT / "tests_long" / "data" / "stored"
 
 COMMITS = {
     "m0001_initial": "ad065bc",

@@ -28,8 +28,8 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 from playwright.sync_api import TimeoutError as Timeout
 from starlette.applications import Starlette
 from starlette.routing import Mount
-from tests.inspected import HOSTILE_USER, fill
-from tests.worlds import fast_config, make_sessions
+from tests_long.inspected import HOSTILE_USER, fill
+from tests_long.worlds import fast_config, make_sessions
 
 from memforest.access import Access, KeyedAccess, OpenAccess, Principal
 from memforest.access.keys import KeyStore

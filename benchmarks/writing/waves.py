@@ -48,7 +48,12 @@ class Recorder:
     records: list[Recorded] = field(default_factory=list)
 
     def __call__(self, record: dict[str, Any]) -> Mapping[str, Any] | None:
-        """Keep a record. A call that was begun behind a write, while others were under way, held up none of them."""
+        """Keep the record of a call. One that was begun behind a write, while others were under way, held up none of them.
+
+        A record of refused statements is of no call of its own.
+        """
+        if "refused" in record:
+            return None
         now = perf_counter()
         beside = self.written_s is None or now - record["seconds"] < self.written_s
         behind = record["operation"] == "refresh"

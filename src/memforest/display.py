@@ -19,6 +19,7 @@ __all__ = [
     "html_table",
     "html_text",
     "json_escape",
+    "listed",
     "one_line",
     "ordinals",
     "printable",
@@ -115,6 +116,18 @@ def printable(text: str) -> str:
         'Ann lives[2J in Porto.\n'
     """
     return _UNPRINTABLE.sub("", text)
+
+
+def listed(keys: Iterable[object], most: int = 6) -> str:
+    """Return the names of some keys for a message.
+
+    Example:
+        >>> listed(["type", "data"]), listed([])
+        ("the keys 'type', 'data'", 'no keys')
+    """
+    found = [shown(str(key), 24) for key in keys]
+    names = ", ".join(found[:most]) + (" …" if len(found) > most else "")
+    return f"the keys {names}" if found else "no keys"
 
 
 def shown(value: object, n: int = 60) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from types import MappingProxyType
 
 __all__ = [
+    "CAPTION",
+    "ID",
     "MAX_BODY_BYTES",
     "MAX_CURSOR_CHARS",
     "MAX_FACT_CHARS",
@@ -22,7 +24,10 @@ __all__ = [
     "QUESTION_CHARS",
     "ROLES",
     "ROLE_ALIASES",
+    "SPEAKER",
     "STORED_ROLES",
+    "TEXT",
+    "TIME_KEYS",
 ]
 
 MAX_ID_CHARS = 1_024
@@ -69,6 +74,15 @@ STORED_ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 
 ROLE_ALIASES = MappingProxyType({"human": "user", "ai": "assistant"})
 """Other names of roles, as some protocols write them -> the role that is stored."""
+
+TEXT = ("content", "text", "message")
+TIME_KEYS = ("timestamp", "time", "date", "created_at", "createdAt", "created", "timestamp_ms", "date_ms", "ts", "create_time",
+             "update_time")  # fmt: skip
+ID = ("id", "turn_id", "message_id", "dia_id")
+SPEAKER = ("speaker", "name")
+CAPTION = ("caption", "blip_caption")
+"""Under which names a message has its text, time, id, speaker and the caption of its picture, the first that is there before
+others; a file's messages and those of `add` alike."""
 
 ROLES = (*STORED_ROLES, *ROLE_ALIASES)
 """All roles that are read."""

@@ -6,11 +6,9 @@ envelope with ``"status": "error"`` when ``--json`` is given.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import importlib
 import keyword
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ from typing import Any
 import click
 
 from memforest import __version__
-from memforest.cli.call import Call, StopCommand, global_options
+from memforest.cli.call import Call, StopCommand, give_up_output, global_options
 from memforest.errors import MemForestError
 
 __all__ = ["COMMANDS", "main"]
@@ -133,19 +131,10 @@ class Root(click.Group):
         except (StopCommand, MemForestError, click.ClickException, click.Abort) as exc:
             sys.exit(_fail(call, exc))
         except OSError as exc:  # a full disk under a redirected output; a reader that has gone is click's
-            _give_up_output()
+            give_up_output()
             call.as_json = False
             sys.exit(_fail(call, StopCommand(f"the output cannot be written: {exc.strerror or exc}")))
         sys.exit(code if isinstance(code, int) else 0)
-
-
-def _give_up_output() -> None:
-    """Send what is left of the output nowhere, so that flushing it at exit does not fail once more.
-
-    Source: https://docs.python.org/3/library/signal.html#note-on-sigpipe.
-    """
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _be_robust() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Call",
     "StopCommand",
+    "give_up_output",
     "global_options",
     "moment_options",
     "pass_call",
     "read_pairs",
+    "reader_may_leave",
     "shared_options",
 ]
 
@@ -98,27 +102,30 @@ class Call:
         return MemForest(self.folder, self.config(**settings))
 
     def memory(self, forest: MemForest) -> UserMemory:
-        """Return the memory that a reading command is about: of ``--user``, or of the only user there is.
+        """Return the memory that a command is about: of ``--user``, or of the only user there is.
+
+        A ``--user`` without a memory is warned of: what reads it finds nothing.
 
         Raises:
-            NotFoundError: if there is no such user, or nobody at all.
+            NotFoundError: if nobody was named, and there is nobody.
             click.UsageError: if there are several users and none was named.
         """
         from memforest import NotFoundError
         from memforest.cli.screen import clean
 
+        self.settled_user = self.user
         if self.user is not None and forest.has_user(self.user):
-            self.settled_user = self.user
             return forest.user(self.user)
         known = self.users()
         listed = ", ".join(clean(one, 40) for one in known[:10]) + (" …" if len(known) > 10 else "")
+        if self.user is not None:
+            self.warn([f"user {self.user!r} has no memory here; there are: {listed or 'none'}"])
+            return forest.user(self.user)
         if not known:
             raise NotFoundError(
                 f"there is no memory in {self.folder} yet; `memforest ingest FILE` makes one, "
                 "`memforest demo` shows one, --dir names another directory"
             )
-        if self.user is not None:
-            raise NotFoundError(f"user {self.user!r} has no memory here; there are: {listed}")
         if len(known) > 1:
             raise click.UsageError(f"whose memory? Give --user (or MEMFOREST_USER); there are: {listed}")
         self.settled_user = known[0]
@@ -157,12 +164,13 @@ class Call:
         self, data: Any, draw: Callable[[Screen], None], *, forest: MemForest | None = None, ok: bool = True
     ) -> None:
         """Print a command's result: the envelope with ``--json``, else what `draw` puts on the screen."""
-        if self.as_json:
-            self.envelope("ok" if ok else "error", data)
-            return
-        from memforest.cli.screen import Screen
+        with reader_may_leave():
+            if self.as_json:
+                self.envelope("ok" if ok else "error", data)
+                return
+            from memforest.cli.screen import Screen
 
-        draw(Screen() if forest is None else Screen(zone=forest.config.zone))
+            draw(Screen() if forest is None else Screen(zone=forest.config.zone))
 
     def envelope(self, status: str, data: Any, *, line: bool = False) -> None:
         """Print the one object that ``--json`` prints; with `line` in one line, as one of several."""
@@ -196,6 +204,24 @@ class Call:
         from memforest.cli.screen import clean
 
         click.echo(clean(text), err=True)
+
+
+def give_up_output() -> None:
+    """Send what is left of the output nowhere, so that flushing it at exit does not fail once more.
+
+    Source: https://docs.python.org/3/library/signal.html#note-on-sigpipe.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextlib.contextmanager
+def reader_may_leave() -> Iterator[None]:
+    """End what is printed where its reader has enough, as `head` has; the command goes on to its own exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        give_up_output()
 
 
 pass_call = click.make_pass_decorator(Call, ensure=True)

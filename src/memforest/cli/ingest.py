@@ -258,8 +258,7 @@ def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
     from memforest.errors import SomeUsersFailedError
 
     with call.forest() as forest:
-        if call.user is not None:
-            call.memory(forest)
+        call.settled_user = call.user
         wrong: SomeUsersFailedError | None = None
         try:
             with write_bar(quiet=call.as_json) as show:

@@ -63,8 +63,7 @@ def rebuild(
     """
     settings = {"embedder": embedder} if embedder not in (None, CONFIGURED) else {}
     with call.forest(**settings) as forest:
-        if call.user is not None:
-            call.memory(forest)
+        call.settled_user = call.user
         users = [call.user] if call.user is not None else call.users()
         if dry_run:
             found = {user: forest.user(user).stale() for user in users}

@@ -98,6 +98,14 @@ def error_console() -> Console:
     return Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
+class _Console(Console):
+    """A console that leaves it to `Call.show` what becomes of a reader who has gone."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise instead of ending the process."""
+        raise BrokenPipeError
+
+
 @dataclass(frozen=True, slots=True)
 class Screen:
     """Standard output, with the time zone in which days are shown.
@@ -108,7 +116,7 @@ class Screen:
 
     zone: tzinfo = timezone.utc
     console: Console = field(
-        default_factory=lambda: Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
+        default_factory=lambda: _Console(markup=False, highlight=False, emoji=False, soft_wrap=False)
     )
     laid_out: bool | None = None
     """Whether to lay out; None is on a terminal."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memforest.cli.call import Call
+from memforest.cli.call import Call, reader_may_leave
 from memforest.cli.screen import Screen, clean, counted, size
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def watch(
         if screen.console.is_terminal and not call.as_json:
             _live(call, screen, memory, every_s, table_of)
         else:
-            _lines(call, forest, memory, every_s)
+            with reader_may_leave():
+                _lines(call, forest, memory, every_s)
     except KeyboardInterrupt:
         return
 

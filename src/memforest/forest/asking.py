@@ -29,6 +29,8 @@ class AsyncAsking:
     async def query(self, /, user_id: str, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
         """Return ranked evidence for a question, best first; the same for the same state and arguments.
 
+        Of a user without a memory it is empty, as what every other verb reads of one; no memory is made.
+
         Args:
             user_id: whose memory.
             question: in any language.
@@ -59,7 +61,7 @@ class AsyncAsking:
         Raises:
             InputError: if the question is empty or an argument is out of range.
             ConfigError: if the mode needs a chat model and there is none, or an index is unknown or named twice.
-            NotFoundError: if the user has no memory, or that no such index.
+            NotFoundError: if the memory does not have that index.
             IndexStateError: if the index cannot be used as the file has it, or raises.
         """
         return await self.user(user_id).search(question, **options)
@@ -95,6 +97,5 @@ class AsyncAsking:
         Raises:
             InputError: if the question is empty or an option is out of range.
             ConfigError: if the mode needs a chat model and there is none.
-            NotFoundError: if the user has no memory.
         """
         return await self.user(user_id).ask(question, **options)

@@ -62,12 +62,12 @@ class AsyncUserMemory(
     async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
         """Return ranked evidence; the options are those of `AsyncMemForest.query`."""
         asked = read_options(question, options, self._pool.config)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.query(asked))
+        return await self._pool.read(self.user_id, lambda memory: memory.query(asked))
 
     async def ask(self, /, question: str, **options: Unpack[QueryOptions]) -> AskResult:
         """Answer from the best evidence, or abstain; the options are those of `AsyncMemForest.query`."""
         asked = read_options(question, options, self._pool.config)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.ask(asked))
+        return await self._pool.read(self.user_id, lambda memory: memory.ask(asked))
 
     async def tree(
         self,

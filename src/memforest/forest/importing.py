@@ -25,7 +25,7 @@ from memforest.forest.imported import ImportedFile, ImportedMemory, ImportProgre
 from memforest.forest.options import read_time
 from memforest.forest.pool import MemoryPool
 from memforest.importers import ChatFile, FileSession, ReadOptions, Skips, open_chat
-from memforest.memory.ingest.fields import TIME_KEYS
+from memforest.memory.ingest.fields import time_key
 from memforest.memory.ingest.turns import TurnReader, check_id
 from memforest.memory.inspect import views
 from memforest.memory.progress import OnProgress, Watch
@@ -224,7 +224,7 @@ class _Run:
         """Return a message whose numeric date reads as the caller has stated, whatever the memory's people write."""
         if self._request.day_first is None or not isinstance(turn, Turn):
             return item
-        key = next((key for key in TIME_KEYS if item.get(key) is not None), None)
+        key = time_key(item)
         if key is None or not isinstance(item[key], str) or not ambiguous_dates(item[key]):
             return item
         local = turn.said.astimezone(self._config.zone).replace(tzinfo=None)
@@ -236,9 +236,8 @@ class _Run:
         when = read_time(session.timestamp, config, "timestamp") if session.timestamp is not None else given
         order = self._options.day_first
         if order is None:
-            order = numeric_order(
-                [one["timestamp"] for one in session.turns if isinstance(one.get("timestamp"), str)]
-            )
+            times = [one[key] for one in session.turns if (key := time_key(one)) is not None]
+            order = numeric_order([one for one in times if isinstance(one, str)])
         label = self._request.display_name or user
         return TurnReader(config.zone, label, config.max_turn_chars, when, None, order)
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 from memforest.errors import InputError
 from memforest.forest.options import TimeLike, check_text, read_count, read_time
-from memforest.forest.pool import MemoryPool
+from memforest.forest.reading import ReadsMemory
 from memforest.interval import to_ms
 from memforest.limits import MAX_PAGE
 from memforest.memory.cursors import Listing
@@ -29,11 +29,8 @@ MOST_HOPS = 8
 """Most hops of a way: further apart everything is linked with everything."""
 
 
-class KnowsEntities:
+class KnowsEntities(ReadsMemory):
     """The verbs of a handle on one user's memory that tell of its graph."""
-
-    _pool: MemoryPool
-    user_id: str
 
     async def entities(
         self,
@@ -65,10 +62,7 @@ class KnowsEntities:
         if query is not None and not query.strip():
             raise InputError("entities(query=...) is blank; leave it out for all")
         listing = Listing.of("entities", self.user_id, kind, query)
-        return await self._pool.use_existing(
-            self.user_id,
-            lambda memory: memory.view(graph_views.entities, kind, query, limit, listing, cursor),
-        )
+        return await self._view(graph_views.entities, kind, query, limit, listing, cursor)
 
     async def relations(self, entity: str, *, as_of: TimeLike | None = None) -> Sequence[RelationView]:
         """Return what was said of an entity and another one: those that hold first, then by weight. Nothing is left out that ended.
@@ -82,9 +76,8 @@ class KnowsEntities:
         """
         check_text("relations", "entity", entity, optional=False)
         when = read_time(as_of, self._pool.config, "as_of")
-        return await self._pool.use_existing(
-            self.user_id,
-            lambda memory: memory.view(graph_views.relations, entity, None if when is None else to_ms(when)),
+        return await self._view(
+            graph_views.relations, entity, None if when is None else to_ms(when), nothing=()
         )
 
     async def path(self, a: str, b: str, *, hops: int = 4) -> PathView:
@@ -103,16 +96,14 @@ class KnowsEntities:
         check_text("path", "b", b, optional=False)
         if read_count("hops", hops, 4, 1) > MOST_HOPS or hops is None:
             raise InputError(f"hops={hops}: give a whole number of 1 to {MOST_HOPS}")
-        return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.view(graph_views.path_between, a, b, hops)
-        )
+        return await self._view(graph_views.path_between, a, b, hops)
 
     async def graph(self) -> GraphPicture:
         """Return a picture of the graph: its most named entities, 60 at most, and the heaviest 200 edges between them.
 
         ``memforest tree --html`` draws it. Relations come before statements that only name both.
         """
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.view(graph_views.picture))
+        return await self._view(graph_views.picture)
 
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity, and return it. What was said stays; `split_entity` takes it back.
@@ -153,4 +144,4 @@ class KnowsEntities:
 
     async def entity_choices(self) -> Sequence[EntityChoice]:
         """Return what was decided by `merge_entities` and `split_entity` and counts, the oldest first."""
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.view(graph_views.choices))
+        return await self._view(graph_views.choices)

@@ -34,6 +34,8 @@ from memforest.text import cut, entity_key
 
 __all__ = ["ReadsOverTime"]
 
+_NO_PROFILE = Profile(None, None, None, (), maker=GRAPH, warnings=("nothing was said to this user's memory",))
+
 
 def _ms(when: datetime | None) -> int | None:
     return None if when is None else to_ms(when)
@@ -84,6 +86,7 @@ class ReadsOverTime(ReadsMemory):
             limit=limit,
             cursor=cursor,
             moment=moment,
+            nothing=TimelinePage((), 0),
         )
 
     async def list(
@@ -144,7 +147,14 @@ class ReadsOverTime(ReadsMemory):
         )
         listing = Listing.of("facts", self.user_id, wanted, moment)
         return await self._view(
-            facts_page, wanted, listing, cursor=cursor, offset=offset, limit=limit, moment=moment
+            facts_page,
+            wanted,
+            listing,
+            cursor=cursor,
+            offset=offset,
+            limit=limit,
+            moment=moment,
+            nothing=FactPage((), 0, None),
         )
 
     async def profile(
@@ -193,11 +203,15 @@ class ReadsOverTime(ReadsMemory):
         config = self._pool.config
         at_ms, said_ms = _ms(read_time(as_of, config, "as_of")), _ms(read_time(said_by, config, "said_by"))
         if written and participant is not None:
-            return await self._pool.use_existing(
-                self.user_id, lambda memory: memory.written_profile(participant, at_ms, said_ms, budget)
+            return await self._pool.read(
+                self.user_id,
+                lambda memory: memory.written_profile(participant, at_ms, said_ms, budget),
+                nothing=_NO_PROFILE,
             )
-        return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.profile(participant, at_ms, said_ms, index)
+        return await self._pool.read(
+            self.user_id,
+            lambda memory: memory.profile(participant, at_ms, said_ms, index),
+            nothing=_NO_PROFILE,
         )
 
     async def profile_changes(
@@ -231,9 +245,10 @@ class ReadsOverTime(ReadsMemory):
         if other <= one:
             raise InputError("profile_changes(a, b) takes an a before its b")
         heard = _ms(read_time(said_by, config, "said_by"))
-        return await self._pool.use_existing(
+        return await self._pool.read(
             self.user_id,
             lambda memory: memory.profile_changes(to_ms(one), to_ms(other), participant, heard),
+            nothing=ProfileChanges(None, None, ()),
         )
 
     async def changes(
@@ -297,4 +312,6 @@ class ReadsOverTime(ReadsMemory):
         if one is None or other is None:
             raise InputError("diff(a, b) takes two times, not None")
         moment = read_moment(said_by, known_at, config)
-        return await self._view(changes.diff_between, one, other, entity, moment=moment)
+        return await self._view(
+            changes.diff_between, one, other, entity, moment=moment, nothing=Diff(one, other, ())
+        )

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
+import tempfile
 import threading
 import weakref
 from collections import OrderedDict
@@ -43,6 +45,9 @@ __all__ = ["MemoryPool", "no_memory"]
 
 T = TypeVar("T")
 
+NOBODY = "-"
+"""Whose the empty memory is that stands for those there are not."""
+
 
 def no_memory(user_id: str) -> NotFoundError:
     """Return the error of a user without a memory; also a server's for one that the caller may not know of."""
@@ -73,6 +78,7 @@ class MemoryPool:
         self._busy: dict[str, int] = {}
         self._opening: weakref.WeakValueDictionary[str, OneAtATime] = weakref.WeakValueDictionary()
         self._scheduler = self._new_scheduler()
+        self._nobody: tuple[MemoryPool, weakref.finalize] | None = None
         with self._lock:
             self._bounds.pools.add(self)
         _alive.add(self)
@@ -117,6 +123,39 @@ class MemoryPool:
         """
         await self._require(user_id)
         return await self.use(user_id, verb)
+
+    async def read(
+        self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, nothing: T | None = None
+    ) -> T:
+        """Run a verb that only reads. A user without a memory is read as one to whom nothing was said, and no file is made.
+
+        Args:
+            user_id: whose memory.
+            verb: an async function of the memory.
+            nothing: returned for a user without a memory where the verb asks for a name that nobody has said.
+        """
+        if self._is_open(user_id) or await asyncio.to_thread(self.exists, user_id):
+            return await self.use(user_id, verb)
+        empty = await asyncio.to_thread(self._empty)
+        try:
+            return await empty.use(NOBODY, verb)
+        except NotFoundError:
+            if nothing is None:
+                raise
+            return nothing
+
+    def _empty(self) -> MemoryPool:
+        """Return a pool outside of the directory, for the one empty memory that all users without one are read from."""
+        with self._lock:
+            if self._nobody is not None:
+                return self._nobody[0]
+        folder = Path(tempfile.mkdtemp(prefix="memforest-"))
+        made = MemoryPool(folder, self.config, bounds=self._bounds, steps=self._steps)
+        found = made, weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        with self._lock:
+            if self._nobody is None:
+                self._nobody = found
+        return self._nobody[0]
 
     async def use_apart(
         self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, gives: bool = True
@@ -341,8 +380,12 @@ class MemoryPool:
         with self._lock:
             closing = list(self._open.values())
             self._open.clear()
+            nobody, self._nobody = self._nobody, None
         for memory in closing:
             await memory.end()
+        if nobody is not None:
+            await nobody[0].close()
+            await asyncio.to_thread(nobody[1])
         if self._own_steps:
             await self._steps.close()
 
@@ -353,6 +396,9 @@ class MemoryPool:
         self._busy = {}
         self._opening = weakref.WeakValueDictionary()
         self._scheduler = self._new_scheduler()
+        if self._nobody is not None:
+            self._nobody[1].detach()  # its files are the parent's to delete
+            self._nobody = None
 
 
 _alive: weakref.WeakSet[MemoryPool] = weakref.WeakSet()

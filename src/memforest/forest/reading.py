@@ -24,8 +24,10 @@ class ReadsMemory:
     _pool: MemoryPool
     user_id: str
 
-    async def _view(self, view: Callable[..., T], *args: Any, **how: Any) -> T:
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.view(view, *args, **how))
+    async def _view(self, view: Callable[..., T], *args: Any, nothing: T | None = None, **how: Any) -> T:
+        return await self._pool.read(
+            self.user_id, lambda memory: memory.view(view, *args, **how), nothing=nothing
+        )
 
     async def sessions(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
         """Return the stored sessions in time order, all of them or a page.

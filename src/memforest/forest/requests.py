@@ -14,6 +14,7 @@ from memforest.errors import InputError, MemForestError
 from memforest.forest.options import check_flags, check_function, check_refresh, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.forest.spanned import tell_upserted, upserting
+from memforest.memory.ingest.fields import messages_of
 from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
 from memforest.memory.memory import Memory
@@ -178,7 +179,8 @@ def _arrival(request: Mapping[str, Any], config: Config) -> Arrival:
     given = {name: value for name, value in request.items() if name != "user_id"}
     check_flags("ingest_parallel", **{name: given[name] for name in ("infer", "replace") if name in given})
     when = read_time(given.pop("timestamp", None), config, "timestamp")
-    return Arrival(**given, timestamp=when)
+    turns = messages_of(given.pop("turns"))
+    return Arrival(given.pop("session_id"), turns, when, **given)
 
 
 async def run_bounded(most: int, jobs: Iterable[Awaitable[None]]) -> None:

@@ -13,6 +13,7 @@ from memforest.forest.everybody import for_all
 from memforest.forest.options import TimeLike, check_flags, read_budget, read_time
 from memforest.forest.pool import MemoryPool
 from memforest.interval import floor_ms
+from memforest.memory.ingest.fields import messages_of
 from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, read_addition, read_arrival
 from memforest.memory.memory import Memory
@@ -54,7 +55,8 @@ class WritesMemories:
             user_id: whose memory.
             session_id: the session's id, unique in the memory.
             turns: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp`` and an
-                optional ``id``; other keys are kept as metadata.
+                optional ``id``; other keys are kept as metadata. Objects of LangChain, OpenAI's client or your own that
+                hold the same are read alike.
             timestamp: the time of turns that have none of their own.
             infer: extract statements; False stores the turns as they are.
             replace: overwrite a stored session that differs.
@@ -85,7 +87,7 @@ class WritesMemories:
         read_budget("ingest_session", budget)
         arrival = Arrival(
             session_id,
-            turns,
+            messages_of(turns),
             timestamp=read_time(timestamp, self.config, "timestamp"),
             infer=infer,
             replace=replace,
@@ -187,7 +189,7 @@ class AddsToMemory:
 
     async def add(
         self,
-        content: str | Mapping[str, Any] | Sequence[Any],
+        content: Any,
         *,
         session_id: str | None = None,
         timestamp: TimeLike | None = None,
@@ -203,7 +205,7 @@ class AddsToMemory:
         its own ``id`` and what it says, is left out, whenever it is said to be said.
 
         Args:
-            content: text or messages as for `AsyncMemForest.ingest_session`.
+            content: a text, a message or a list of messages, as for `AsyncMemForest.ingest_session`.
             session_id: appended to this session; when not given, to that of the day of `timestamp`, or of today.
             timestamp: the time of messages that have none.
             infer: False stores the text verbatim, without extraction.
@@ -222,15 +224,15 @@ class AddsToMemory:
         check_flags("add", infer=infer)
         read_budget("add", budget)
         calls.check_hook("add", on_progress)
-        messages: Sequence[Any]
         if isinstance(content, str):
-            messages = [{"role": "user", "content": content}]
-        else:
-            messages = [content] if isinstance(content, Mapping) else content
-        when = read_time(timestamp, self._pool.config, "timestamp")
-
+            content = {"role": "user", "content": content}
+        if isinstance(content, (bytes, Mapping)) or not isinstance(content, Sequence):
+            content = [content]
         config = self._pool.config
-        given = Arrival(session_id, messages, when, infer, metadata=metadata, idempotency_key=idempotency_key)
+        when = read_time(timestamp, config, "timestamp")
+        given = Arrival(
+            session_id, messages_of(content), when, infer, metadata=metadata, idempotency_key=idempotency_key
+        )
         new = await redacted(given, config)
         using = self._pool.use(
             self.user_id,

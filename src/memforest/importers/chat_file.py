@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
-from memforest.display import shown
+from memforest.display import listed, shown
 from memforest.errors import InputError
 from memforest.importers.formats import Format, format_named, format_of, format_of_archive
 from memforest.importers.messages import SHAPES
@@ -29,6 +29,11 @@ class _Part:
     source: Source
     format: Format
     shape: JsonShape | None
+
+    def sessions(self, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
+        """Yield its sessions."""
+        if self.format.read is not None:
+            yield from self.format.read(Reading(self.source, options, skips, self.shape))
 
 
 class ChatFile:
@@ -70,8 +75,7 @@ class ChatFile:
 
     def _read(self, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
         if self._archive is None:
-            part = self._parts[0]
-            yield from part.format.read(Reading(part.source, options, skips, part.shape))
+            yield from self._parts[0].sessions(options, skips)
             return
         for where, reason in self._archive.refused:
             skips.fail(where, reason)
@@ -83,7 +87,7 @@ class ChatFile:
         for part in self._parts:
             own = Skips()
             try:
-                for session in part.format.read(Reading(part.source, options, own, part.shape)):
+                for session in part.sessions(options, own):
                     yield replace(session, where=_joined(part.source.name, session.where))
             except InputError as exc:
                 own.fail("", str(exc))
@@ -134,8 +138,8 @@ def open_chat(
             raise
     sample = take_sample(opened)
     found = stated or format_of(sample)
-    if found is None:
-        raise InputError(_unknown(sample))
+    if found is None or found.read is None:
+        raise InputError(_unread(sample, found))
     return ChatFile(opened.name, [_Part(opened, found, sample.shape)])
 
 
@@ -154,7 +158,9 @@ def _open_archive(archive: Archive, stated: Format | None) -> ChatFile:
         except InputError:
             continue  # a picture, say; it is counted among the files that are no chat
         found = format_of(sample)
-        if found is not None and (stated is None or found is stated):
+        if found is not None and found.read is None:
+            archive.refused.append((source.name, f"this looks like {found.title}, which is not read yet"))
+        elif found is not None and (stated is None or found is stated):
             parts.append(_Part(source, found, sample.shape))
     if stated is None and any(not part.format.is_plain for part in parts):
         parts = [part for part in parts if not part.format.is_plain]
@@ -206,23 +212,20 @@ def _is_by(turn: Mapping[str, object], owner: str) -> bool:
     return isinstance(speaker, str) and "role" not in turn and speaker.casefold() == owner.casefold()
 
 
-def _unknown(sample: Sample) -> str:
-    """Say what is wrong with a file of no known format."""
+def _unread(sample: Sample, known: Format | None) -> str:
+    """Say what is wrong with a file of no format that is read: what it looks like, or what is in it."""
     name = sample.name
     if sample.fault:
         return f"{name}, {sample.fault}"
-    if sample.shape == "object":
-        keys = ", ".join(repr(str(key)[:20]) for key in list(sample.fields)[:5])
-        return f"{name}: the object has the keys {keys or '(none)'}; it should hold {SHAPES}"
-    if sample.shape == "array" and not sample.items:
-        return f"{name}: the list is empty; the file should hold {SHAPES}"
+    if sample.shape is not None and not sample.objects and not sample.items:
+        return f"{name}: {'the list is empty' if sample.shape == 'array' else 'the object has no keys'}; it should hold {SHAPES}"
     if sample.shape is not None:
         wrong = next((n for n, one in enumerate(sample.items) if not isinstance(one, Mapping)), None)
         if wrong is not None:
             kind = kind_of(sample.items[wrong])
             return f"{name}, item {wrong}: there is a {kind} where a message should be: {SHAPES}"
-        keys = ", ".join(repr(str(key)[:20]) for key in list(sample.objects[0])[:5]) if sample.objects else ""
-        return f"{name}: the objects have the keys {keys or '(none)'}; the file should hold {SHAPES}"
+        looks = f"this looks like {known.title}, which is not read yet: " if known else ""
+        return f"{name}: {looks}{_seen(sample)}; the file should hold {SHAPES}"
     try:
         value = json.loads(sample.text)
     except (ValueError, RecursionError):
@@ -231,3 +234,11 @@ def _unknown(sample: Sample) -> str:
             "(--format)"
         )
     return f"{name}: the file holds a bare {kind_of(value)}; it should hold {SHAPES}"
+
+
+def _seen(sample: Sample) -> str:
+    """Return which keys the values of a file have, and those of its messages where they hold some."""
+    outer, inner = sample.objects[0], sample.messages
+    what = "the object has" if sample.shape == "object" else "the objects have"
+    within = f", and its messages {listed(inner[0])}" if inner and inner[0] is not outer else ""
+    return f"{what} {listed(outer)}{within}"

@@ -1,11 +1,15 @@
 """Claude's data export: ``conversations.json``, each conversation a list of messages with typed parts.
 
+``memories.json`` beside it has what Claude keeps in mind of the account, as a text in Markdown: ``conversations_memory``, and
+``project_memories`` by the uuid of a project. Nobody said it, so its speaker is "claude", and its metadata say what it is.
+
 Shape: objects with ``uuid``, ``name``, ``created_at`` and ``chat_messages`` (``uuid``, ``sender``, ``created_at``, ``text``,
 ``content``, ``attachments``, ``files``, and in newer exports ``parent_message_uuid``: then only the last branch is read).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,20 +17,26 @@ from memforest.importers.drafts import Draft, in_given_order, session_of, tool_c
 from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
+from memforest.limits import TIME_KEYS
 
 __all__ = ["read", "recognises"]
 
+_MEMORY = "conversations_memory"
+_HEADING = re.compile(r"\*\*([^*\n]+)\*\*:?|#{1,6} ([^\n]+)")
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def recognises(sample: Sample) -> bool:
-    """Return whether it is conversations with chat messages."""
-    return any(isinstance(one.get("chat_messages"), list) for one in sample.objects)
+    """Return whether it is conversations with chat messages, or memories."""
+    return any(isinstance(one.get("chat_messages"), list) or _MEMORY in one for one in sample.objects)
 
 
 def read(reading: Reading) -> Iterator[FileSession]:
-    """Yield a session for each conversation."""
+    """Yield a session for each conversation, and for each memory."""
     for where, conversation in reading.objects():
+        if _MEMORY in conversation:
+            yield from _memories(conversation, reading, where)
+            continue
         messages = conversation.get("chat_messages")
         if not isinstance(messages, list):
             reading.skips.fail(where, "the conversation has no 'chat_messages'")
@@ -51,6 +61,38 @@ def read(reading: Reading) -> Iterator[FileSession]:
             metadata={"title": title} if (title := _text_of(conversation, "name")) else {},
             where=where,
         )
+
+
+def _memories(account: Mapping[str, Any], reading: Reading, where: str) -> Iterator[FileSession]:
+    """Yield what is kept in mind of an account, and of each of its projects.
+
+    Its time is its own, or in an archive that of the file; the session is of that day, so that a later export adds to it.
+    """
+    time = next((account[key] for key in TIME_KEYS if account.get(key) is not None), reading.source.modified)
+    said = None if time is None else reading.unmistakable(time, where)
+    day = "" if said is None else str(said[0].astimezone(reading.options.zone).date())
+    projects, files = account.get("project_memories"), account.get("memory_files")
+    reading.skips.leave_out("file of Claude's memory", len(files) if isinstance(files, list) else 0)
+    of_projects = projects if isinstance(projects, Mapping) else {}
+    for project, text in ((None, account[_MEMORY]), *of_projects.items()):
+        about = {} if project is None else {"project": project}
+        if turns := _paragraphs(text, about) if isinstance(text, str) else ():
+            of = str(project or account.get("account_uuid") or "")
+            name = "/".join(one for one in ("memory", of, day) if one)
+            yield FileSession(name, turns, said and said[1], {"source": "claude"}, where)
+
+
+def _paragraphs(text: str, about: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
+    """Return the paragraphs of a memory as turns, each with the heading that it stands under."""
+    turns: list[dict[str, Any]] = []
+    for part in re.split(r"\n\s*\n", text.strip()):
+        if heading := _HEADING.fullmatch(part.strip()):
+            about = {**about, "section": (heading[1] or heading[2]).strip(": ")}
+        elif part.strip():
+            turns.append(
+                {"speaker": "claude", "content": part.strip(), "kind": "memory that Claude made", **about}
+            )
+    return tuple(turns)
 
 
 def _branch(conversation: Mapping[str, Any], messages: Sequence[Any]) -> set[str] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from memforest.errors import InputError
 from memforest.importers import (
@@ -37,7 +38,7 @@ class Format:
         name: what ``format=`` calls it.
         title: what people call it.
         recognises: whether the beginning of a file is of this format.
-        read: yields the sessions of a file.
+        read: yields the sessions of a file; None of one that is known and not read, so that it is refused by its title.
         is_plain: in an archive with files of other formats, a file of this one is no chat (a list, notes, a log).
         recognises_archive: whether the files of an archive, by their names, are one export of this format.
         read_archive: yields the sessions of such an archive.
@@ -46,13 +47,21 @@ class Format:
     name: str
     title: str
     recognises: Callable[[Sample], bool]
-    read: Callable[[Reading], Iterator[FileSession]]
+    read: Callable[[Reading], Iterator[FileSession]] | None
     is_plain: bool = False
     recognises_archive: Callable[[Sequence[str]], bool] | None = None
     read_archive: Callable[[Sequence[Reading], Reading], Iterator[FileSession]] | None = None
 
 
+def _unread(title: str, *traits: str) -> Format:
+    """Return a format that is told by its traits, see `Sample.has`, and not read."""
+    return Format(title, title, partial(Sample.has, traits=traits), None)
+
+
 _FORMATS: list[Format] = [
+    _unread("an export of LibreChat", "conversationId", "messages.isCreatedByUser"),
+    _unread("an export of Messenger or Instagram", "participants", "messages.sender_name"),
+    _unread("an export of DiscordChatExporter", "guild", "messages.author"),
     Format("chatgpt", "ChatGPT export", chatgpt.recognises, chatgpt.read),
     Format("claude", "Claude export", claude.recognises, claude.read),
     Format("locomo", "LoCoMo", benchmarks.recognises_locomo, benchmarks.read_locomo),
@@ -74,6 +83,16 @@ _FORMATS: list[Format] = [
     Format("whatsapp", "WhatsApp chat", whatsapp.recognises, whatsapp.read),
     Format("log", "plain log", plain_log.recognises, plain_log.read, is_plain=True),
     Format("csv", "CSV", table.recognises, table.read, is_plain=True),
+    _unread("a session of Claude Code", "sessionId", "message.role", "message.content"),
+    _unread("a session of Qwen Code", "sessionId", "message.role", "message.parts"),
+    _unread("a session of Gemini CLI", "sessionId", "lastUpdated"),
+    _unread("a session of Kimi", "type", "message.role", "message.toolCalls"),
+    _unread("a session of Cursor", "role", "message.content"),
+    _unread("a session of Codex", "timestamp", "type", "payload"),
+    _unread("the events of Copilot", "timestamp", "type", "data", "id"),
+    _unread("the log of a coding agent", "type", "message.role"),
+    _unread("messages of the AI SDK", "role", "parts"),
+    _unread("a chat of Google Chat", "messages.creator", "messages.created_date"),
 ]
 
 
@@ -90,7 +109,7 @@ def add_format(entry: Format) -> None:
 
 def format_names() -> tuple[str, ...]:
     """Return the names of all formats, sorted."""
-    return tuple(sorted(one.name for one in _FORMATS))
+    return tuple(sorted(one.name for one in _FORMATS if one.read))
 
 
 def format_named(name: str) -> Format:
@@ -99,7 +118,7 @@ def format_named(name: str) -> Format:
     Raises:
         InputError: if there is none of that name.
     """
-    found = next((one for one in _FORMATS if one.name == name), None)
+    found = next((one for one in _FORMATS if one.name == name and one.read), None)
     if found is None:
         raise InputError(f"there is no format {name!r}; known: {', '.join(format_names())}")
     return found

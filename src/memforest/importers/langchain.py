@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from memforest.importers.messages import MessageReader, messages_in
+from memforest.importers.messages import MessageReader
 from memforest.importers.parts import FileSession
+from memforest.importers.protocol import is_talk
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
+from memforest.limits import TIME_KEYS
 
-__all__ = ["read", "recognises"]
+__all__ = ["converted", "read", "recognises", "role_of"]
 
 _ROLES = {
     "human": "user",
@@ -20,18 +22,19 @@ _ROLES = {
     "tool": "tool",
     "function": "function",
 }
-_OUTSIDE = ("session_id", "timestamp", "created_at", "time", "date")
+_OUTSIDE = ("session_id", *TIME_KEYS)
 """What a store of messages may put beside `data`."""
 
 
 def recognises(sample: Sample) -> bool:
-    """Return whether there are messages in one of the two forms."""
-    return any(_fields(message) is not None for one in sample.objects for message in messages_in(one))
+    """Return whether there are messages in one of the forms, and what they say is a talk."""
+    found = sample.messages
+    return any(map(_fields, found)) and is_talk([*map(converted, found)])
 
 
 def read(reading: Reading) -> Iterator[FileSession]:
     """Yield the sessions of a file."""
-    return MessageReader(reading, convert=_converted).sessions()
+    return MessageReader(reading, convert=converted).sessions()
 
 
 def _fields(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
@@ -42,19 +45,25 @@ def _fields(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
     if message.get("lc") == 1 and isinstance(kwargs, Mapping) and isinstance(name, list) and name:
         kind = str(name[-1]).removesuffix("Chunk").removesuffix("Message").lower()
         return kind, kwargs
+    if "content" in message and "role" not in message and message.get("type") in _ROLES:
+        return str(message["type"]), message
     return None
 
 
-def _converted(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message as OpenAI's protocol has it; as it is when it is in neither form."""
+def role_of(kind: object) -> str | None:
+    """Return the role that a type of message ("human", "AIMessageChunk") stands for; None if it is none of LangChain's."""
+    return _ROLES.get(str(kind).removesuffix("MessageChunk").lower())
+
+
+def converted(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message of a file as OpenAI's protocol has it; as it is when it is in neither form."""
     found = _fields(message)
     if found is None:
         return message
     kind, data = found
-    kind = kind.removesuffix("MessageChunk").lower()
     more = data.get("additional_kwargs")
     more = more if isinstance(more, Mapping) else {}
-    role = _ROLES.get(kind) or _ROLES.get(str(data.get("role")).lower()) or data.get("role") or kind
+    role = role_of(kind) or role_of(data.get("role")) or data.get("role") or kind
     made: dict[str, Any] = {"role": role, "content": data.get("content")}
     made.update({key: message[key] for key in _OUTSIDE if key in message})
     made.update({key: data[key] for key in ("id", "name", "tool_call_id") if data.get(key)})

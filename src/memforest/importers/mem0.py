@@ -14,14 +14,13 @@ from memforest.importers.drafts import Draft, in_time_order, session_of
 from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading, kind_of
 from memforest.importers.sample import Sample
+from memforest.limits import CAPTION, ID, SPEAKER, TEXT, TIME_KEYS
 
 __all__ = ["read", "recognises"]
 
-SPEAKER = "mem0"
 _LISTS = ("results", "memories")
 _KEPT = ("agent_id", "app_id", "actor_id", "updated_at", "categories")
-_MEANT = frozenset({"role", "speaker", "name", "content", "text", "message", "timestamp", "time", "date", "created_at", "id",
-                    "turn_id", "message_id", "dia_id", "caption", "blip_caption", "kind", *_KEPT})  # fmt: skip
+_MEANT = frozenset({"role", "kind", *SPEAKER, *TEXT, *TIME_KEYS, *ID, *CAPTION, *_KEPT})
 """Keys that mean something in a turn, so that metadata of these names are kept apart."""
 
 
@@ -73,7 +72,7 @@ def _turn(memory: Mapping[str, Any]) -> dict[str, Any]:
     given = memory.get("metadata")
     own = {key: one for key, one in given.items() if key not in _MEANT} if isinstance(given, Mapping) else {}
     turn: dict[str, Any] = {
-        "speaker": SPEAKER,
+        "speaker": "mem0",
         "content": memory["memory"],
         "kind": "memory that mem0 made",
         **own,

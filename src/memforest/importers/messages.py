@@ -11,55 +11,39 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memforest.display import listed
 from memforest.importers.json_stream import BROKEN
 from memforest.importers.parts import FileSession
-from memforest.importers.protocol import is_protocol_message, turns_of
+from memforest.importers.protocol import is_protocol_message, is_talk, turns_of
 from memforest.importers.reading import Reading, kind_of
-from memforest.importers.sample import Sample
+from memforest.importers.sample import LISTS, Sample, held_in
+from memforest.limits import TEXT, TIME_KEYS
 
-__all__ = ["SHAPES", "MessageReader", "is_wrapped", "read", "recognises", "recognises_openai"]
+__all__ = ["SHAPES", "MessageReader", "read", "recognises", "recognises_openai"]
 
 SHAPES = (
     "a list of messages with role, content and timestamp; an object with 'turns' or 'sessions'; "
     "JSON Lines of messages; or an export that docs/importing.md lists"
 )
-MESSAGE_KEYS = ("content", "text", "message")
-_LISTS = ("turns", "messages", "input", "output", "choices", "data")
-"""Fields of an object that may hold messages."""
-
-_ABOUT = ("session_id", "id", "user", "user_id", "timestamp", "date", "created_at", "created", "metadata")
+_ABOUT = ("session_id", "id", "user", "user_id", *TIME_KEYS, "metadata")
 """Fields that tell of a session; lists and objects under other names are passed over."""
 
 Convert = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def recognises(sample: Sample) -> bool:
-    """Return whether it is messages or sessions of messages, in whichever protocol."""
-    return any(
-        "sessions" in one or is_wrapped(one) or any(key in one for key in MESSAGE_KEYS)
-        for one in sample.objects
+    """Return whether it is messages or sessions of messages, in whichever protocol; or holds nothing where these should stand."""
+    found = sample.messages
+    return is_talk(found) or (
+        not found and any("sessions" in one or held_in(one) is not None for one in sample.objects)
     )
 
 
 def recognises_openai(sample: Sample) -> bool:
     """Return whether it is what the OpenAI APIs take or give: typed items, calls of tools, messages without text."""
-    return any(
-        is_protocol_message(message) or "choices" in one or ("output" in one and is_wrapped(one))
-        for one in sample.objects
-        for message in messages_in(one)
-    )
-
-
-def messages_in(value: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the messages that an object holds, or the object itself if it is one."""
-    key = next((key for key in _LISTS if isinstance(value.get(key), list)), None)
-    return [one for one in value[key] if isinstance(one, Mapping)] if key else [value]
-
-
-def is_wrapped(value: Mapping[str, Any]) -> bool:
-    """Return whether an object holds a list of messages."""
-    return any(key in value for key in ("turns", "messages")) or any(
-        isinstance(value.get(key), list) for key in ("output", "choices", "data")
+    return is_talk(sample.messages) and (
+        any(map(is_protocol_message, sample.messages))
+        or any((held_in(one) or [""])[0] in ("choices", "output") for one in sample.objects)
     )
 
 
@@ -84,7 +68,7 @@ class MessageReader:
         last: dict[str | None, int] = {}
         whole: list[bool] = []
         for at, (_, one) in enumerate(scratch.objects()):
-            whole = whole or [is_wrapped(one)]
+            whole = whole or [held_in(one) is not None]
             last[_key(one)] = at
         records = self.reading.objects()
         if whole and whole[0]:
@@ -101,9 +85,9 @@ class MessageReader:
                     records = ((f"sessions[{n}]", one) for n, one in stream.values())
                     yield from self._whole(self._objects(records), user=self._user())
                     return
-                if key in _LISTS and stream.peek() == "[":
+                if key in (*LISTS, "input") and stream.peek() == "[":
                     found[key] = [one for _, one in stream.values()]
-                elif key in MESSAGE_KEYS:
+                elif key in TEXT:
                     found[key] = key
                 elif (key in _ABOUT or stream.peek() not in ("[", "{")) and (
                     value := stream.value(key)
@@ -113,17 +97,14 @@ class MessageReader:
             self.reading.skips.fail(
                 "sessions", f"this is a {kind_of(found['sessions'])}; it should be a list"
             )
-        elif is_wrapped(found):
+        elif held_in(found):
             session = self._session(found, "", self.reading.name)
             yield from [session] if session else []
-        elif any(key in found for key in MESSAGE_KEYS):
+        elif any(key in found for key in TEXT):
             message = list(self._whole_message())
             yield from self._grouped(message, {_key(one): 0 for _, one in message})
         else:
-            keys = ", ".join(repr(str(key)[:20]) for key in list(found)[:5])
-            self.reading.skips.fail(
-                "", f"the object has the keys {keys or '(none)'}; it should hold {SHAPES}"
-            )
+            self.reading.skips.fail("", f"the object has {listed(found)}; it should hold {SHAPES}")
 
     def _whole_message(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Read the object once more, as the one message that it is."""
@@ -176,7 +157,7 @@ class MessageReader:
         self, record: tuple[str, Mapping[str, Any]], default: str, user: str | None
     ) -> Iterator[FileSession]:
         where, value = record
-        if not is_wrapped(value):
+        if held_in(value) is None:
             self.reading.skips.fail(where, "a session should be an object with 'turns' or 'messages'")
         elif session := self._session(value, where, default, user):
             yield session
@@ -189,7 +170,7 @@ class MessageReader:
         for at, (where, item) in enumerate(records):
             key = _key(item)
             group = held.setdefault(key, [])
-            if is_wrapped(item):
+            if held_in(item):
                 self.reading.skips.fail(where, "there is a session among messages; use one or the other")
             else:
                 group.append((where, item))
@@ -213,7 +194,7 @@ class MessageReader:
     ) -> FileSession | None:
         """Read a session object; what is wrong with it as a whole is named."""
         skips = self.reading.skips
-        key, items = _list_of(value)
+        key, items = held_in(value) or ("turns", None)
         if not isinstance(items, list) or not items:
             what = "empty" if items == [] else f"a {kind_of(items)}"
             skips.fail(where, f"{key!r} is {what}; it should be a list with at least one entry")
@@ -222,9 +203,7 @@ class MessageReader:
         if not isinstance(metadata, Mapping):
             skips.fail(where, f"'metadata' should be an object, not a {kind_of(metadata)}")
             return None
-        time = next(
-            (value[name] for name in ("timestamp", "date", "created_at", "created") if name in value), None
-        )
+        time = next((value[name] for name in TIME_KEYS if value.get(name) is not None), None)
         if time is not None and (not isinstance(time, (str, int, float)) or isinstance(time, bool)):
             skips.fail(where, f"the timestamp is a {kind_of(time)}; give ISO 8601 text or UNIX seconds")
             return None
@@ -277,16 +256,6 @@ class MessageReader:
                 where, "the session has no id; give it 'session_id', or name it (--session)"
             )
         return default or None
-
-
-def _list_of(value: Mapping[str, Any]) -> tuple[str, Any]:
-    """Return the name and the value of the list of messages of a session object."""
-    if "output" in value and not any(key in value for key in ("turns", "messages")):
-        return "output", value["output"]
-    key = next(key for key in ("turns", "messages", "choices", "data") if key in value)
-    if key == "choices" and isinstance(value[key], list):
-        return key, [one.get("message") if isinstance(one, Mapping) else one for one in value[key]]
-    return key, value[key]
 
 
 def _given(value: Mapping[str, Any]) -> list[Any]:

@@ -7,22 +7,25 @@ A call of a tool is nobody's statement, and neither is its result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memforest.importers.drafts import tool_call, tool_result
 from memforest.importers.parts import Skips
+from memforest.limits import CAPTION, ROLES, SPEAKER, TEXT, TIME_KEYS
 
-__all__ = ["is_protocol_message", "turns_of"]
+__all__ = ["is_protocol_message", "is_talk", "turns_of", "with_speaker"]
 
 _CALLS = ("tool_calls", "function_call")
-_TIMES = ("timestamp", "time", "date", "created_at")
 _CALL_ITEMS = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
 """Type of an item that asks a tool -> the field of what it is asked."""
 _RESULT_ITEMS = ("function_call_output", "custom_tool_call_output")
 _REASONING = ("reasoning", "thinking", "redacted_thinking")
 _UNSAID = ("type", "status", "refusal", "annotations", "audio", "logprobs", "phase")
 """Fields of a message that say nothing of what was said."""
+_NAMES = ("sender", "sender_name", "author")
+"""Where other programs have the name of who speaks, or an object with a ``name``; what only names a role is the role."""
+_INSTRUCTIONS = ("system", "developer")
 _TEXT_PARTS = (None, "text", "input_text", "output_text", "refusal", "summary_text")
 
 
@@ -39,6 +42,46 @@ def is_protocol_message(message: Mapping[str, Any]) -> bool:
     )
 
 
+def is_talk(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether records are messages: half of them at least have a text and who speaks, and not only a system's.
+
+    The log of a program may hold a prompt among its events: where nobody else speaks, it is no chat.
+    """
+    voices = [_voice(one) for one in messages]
+    heard = [one for one in voices if one is not None]
+    return bool(heard) and 2 * len(heard) >= len(voices) and ("said" in heard or len(set(voices)) == 1)
+
+
+def _voice(message: Mapping[str, Any]) -> str | None:
+    """Return what a record is: "said", "system", "tool", or of an "unknown" role; None if it is no message."""
+    kind = message.get("type")
+    if isinstance(kind, str) and (kind.endswith("_call") or kind in (*_RESULT_ITEMS, *_REASONING)):
+        return "tool"
+    message = with_speaker(message)
+    role, content = (
+        message.get("role"),
+        next((message[key] for key in TEXT if message.get(key) is not None), ""),
+    )
+    has_text = isinstance(content, (str, list)) and not {*TEXT, *CAPTION, *_CALLS}.isdisjoint(message)
+    if not has_text or (role is None and not any(message.get(key) for key in SPEAKER)):
+        return None
+    folded = "user" if role is None else str(role).strip().casefold()
+    return "system" if folded in _INSTRUCTIONS else "said" if folded in ROLES else "unknown"
+
+
+def with_speaker(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message with who speaks under the name that is read, where it stands under another."""
+    if any(message.get(key) is not None for key in ("role", *SPEAKER)):
+        return message
+    key = next((key for key in _NAMES if message.get(key)), None)
+    who = None if key is None else message[key]
+    name = who.get("name") if isinstance(who, Mapping) else who
+    if not isinstance(name, str):
+        return message
+    left = {other: one for other, one in message.items() if other != key}
+    return {**left, "role" if name.casefold() in ROLES else "speaker": name}
+
+
 def turns_of(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> list[Mapping[str, Any]]:
     """Return a message as turns, in order; a plain message as it is.
 
@@ -47,9 +90,10 @@ def turns_of(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) ->
         tools: id of a call -> name of its tool, as far as the session has been read; it is added to.
         skips: counts what is left out.
     """
+    message = with_speaker(message)
     if not is_protocol_message(message):
         return [message]
-    shared = {key: message[key] for key in _TIMES if message.get(key) is not None}
+    shared = {key: message[key] for key in TIME_KEYS if message.get(key) is not None}
     return [{**turn, **shared} for turn in _turns(message, tools, skips)]
 
 
@@ -92,7 +136,7 @@ def _calls(message: Mapping[str, Any], tools: dict[str, str]) -> Iterator[dict[s
 
 def _said(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> Iterator[dict[str, Any]]:
     """Yield the words of a message, and the calls and results among its typed parts."""
-    left = {key: one for key, one in message.items() if key not in (*_CALLS, *_TIMES, *_UNSAID)}
+    left = {key: one for key, one in message.items() if key not in (*_CALLS, *TIME_KEYS, *_UNSAID)}
     role, content = message.get("role"), message.get("content")
     if role in ("tool", "function"):
         if text := _text(content, skips):

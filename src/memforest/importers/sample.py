@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from memforest.importers.reading import JsonShape
 from memforest.importers.source import DamagedError, Source
 from memforest.importers.text_stream import encoding_of, pieces_of
 
-__all__ = ["Sample", "take_sample"]
+__all__ = ["LISTS", "Sample", "held_in", "take_sample"]
 
 SAMPLE = 1 << 20
 """Characters that are looked at; more where the first value of a JSON file is longer."""
@@ -31,6 +31,8 @@ _BINARY = (
     (b"7z\xbc\xaf", "a 7z archive; unpack it first"),
     (b"Rar!", "a RAR archive; unpack it first"),
 )
+LISTS = ("turns", "messages", "output", "choices", "data")
+"""Fields of an object that may hold messages; the first two are for nothing else."""
 _MARK = re.compile(r'["\[\]{},:]')
 
 
@@ -57,9 +59,52 @@ class Sample:
         return [one for one in found if isinstance(one, Mapping)]
 
     @property
+    def messages(self) -> list[Mapping[str, Any]]:
+        """The messages among the first values, of which a session may hold several; else the values themselves."""
+        found: list[Mapping[str, Any]] = []
+        for one in self.objects:
+            sessions = one.get("sessions")
+            for each in sessions if isinstance(sessions, list) else [one]:
+                _, held = (isinstance(each, Mapping) and held_in(each)) or ("", [each])
+                found += (
+                    [item for item in held if isinstance(item, Mapping)] if isinstance(held, list) else []
+                )
+        return found
+
+    def has(self, traits: Sequence[str]) -> bool:
+        """Return whether a value, or a message of one, has all of these; a dot leads into an object or the first of a list."""
+        return any(all(_reaches(one, trait) for trait in traits) for one in (*self.objects, *self.messages))
+
+    @property
     def lines(self) -> list[str]:
         """The first lines that are not empty."""
         return [line.removesuffix("\r") for line in self.text.split("\n") if line.strip()][: 4 * MOST_ITEMS]
+
+
+def held_in(value: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return under which name an object holds messages, and what stands there; None for one that holds none."""
+    for key in LISTS:
+        held = value.get(key)
+        if isinstance(held, list):
+            inner = [one.get("message") if isinstance(one, Mapping) else one for one in held]
+            return key, inner if key == "choices" else held
+        if key in LISTS[:2] and key in value:
+            return key, held
+    return None
+
+
+def _reaches(value: Any, trait: str) -> bool:
+    """Return whether there is something under a name, `a.b` in what stands under the first."""
+    for name in trait.split("."):
+        value = (
+            next((one for one in value if isinstance(one, Mapping)), None)
+            if isinstance(value, list)
+            else value
+        )
+        if not isinstance(value, Mapping) or name not in value:
+            return False
+        value = value[name]
+    return True
 
 
 def take_sample(source: Source) -> Sample:

@@ -14,14 +14,14 @@ from memforest.importers.drafts import Draft, by_day, in_time_order, session_of
 from memforest.importers.parts import FileSession, ReadOptions
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
-from memforest.limits import ROLES
+from memforest.limits import ROLES, TIME_KEYS
 
 __all__ = ["read", "recognises"]
 
 DELIMITERS = ",;\t|"
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "content": ("content", "text", "message", "messagetext", "body", "utterance", "comment"),
-    "timestamp": ("timestamp", "datetime", "time", "date", "createdat", "created", "sentat", "sent", "messagedate"),
+    "timestamp": ("datetime", *(re.sub(r"[^a-z]", "", key.casefold()) for key in TIME_KEYS), "sentat", "sent", "messagedate"),
     "speaker": ("speaker", "sender", "author", "from", "name", "username", "sendername", "participant", "nickname", "user"),
     "role": ("role",),
     "session_id": ("sessionid", "session", "conversationid", "conversation", "threadid", "thread", "channel", "chat",

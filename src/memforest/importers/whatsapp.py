@@ -31,7 +31,8 @@ _HEAD = re.compile(
 )
 _LOG = re.compile(r"\[\d{4}-\d\d-\d\d[ T]")
 """How a log begins that has a bracket and no comma behind its date, which no phone writes so."""
-_SPEAKER = re.compile(r"(?P<name>[^:]{1,100}?) ?:(?: |$)(?P<text>.*)", re.DOTALL)
+_SPEAKER = re.compile(r"(?P<name>[^:]{1,100}?) ?:(?: |$|(?<!\d:)(?!//)|(?![\d/]))(?P<text>.*)", re.DOTALL)
+"""Some exports have no space behind the colon; nor has the time of day, or the address, of a notice."""
 _MEDIA = re.compile(r"<[^<>\n]{3,60}>|\S+\.\w{2,5} \([^()\n]{3,60}\)")
 """What stands for media that are not in the file, in whichever language, and the name of a file that is attached."""
 _EDITED = re.compile(r" ?<[^<>\n]{3,60}>$")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Optional
+from collections.abc import Mapping
+from typing import Annotated, Any, Optional, Union
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
 from memforest.limits import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, STORED_ROLES
 
@@ -24,13 +25,26 @@ TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
 
 
 class Message(BaseModel):
-    """A message of a conversation, as the core takes it."""
+    """A message of a conversation, as the core takes it; what else it has, calls of tools too, goes to the core as it is."""
+
+    model_config = ConfigDict(extra="allow", json_schema_extra={"required": ["content"]})
 
     role: str = Field("user", json_schema_extra={"enum": list(STORED_ROLES)})
-    content: str
+    # Told to models as a text: hosts fail over schemas with alternatives. What comes from programs may have parts.
+    content: Annotated[Union[str, list[Any]], WithJsonSchema({"type": "string"})] = ""  # noqa: UP007  # as above
     speaker: str = ""
     timestamp: str = ""
     id: Id = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        """Take null as left out."""
+        return (
+            {key: one for key, one in value.items() if one is not None}
+            if isinstance(value, Mapping)
+            else value
+        )
 
     def plain(self) -> dict[str, Any]:
         """Return the fields that were given, as a mapping."""

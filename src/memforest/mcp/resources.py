@@ -8,8 +8,7 @@ from urllib.parse import quote as percent
 
 from mcp.server.mcpserver import Context
 
-from memforest.errors import NotFoundError
-from memforest.mcp.desk import desk_of, memory_of
+from memforest.mcp.desk import memory_of
 from memforest.mcp.quoted import quote, quoted, timeline_line, turn_line
 
 __all__ = ["PROFILE", "TEMPLATES", "profile_address"]
@@ -27,14 +26,8 @@ def profile_address(user_id: str) -> str:
 
 async def profile(ctx: Context, user: str) -> str:
     """What is known of who takes part, by now."""
-    try:
-        async with memory_of(ctx, user, "read") as memory:
-            found = await memory.profile()
-    except NotFoundError:
-        desk = desk_of(ctx)
-        if desk.user_id(await desk.who(ctx), user) != desk.bound(await desk.who(ctx)):
-            raise
-        return NO_PROFILE  # it is listed before anything is stored
+    async with memory_of(ctx, user, "read") as memory:
+        found = await memory.profile()
     lines = [f"{quote(section.participant)}: {quote(line.text)}" for section in found for line in section]
     return quoted(lines[:MOST], NO_PROFILE)
 

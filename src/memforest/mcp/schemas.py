@@ -66,7 +66,11 @@ def _walk(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, 
 def _says_nothing(key: str, value: object, node: Mapping[str, Any]) -> bool:
     if key == "description":
         return "properties" in node
-    return key in _UNTOLD or (key == "default" and value in _EMPTY)
+    return (
+        key in _UNTOLD
+        or (key == "default" and value in _EMPTY)
+        or (key == "additionalProperties" and value is True)
+    )
 
 
 def without(function: Callable[..., Any], name: str) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from memforest import errors
 from memforest.display import one_line, shown
 from memforest.text import cut
 
-__all__ = ["of_arguments", "of_error", "of_unknown_argument"]
+__all__ = ["of_arguments", "of_error", "of_ignored_arguments", "of_unknown_argument"]
 
 _log = logging.getLogger("memforest.mcp")
 
@@ -80,6 +80,11 @@ def of_arguments(error: ValidationError, known: Iterable[str]) -> str:
 def of_unknown_argument(name: str, known: Iterable[str]) -> str:
     """Return that a tool does not have an argument."""
     return f"There is no argument {one_line(shown(name))}; the arguments are {', '.join(known)}."
+
+
+def of_ignored_arguments(names: Iterable[str]) -> str:
+    """Return which arguments a tool was called without, as it has none of these names."""
+    return _sentence(f"ignored, as there are no such arguments: {', '.join(map(shown, names))}")
 
 
 def _sentence(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -109,17 +109,24 @@ class MemoryServer(MCPServer[Any]):
             self.add_prompt(Prompt.from_function(without(prompt, "user") if self.desk.fixed else prompt))
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> Any:
-        """Call a tool; every error is a result that says in one sentence what to do."""
+        """Call a tool; every error is a result that says in one sentence what to do.
+
+        Arguments that the tool does not have are left out, as some clients add their own, and the result names them. `user` is
+        none of these: what is meant for another user must not pass for this one's.
+        """
         known = self._arguments.get(name)
         if known is None:
             return _failed("There is no such tool; tools/list names those there are.")
         # Many models write null for what they leave out.
         given = {key: value for key, value in arguments.items() if value is not None}
-        for argument in given:
-            if argument not in known:
-                return _failed(sentences.of_unknown_argument(argument, known))
+        extra = [key for key in given if key not in known]
+        if "user" in extra:
+            return _failed(sentences.of_unknown_argument("user", known))
         try:
-            return await super().call_tool(name, given, context)
+            result = await super().call_tool(
+                name, {key: given[key] for key in given if key in known}, context
+            )
+            return _with_note(result, extra) if extra else result
         except ToolError as exc:
             cause = exc.__cause__
             if isinstance(cause, ValidationError) and not isinstance(exc, UnexpectedToolError):
@@ -198,6 +205,22 @@ def _guarded(read: Any) -> Any:
         return text
 
     return guarded
+
+
+def _with_note(result: Any, extra: Sequence[str]) -> Any:
+    """Return a result with the names of the arguments that were left out, beside what is typed and beside its text."""
+    if not isinstance(
+        result, CallToolResult
+    ):  # a question to the person; the call comes again with the answer
+        return result
+    note = sentences.of_ignored_arguments(extra)
+    data = result.structured_content
+    return result.model_copy(
+        update={
+            "content": [*result.content, TextContent(type="text", text=note)],
+            "structured_content": None if data is None else {**data, "ignored": note},
+        }
+    )
 
 
 def _failed(text: str) -> CallToolResult:

@@ -67,7 +67,7 @@ def _redact(arrival: Arrival, config: Config) -> Arrival:
 
 def _turn(item: Mapping[str, Any], config: Config) -> dict[str, Any]:
     """Return a turn with redacted texts, under the names that its caller gave them."""
-    parts = {key: field_of(key) for key in item}
+    parts = {key: field_of(key, item) for key in item}
     about = {
         "role": item.get("role"),
         "speaker": next((item[key] for key, field in parts.items() if field == "speaker"), None),

@@ -11,19 +11,19 @@ from zoneinfo import ZoneInfo
 
 from memforest.calendar import numeric_order, parse_timestamp
 from memforest.config import Config
-from memforest.display import shown
+from memforest.display import listed, shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
 from memforest.limits import MAX_ID_CHARS, MAX_METADATA_DEPTH, ROLE_ALIASES, ROLES
 from memforest.memory.ingest.fields import (
     CAPTION,
     ID,
-    KNOWN,
     SPEAKER,
     TEXT,
     TIME_KEYS,
     Withheld,
     is_deeper,
+    is_metadata,
     tools_called,
 )
 from memforest.memory.numeric_order import month_first_warning
@@ -229,7 +229,7 @@ class TurnReader:
             return Refused(index, self._id(item.given, index, number), item.reason)
         if not isinstance(item, Mapping):
             raise InputError(
-                f"turn {index} must be a mapping with content and timestamp, not {type(item).__name__}"
+                f"turn {index} must be a message, a mapping or an object with 'role' and 'content', not {with_article(type(item).__name__)}"
             )
         if bad := [key for key in item if not isinstance(key, str)]:
             raise InputError(f"turn {index} has a key that is no string: {shown(bad[0])}")
@@ -253,7 +253,7 @@ class TurnReader:
             role=role,
             time_source=source,
             metadata=json_object(
-                {key: item[key] for key in item if key not in KNOWN}, f"turn {index}: metadata"
+                {key: item[key] for key in item if is_metadata(key, item)}, f"turn {index}: metadata"
             ),
         )
 
@@ -288,7 +288,9 @@ class TurnReader:
         if named is not None:
             return check_id(named[1], f"turn {index}: {named[0]}").strip()
         if role is None:
-            raise InputError(f"turn {index} has neither 'role' nor 'speaker'; say who spoke")
+            raise InputError(
+                f"turn {index} has neither 'role' nor 'speaker', but {listed(item)}; say who spoke"
+            )
         return self.user_label if role == "user" else role
 
     def _text(self, item: Mapping[str, Any]) -> str:
@@ -326,7 +328,8 @@ class TurnReader:
         if self.now is not None:
             return self.now, "clock"
         raise TimestampError(
-            f"turn {index} has no timestamp; give every turn a 'timestamp', or the session one with timestamp="
+            f"turn {index} has no timestamp, but {listed(item)}; give every turn a 'timestamp', or the session one with "
+            "timestamp="
         )
 
 
@@ -386,7 +389,9 @@ def _joined(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, Sequence) and not isinstance(content, bytes):
-        parts = [part.get("text") if isinstance(part, Mapping) else part for part in content]
+        parts = [
+            part.get("text") if isinstance(part, Mapping) else getattr(part, "text", part) for part in content
+        ]
         if all(part is None or isinstance(part, str) for part in parts):
             return "\n".join(part for part in parts if part)
     raise _NoTextError(f"has content that is no text or list of text parts, but {type(content).__name__}")

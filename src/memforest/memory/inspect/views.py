@@ -100,7 +100,8 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         known=known,
         schema=tuple(migrations.applied(tx)),
         generation=meta.generation(tx),
-        bytes=counts.size_bytes(tx),
+        # Of a user without a memory it is another one's file that is read.
+        bytes=counts.size_bytes(tx) if meta.get(tx, "user_id") == user_id else 0,
         unfinished=counts.unread_sessions(tx),
         makers=counts.makers(tx),
         spent=spent.total(tx),

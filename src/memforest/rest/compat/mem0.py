@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import Header, Query, Request
 
 from memforest.calendar import parse_timestamp
-from memforest.errors import IdempotencyError, InputError, NotFoundError, TimestampError
+from memforest.errors import IdempotencyError, InputError, TimestampError
 from memforest.forest.handle import AsyncUserMemory
 from memforest.limits import MAX_PAGE
 from memforest.memory.results import IngestResult
@@ -16,7 +16,7 @@ from memforest.rest.compat import mem0_bodies as bodies
 from memforest.rest.compat.filters import read_mem0
 from memforest.rest.compat.records import Memories, Record
 from memforest.rest.compat.routing import facade, route
-from memforest.rest.compat.scope import meant, or_nothing, shown
+from memforest.rest.compat.scope import meant, shown
 from memforest.rest.compat.tokens import no_such_memory, seal, unseal
 from memforest.rest.deps import Forest, Who, access_of
 
@@ -108,11 +108,7 @@ async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
     sealed = unseal(event_id, who)
     if sealed.kind != "e":
         raise no_such_memory()
-    try:
-        sessions = await forest.user(sealed.user).sessions()
-    except NotFoundError:
-        raise no_such_memory() from None
-    for one in sessions:
+    for one in await forest.user(sealed.user).sessions():
         if one.session_id == sealed.parts[0]:
             waits = "SUCCEEDED" if one.status == "ingested" else "PENDING"
             status = "FAILED" if one.failed_chunks else waits
@@ -131,7 +127,7 @@ async def search(body: bodies.Search, forest: Forest, who: Who) -> dict[str, Any
     most = body.top_k if body.limit is None else body.limit
     found: list[Record] = []
     for memories in meant(forest, who, wanted):
-        work = memories.search(
+        found += await memories.search(
             body.query,
             wanted,
             most=most,
@@ -139,7 +135,6 @@ async def search(body: bodies.Search, forest: Forest, who: Who) -> dict[str, Any
             latest=bool(body.latest_only),
             reference_date=body.reference_date,
         )
-        found += await or_nothing(work, [])
     found.sort(key=lambda record: -(record.score or 0.0))
     return {"results": [shown(record, body.fields) for record in found[:most]]}
 
@@ -158,11 +153,8 @@ async def get_all(
     wanted = read_mem0(body.condition())
     offset, total, found = (page - 1) * page_size, 0, list[Record]()
     for memories in meant(forest, who, wanted):
-        more, count = await or_nothing(
-            memories.page(
-                wanted, latest=bool(body.latest_only), offset=max(0, offset - total), limit=page_size
-            ),
-            ([], 0),
+        more, count = await memories.page(
+            wanted, latest=bool(body.latest_only), offset=max(0, offset - total), limit=page_size
         )
         found += more[: page_size - len(found)]
         total += count

@@ -47,7 +47,7 @@ async def search(user: str, body: VectorSearch, forest: Forest, who: Who) -> dic
     """Search a user's memory; several queries are searched one after the other, and each result is given once.
 
     Raises:
-        NotFoundError: if the user has no memory, or the caller may not see it.
+        NotFoundError: if the caller may not see that user.
     """
     wanted = read_openai(body.filters)
     least = 0.0 if body.ranking_options is None else body.ranking_options.score_threshold

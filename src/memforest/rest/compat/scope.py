@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 from memforest.access import Principal
-from memforest.errors import InputError, NotFoundError
+from memforest.errors import InputError
 from memforest.forest.forest import AsyncMemForest
 from memforest.rest.compat.filters import Filter, users_of
 from memforest.rest.compat.records import Memories, Record
 
-__all__ = ["meant", "or_nothing", "shown"]
-
-T = TypeVar("T")
+__all__ = ["meant", "shown"]
 
 MOST_USERS = 50
 """Users whose memories one request may name."""
@@ -35,14 +33,6 @@ def meant(forest: AsyncMemForest, who: Principal, wanted: Filter) -> list[Memori
     if len(named) > MOST_USERS:
         raise InputError(f"the filter names {len(named)} users; {MOST_USERS} at most")
     return [Memories(forest, user) for user in sorted(named)]
-
-
-async def or_nothing(work: Awaitable[T], nothing: T) -> T:
-    """Return what is found; `nothing` for a user without a memory."""
-    try:
-        return await work
-    except NotFoundError:
-        return nothing
 
 
 def shown(record: Record, names: Iterable[str] | None = None) -> dict[str, Any]:

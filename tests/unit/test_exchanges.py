@@ -1,0 +1,139 @@
+"""Turns are cut into exchanges as the named rule says, whoever speaks how often."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.table import each
+
+from memforest.errors import InputError
+from memforest.exchanges import (
+    EXCHANGE_RULES,
+    LEAF_RULES,
+    MOST_TURNS,
+    ExchangeRule,
+    LeafRule,
+    exchanges_of,
+    leaf_exchanges,
+)
+
+
+def cut(session: str, rule: ExchangeRule, opener: str | None = None) -> str:
+    """Return the exchanges of a session whose speakers are letters, with blanks between them."""
+    return " ".join(session[one.first : one.last + 1] for one in exchanges_of(session, rule, opener=opener))
+
+
+@each(
+    ("session", "pairs", "rest", "replies", "answered"),
+    [
+        ("", "", "", "", ""),
+        ("A", "", "A", "A", ""),
+        ("AB", "AB", "AB", "AB", "AB"),
+        ("ABA", "AB", "AB A", "AB A", "AB"),
+        ("ABABBA", "AB AB BA", "AB AB BA", "AB ABB A", "AB AB"),
+        ("AABBA", "AA BB", "AA BB A", "AABB A", "AB"),
+        ("AAAA", "AA AA", "AA AA", "AAAA", ""),
+        ("ABCAC", "AB CA", "AB CA C", "ABC AC", "AB AC"),
+        ("ABCB", "AB CB", "AB CB", "ABCB", "AB"),
+    ],
+)
+def test_the_rules(session: str, pairs: str, rest: str, replies: str, answered: str) -> None:
+    """Odd numbers, one speaker, three speakers, and one who speaks several times in a row."""
+    assert [cut(session, rule) for rule in EXCHANGE_RULES] == [pairs, rest, replies, answered]
+
+
+def test_the_opener_of_the_conversation_need_not_begin_the_session() -> None:
+    """What was said before the opener's first turn is an exchange of its own, or in none."""
+    assert cut("BABAB", "replies", "A") == "B AB AB"
+    assert cut("BABAB", "answered", "A") == "AB AB"
+    assert cut("BCB", "replies", "A") == "BCB"
+    assert cut("BCB", "answered", "A") == ""
+
+
+@given(st.text("ABC", max_size=40), st.sampled_from(EXCHANGE_RULES), st.sampled_from([None, "A", "C"]))
+def test_exchanges_are_runs_in_order(session: str, rule: ExchangeRule, opener: str | None) -> None:
+    """They never overlap, and with two of the rules leave no turn out."""
+    found = exchanges_of(session, rule, opener=opener)
+    assert all(0 <= one.first <= one.last < len(session) for one in found)
+    assert all(before.last < after.first for before, after in pairwise(found))
+    if rule in ("pairs+rest", "replies"):
+        assert [at for one in found for at in range(one.first, one.last + 1)] == list(range(len(session)))
+
+
+def test_an_unknown_rule_is_refused() -> None:
+    """The message names those that there are."""
+    with pytest.raises(InputError):
+        exchanges_of("AB", "triples")  # type: ignore[arg-type]
+
+
+def cut_all(session: str, rule: LeafRule, opener: str | None = None) -> str:
+    """Return the leaves of a session whose speakers are letters, with blanks between them."""
+    return " ".join(session[one.first : one.last + 1] for one in leaf_exchanges(session, rule, opener=opener))
+
+
+@each(
+    ("session", "adjacent", "pairs", "turns"),
+    [
+        ("", "", "", ""),
+        ("A", "A", "A", "A"),
+        ("AB", "AB", "AB", "A B"),
+        ("ABA", "ABA", "ABA", "A B A"),
+        ("ABABBA", "AB ABBA", "AB AB BA", "A B A B B A"),
+        ("AABBA", "AABBA", "AA BBA", "A A B B A"),
+        ("AAAAA", "AA AAA", "AA AAA", "A A A A A"),
+        ("ABCAC", "ABC AC", "AB CAC", "A B C A C"),
+    ],
+)
+def test_leaves_have_every_turn(session: str, adjacent: str, pairs: str, turns: str) -> None:
+    """A turn that is in no pair joins the exchange before it, or at the start of a session the one behind."""
+    assert [cut_all(session, rule) for rule in LEAF_RULES] == [adjacent, pairs, turns]
+
+
+def test_leaves_where_the_opener_is_not_answered() -> None:
+    """The session's own first speaker opens then; where nobody answers, turns go by two."""
+    assert cut_all("BABAB", "adjacent", "A") == "BAB AB"
+    assert cut_all("BCBBC", "adjacent", "A") == "BCB BC"
+    assert cut_all("BCCBA", "adjacent", "A") == "BCC BA"
+    assert cut_all("BBBBB", "adjacent", "A") == "BB BBB"
+
+
+def test_a_monologue_is_many_leaves() -> None:
+    """Behind an answer, before one, and where there is none; so that no text is beyond what can be read."""
+    runs = ["AB" + "B" * 10_000, "B" * 9_999 + "AB", "B" * 10_000, "BC" * 5_000 + "AB"]
+    assert [len(leaf_exchanges(run, opener="A")) for run in runs] == [626, 5_000, 5_000, 5_001]
+
+
+SESSIONS = st.text("ABC", max_size=40) | st.builds(
+    "".join, st.lists(st.sampled_from(["AB", "B" * 15, "A" * 20, "CB"]), max_size=6)
+)
+
+
+@given(SESSIONS, st.sampled_from(LEAF_RULES), st.sampled_from([None, "A", "C"]))
+def test_each_turn_is_in_one_leaf(session: str, rule: LeafRule, opener: str | None) -> None:
+    """They tile the session in order, none is longer than the bound, and there are as many as pairs where those are enough."""
+    found = leaf_exchanges(session, rule, opener=opener)
+    assert [at for one in found for at in range(one.first, one.last + 1)] == list(range(len(session)))
+    assert all(1 <= one.last - one.first + 1 <= MOST_TURNS for one in found)
+    pairs = exchanges_of(session, "answered", opener=opener)
+    if rule == "adjacent" and pairs and len(session) <= MOST_TURNS:
+        assert len(found) == len(pairs)
+        assert all(any(one.first <= pair.first < pair.last <= one.last for one in found) for pair in pairs)
+
+
+@given(SESSIONS, SESSIONS, st.sampled_from(LEAF_RULES), st.sampled_from([None, "A", "C"]))
+def test_later_turns_change_the_last_leaves_alone(
+    session: str, later: str, rule: LeafRule, opener: str | None
+) -> None:
+    """What ends before the last turns of a session stays as it is when the session grows."""
+    before = leaf_exchanges(session, rule, opener=opener)
+    settled = [one for one in before if one.last < len(session) - MOST_TURNS]
+    assert list(leaf_exchanges(session + later, rule, opener=opener)[: len(settled)]) == settled
+
+
+def test_an_unknown_leaf_rule_is_refused() -> None:
+    """The message names those that there are."""
+    with pytest.raises(InputError):
+        leaf_exchanges("AB", "replies")  # type: ignore[arg-type]

@@ -1,0 +1,291 @@
+"""What the documents say is so: their code runs and prints what stands there, and generated blocks are current.
+
+`make docs` writes the generated blocks anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import inspect
+import io
+import os
+import re
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+from tests.table import each
+
+from memforest import MemForest
+from memforest.chat_steps import registered_steps
+from memforest.config import Config, Ranking
+from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
+from memforest.memory.directory import file_name
+from memforest.settings import hints_of
+from memforest.steps.llm.prompt import all_prompts
+from memforest.store import migrations
+from memforest.store.connections import PRAGMAS
+from memforest.store.db import Database
+from memforest.systems.registry import known
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+WRITE = "MEMFOREST_WRITE_DOCS" in os.environ
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A Python block of a page, and the text block behind it, which is what it must print."""
+
+    page: str
+    line: int
+    code: str
+    expected: str | None
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+def _blocks() -> list[Block]:
+    fence = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        fences = list(fence.finditer(text))
+        for i, one in enumerate(fences):
+            if one[1] == "python":
+                behind = fences[i + 1] if i + 1 < len(fences) else None
+                expected = behind[2] if behind is not None and behind[1] == "text" else None
+                found.append(Block(page.name, text.count("\n", 0, one.start()) + 1, one[2], expected))
+    return found
+
+
+@pytest.mark.parametrize("block", _blocks(), ids=str)
+def test_examples_run(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every Python block runs as it stands, in an empty directory, and prints the text block behind it."""
+    if block.page == "encryption.md":
+        pytest.importorskip("sqlcipher3", reason="the extra [encrypted] is not installed")
+    monkeypatch.chdir(tmp_path)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(block.code, str(block), "exec"), {"__name__": "__main__"})
+    assert block.expected in (None, printed.getvalue())
+
+
+def test_readme_opens_with_an_example_of_eight_lines() -> None:
+    """The README's first block is a program of at most eight lines, and its output is shown."""
+    first = _blocks()[0]
+    assert first.page == "README.md"
+    assert len([line for line in first.code.splitlines() if line.strip()]) <= 8
+    assert first.expected
+
+
+def test_links_lead_somewhere() -> None:
+    """Every relative link of a page names a file that is there."""
+    broken = [
+        f"{page.name}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    ]
+    assert broken == []
+
+
+# -- generated blocks -----------------------------------------------------------------------------
+
+
+def _generated(page: Path, name: str) -> tuple[str, int, int]:
+    text = page.read_text(encoding="utf-8")
+    found = re.search(rf"<!-- {name}: .*? -->\n(.*?)<!-- end {name} -->", text, re.DOTALL)
+    assert found, f"{page.name} has no block {name!r}"
+    return found[1], found.start(1), found.end(1)
+
+
+def _check_block(page: Path, name: str, expected: str) -> None:
+    shown, start, end = _generated(page, name)
+    if WRITE and shown != expected:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(text[:start] + expected + text[end:], encoding="utf-8")
+        shown = expected
+    assert shown == expected, f"docs/{page.name}: the block {name!r} is out of date; run `make docs`"
+
+
+def _columns(sql: str) -> list[str]:
+    """Return one line per column or constraint of a CREATE TABLE statement."""
+    inside = sql[sql.index("(") + 1 : sql.rindex(")")]
+    parts, depth = [""], 0
+    for ch in inside:
+        depth += (ch == "(") - (ch == ")")
+        if ch == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += ch
+    return [" ".join(part.split()) for part in parts]
+
+
+def test_the_schema_in_the_docs_is_the_schema(tmp_path: Path, forest: MemForest) -> None:
+    """docs/storage.md lists every table of a new database, column by column."""
+    forest.register_user("ana")
+    db = Database(tmp_path / "forest" / file_name("ana"))
+    try:
+        with db.read() as tx:
+            rows = tx.execute(
+                "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+            ).fetchall()
+            names = migrations.applied(tx)
+    finally:
+        db.close()
+    shadow = re.compile(r"derived_\w+_words_(data|idx|content|docsize|config)|sqlite_.*")
+    lines = [f"-- migrations: {', '.join(names)}"]
+    for name, sql in rows:
+        if shadow.fullmatch(name):
+            continue
+        if sql.startswith("CREATE VIRTUAL"):
+            lines.append(f"\n{name}  -- {' '.join(sql.split('USING', 1)[1].split())}")
+        else:
+            lines.append(f"\n{name}")
+            lines += [f"    {column}" for column in _columns(sql)]
+    _check_block(ROOT / "docs" / "storage.md", "schema", "```text\n" + "\n".join(lines) + "\n```\n")
+
+
+def test_the_pragmas_in_the_docs_are_those_in_use() -> None:
+    """docs/storage.md names every pragma that a writing connection sets and reads back."""
+    text = (ROOT / "docs" / "storage.md").read_text(encoding="utf-8")
+    assert [name for name, _, _ in PRAGMAS if f"`{name}" not in text] == []
+
+
+def test_every_table_is_told_to_be_persistent_or_derived(tmp_path: Path) -> None:
+    """Derived tables are those whose name starts with ``derived_``; emptying them loses no persistent row."""
+    db = Database(tmp_path / "a.db")
+    try:
+        migrations.apply(db, Config().clock())
+        with db.read() as tx:
+            tables = {row[0] for row in tx.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            into_derived = [
+                name
+                for name in tables
+                if not name.startswith("derived_")
+                for row in tx.execute(f"PRAGMA foreign_key_list({name})")
+                if row[2].startswith("derived_")
+            ]
+    finally:
+        db.close()
+    assert {name for name in tables if name.startswith("derived_")}
+    assert into_derived == []
+
+
+def test_the_rooms_in_the_docs_are_those_enforced() -> None:
+    """docs/architecture.md draws the layers of the import contract, and says of each room what it is for."""
+    page = ROOT / "docs" / "architecture.md"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    layers = next(one["layers"] for one in contracts if one["type"] == "layers")
+    lines = [layer.replace("memforest.", "") for layer in layers]
+    _check_block(page, "rooms", "```text\n" + "\n".join(lines) + "\n```\n")
+    rooms = {room for line in lines for room in line.split(" | ")}
+    rows = " ".join(re.findall(r"^\| (`.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE))
+    assert {room for room in rooms if f"`{room}`" not in rows} == set()
+
+
+def test_the_walks_in_the_docs_name_calls_that_there_are() -> None:
+    """docs/architecture.md walks through one turn and one question: each name is defined in the file in front of it."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walks = page.split("## Two walks")[1].split("\n## ")[0]
+    calls = re.findall(r"`([\w/]+)\.py`\s+`([\w.]+)`", walks)
+    assert len(calls) > 20
+    for file, name in calls:
+        module = importlib.import_module(f"memforest.{file.replace('/', '.')}")
+        assert attrgetter(name)(module).__module__ == module.__name__
+
+
+def test_the_prompts_in_the_docs_are_those_in_use() -> None:
+    """docs/prompts.md lists every prompt with its version, step, variables and reply."""
+    rows = [
+        f"| `{one.id}` | {one.version} | {one.step} | {', '.join(f'`{v}`' for v in sorted(one.variables))} "
+        f"| {', '.join(f'`{name}`' for name in one.reply.model_fields)} |"
+        for one in all_prompts()
+    ]
+    table = "| Prompt | Version | Step | Data | Reply |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    _check_block(ROOT / "docs" / "prompts.md", "prompts", table)
+    files = (ROOT / "src" / "memforest").rglob("prompts/*.toml")
+    assert {file.stem for file in files} == {one.id for one in all_prompts()} | {"repair"}
+
+
+def test_the_steps_in_the_docs_are_those_registered() -> None:
+    """docs/prompts.md lists every step with what the model does in it."""
+    rows = [f"| `{one.name}` | {one.does} | {'yes' if one.waits else 'no'} |" for one in registered_steps()]
+    table = "| Step | The model | Somebody waits for it |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    _check_block(ROOT / "docs" / "prompts.md", "steps", table)
+
+
+def test_every_dependency_has_its_reason() -> None:
+    """docs/architecture.md gives the reason for each package that is installed with memforest."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = (names for extra, names in project["optional-dependencies"].items() if extra != "dev")
+    listed = [*project["dependencies"], *(name for names in extras for name in names)]
+    names = [re.split(r"[^\w.-]", one, maxsplit=1)[0] for one in listed]
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def _default(code: str) -> str:
+    """Return what a dataclass's ``field(...)`` makes where a value is not given."""
+    return re.sub(
+        r"field\(default=([^,)]+).*", r"\1", re.sub(r"field\(default_factory=(\w+).*", r"\1()", code)
+    )
+
+
+def _is_of_the_class(field: ast.AnnAssign) -> bool:
+    return ast.unparse(field.target).startswith("_") or ast.unparse(field.annotation).startswith("ClassVar")
+
+
+def _fields(kind: type) -> list[tuple[str, str, str]]:
+    """Return (name, default, the string under it) of every field of a dataclass of settings."""
+    tree = ast.parse(inspect.getsource(kind))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    found = []
+    for field, below in pairwise(body):
+        if isinstance(field, ast.AnnAssign) and not _is_of_the_class(field):
+            said = below.value if isinstance(below, ast.Expr) else None
+            text = said.value if isinstance(said, ast.Constant) and isinstance(said.value, str) else ""
+            default = "required" if field.value is None else f"`{_default(ast.unparse(field.value))}`"
+            found.append((ast.unparse(field.target), default, " ".join(text.split())))
+    return found
+
+
+@each(
+    ("name", "kind"),
+    [
+        ("settings", Config),
+        ("weights", Ranking),
+        ("chat", ChatEndpoint),
+        ("embeddings", EmbeddingEndpoint),
+        *((f"index.{name}", made.Settings) for name, made in known().items() if hints_of(made.Settings)),
+    ],
+)
+def test_settings_are_documented(name: str, kind: type) -> None:
+    """docs/configuration.md lists every setting and weight, those of indexes too, with its default and what it does."""
+    rows = [
+        f"| `{field}` | {default} | {text.replace('``', '`')} |" for field, default, text in _fields(kind)
+    ]
+    assert all(not row.endswith("|  |") for row in rows)
+    table = "| Setting | Default | What it does |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    _check_block(ROOT / "docs" / "configuration.md", name, table)
+
+
+def test_every_setting_is_used() -> None:
+    """No setting of `Config` is dead: each is read somewhere in the package."""
+    code = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py"))
+    assert [
+        name for name in Config.__dataclass_fields__ if not re.search(rf"(?:config|self)\.{name}\b", code)
+    ] == []

@@ -1,0 +1,226 @@
+"""What a write superseded: found near the new observations, and equal to what reading all of them gives."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests_long.worlds import fast_config, fast_folder, file_of, said
+
+from memforest import MemForest
+from memforest.facts import superseding
+from memforest.facts.superseding import segments_since, superseded_by
+from memforest.facts.timeline import Observation, superseded, time_order, timeline
+from memforest.search.load import load_snapshot
+from memforest.search.snapshot import OPEN
+from memforest.store import snapshot as rows
+from memforest.store.db import Database
+from memforest.store.facts import facts_with_ids
+from memforest.store.tx import Tx
+from memforest.systems.states import observations, superseded_facts, timelines, valid_until
+
+VALUES = ["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon", "Portugal", "the OSLO", "...", "New Miami"]
+OBSERVATIONS = st.lists(
+    st.builds(
+        Observation,
+        at_ms=st.integers(0, 40),
+        tie=st.sampled_from("ab"),
+        fact=st.integers(1, 12),
+        value=st.sampled_from(VALUES),
+        previous=st.none() | st.sampled_from(VALUES),
+        change=st.sampled_from(["is", "is", "start", "end"]),
+        row=st.integers(0, 10_000),
+    ),
+    min_size=1,
+    max_size=60,
+    unique_by=lambda o: o.row,
+)
+
+
+class Listed:
+    """The observations of one attribute, in memory; `read` counts those that were asked for."""
+
+    def __init__(self, seen: Sequence[Observation]) -> None:
+        self.seen = sorted(seen, key=time_order)
+        self.values = {value for o in seen for value in (o.value, o.previous) if value is not None}
+        self.read = 0
+
+    def before(self, seen: Observation, most: int) -> Sequence[Observation]:
+        """Return the latest observations before another one."""
+        found = self.seen[: self.seen.index(seen)][-most:]
+        self.read += len(found)
+        return found
+
+    def naming(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+        """Return what the observations before another one say of some values."""
+        earlier = self.seen[: self.seen.index(seen)]
+        return [(o.value, o.previous) for o in earlier if o.value in values or o.previous in values]
+
+
+@given(OBSERVATIONS, st.sampled_from([1, 3, 16]))
+def test_each_observation_superseded_what_the_whole_timeline_says(
+    seen: list[Observation], window: int
+) -> None:
+    """Random observations, endings and returns: every one of them, taken for the new one."""
+    past = Listed(seen)
+    with patch.object(superseding, "WINDOW", window):
+        for new in seen:
+            assert superseded_by(new, past) == superseded(seen, [new])
+
+
+def test_only_the_neighbours_of_a_new_observation_are_read() -> None:
+    """Ten thousand moves, and who moves again is compared with the last few of them."""
+    random = Random(7)
+    seen = [Observation(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
+    past = Listed([*seen, Observation(20_000, "", 20_000, "Rome")])
+    assert superseded_by(past.seen[-1], past) <= {o.fact for o in seen[-16:]}
+    assert past.read == 16
+
+
+@given(OBSERVATIONS, st.sampled_from([1, 3, 16]), st.integers(0, 41))
+def test_the_last_segments_are_those_of_the_whole_timeline(
+    seen: list[Observation], window: int, since: int
+) -> None:
+    """Random observations, read from their end: the segments are the timeline's last ones, back to the time asked for."""
+    end = Observation(50, "", 0, "")
+    past = Listed([*seen, end])
+    whole = timeline(seen)
+    with patch.object(superseding, "WINDOW", window):
+        found = segments_since(end, past, since)
+    assert found == whole[len(whole) - len(found) :]
+    held = [one for one in whole if one.holds_at(since)]
+    assert found[-1:] == whole[-1:]
+    assert held[-1:] == [] or held[-1] in found
+
+
+def test_the_last_segment_of_many_is_read_from_the_end() -> None:
+    """Ten thousand moves: the last 16 observations are read for the last segment."""
+    random = Random(7)
+    seen = [Observation(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
+    end = Observation(20_000, "", 20_000, "Rome")
+    past = Listed([*seen, end])
+    found = segments_since(end, past, 10_000)
+    assert past.read == 16
+    assert found == timeline(seen)[-len(found) :]
+
+
+def of_all(tx: Tx, new: Sequence[int]) -> set[int]:
+    """Return what new observations superseded, by the whole timeline of each attribute."""
+    found: set[int] = set()
+    for state in rows.states_with_ids(tx, new):
+        same = [s for s in rows.states_seen(tx) if (s.entity, s.attribute) == (state.entity, state.attribute)]
+        found |= superseded(observations(same), observations([state]))
+    return found
+
+
+def test_the_same_in_a_file_whatever_the_order_of_sessions() -> None:
+    """Moves are told forwards, backwards and again; each write is compared with the whole timelines of its file."""
+    random, told = Random(11), 0
+    moved = (
+        "I live in {}.",
+        "I moved to {} last month.",
+        "I moved from {} to Oslo.",
+        "I no longer live in {}.",
+    )
+    with tempfile.TemporaryDirectory(dir=fast_folder()) as folder, MemForest(folder, fast_config()) as forest:
+        for step in range(40):
+            day = f"20{random.randrange(10, 20)}-0{random.randrange(1, 9)}-1{random.randrange(9)}"
+            moves = [
+                random.choice(moved).format(random.choice(["Rome", "Oslo", "Vigo", "Lyon"])) for _ in range(3)
+            ]
+            turns: list[dict[str, Any]] = [
+                {"speaker": "Ana", "content": text, "timestamp": f"{day}T10:0{i}:00Z"}
+                for i, text in enumerate(moves)
+            ]
+            result = forest.ingest_session("u", f"s{step}", turns, refresh=False)
+            db = Database(file_of(Path(folder)))
+            with db.read() as tx:
+                new = [
+                    row[0]
+                    for row in tx.execute(
+                        """SELECT s.id FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN cell c ON c.id = o.cell
+                           JOIN session e ON e.id = c.session WHERE e.session_id = ? AND s.attribute = 'residence'""",
+                        (f"s{step}",),
+                    )
+                ]
+                expected = of_all(tx, new)
+                assert {fact for fact, _ in superseded_facts(tx, new)} == expected
+                texts = facts_with_ids(tx, expected)
+            db.close()
+            told += len(expected)
+            assert set(result.superseded) >= {fact.text for fact in texts.values()}
+        assert told > 10
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ended"),
+    [
+        ("I live in Rome.", "I live in Oslo.", "Ana lives in Rome."),
+        ("I work at Acme.", "I work at Initech.", "Ana works at Acme."),
+        ("My bank is Chase.", "My bank is now Monzo.", "Ana's bank is Chase."),
+        ("My brother is Piet.", "My brother is Karel.", None),
+        ("My dog is Rex.", "My dog is Bello.", None),
+    ],
+)
+def test_what_somebody_may_have_several_of_ends_nothing(
+    folder: Path, first: str, second: str, ended: str | None
+) -> None:
+    """A new residence takes the place of the old one, a second dog does not: in results, and in what is valid now."""
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session("u", "a", said(first, day=1))
+        result = forest.ingest_session("u", "b", said(second, day=2))
+        assert result.superseded == (() if ended is None else (ended,))
+        db = Database(file_of(folder))
+        with db.read() as tx:
+            snapshot = load_snapshot(tx)
+            assert len(snapshot.states) == 2
+            assert len(timelines(snapshot)) == 1
+            assert (valid_until(snapshot) != OPEN).tolist() == [ended is not None, False]
+        db.close()
+
+
+def test_a_state_at_another_time_than_its_fact_is_found(folder: Path) -> None:
+    """The time by which observations are found is checked against the facts."""
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session(
+            "u", "s", [{"speaker": "Ana", "content": "I live in Rome.", "timestamp": "2020-01-01"}]
+        )
+        assert forest.user("u").verify().ok
+        with sqlite3.connect(file_of(folder)) as conn:
+            conn.execute("UPDATE state SET at_ms = at_ms + 1")
+        conn.close()
+        assert [problem.part for problem in forest.user("u").verify().problems] == ["fact"]
+
+
+def test_changes_of_two_things_end_nothing_of_each_other(folder: Path) -> None:
+    """Nobody said what changed: a tea and a gym are two timelines, until a statement links them."""
+    told = (
+        "I swapped Keemun for Assam.",
+        "I switched from Ironworks to Fitbox.",
+        "I swapped Assam for Sencha.",
+    )
+    with MemForest(folder, fast_config()) as forest:
+        found = [
+            forest.ingest_session("u", f"s{day}", said(text, day=day)) for day, text in enumerate(told, 1)
+        ]
+        assert [len(one.superseded) for one in found] == [0, 0, 1]
+        entries = [one for one in forest.user("u").timeline("Ana") if one.kind == "state"]
+        assert {one.value for one in entries if one.end is None} == {"Sencha", "Fitbox"}
+        with Database(file_of(folder)).read() as tx:
+            lines = timelines(load_snapshot(tx)).values()
+            assert sorted([s.value for s in line] for line in lines) == [
+                ["Ironworks", "Fitbox"],
+                ["Keemun", "Assam", "Sencha"],
+            ]

@@ -1,0 +1,123 @@
+"""Which cluster a node joins: by each linkage, with ties, a cap and what is known before; and the ages at which levels come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.table import each
+
+from memforest import Config, MemForest
+from memforest.errors import ConfigError
+from memforest.models import available
+from memforest.systems.hmem.cluster import Joined, Linkage, assign
+from memforest.systems.hmem.levels import MONTH, WEEK, YEAR, top_level
+from memforest.systems.hmem.settings import SCHEDULES, HMemSettings
+from memforest.systems.hmem.thresholds import calibrated, least_likenesses
+
+LINKAGES: tuple[Linkage, ...] = ("member", "mean", "parent")
+DAY_MS = 86_400_000
+
+
+def plane(*degrees: float) -> NDArray[np.float32]:
+    """Return unit vectors at angles."""
+    turned = np.radians(degrees)
+    return np.stack([np.cos(turned), np.sin(turned)], axis=1).astype(np.float32)
+
+
+def founders(found: Sequence[Joined]) -> list[int]:
+    """Return the places of those that began the clusters."""
+    return [one.founder for one in found]
+
+
+@pytest.mark.parametrize(
+    ("linkage", "wanted"),
+    # 0, 20 and 40 degrees: the best member of (0, 20) is near to 40, their mean and their middle are not.
+    [("member", [0, 0, 0]), ("mean", [0, 0, 2]), ("parent", [0, 0, 2])],
+)
+def test_a_linkage_says_what_is_compared(linkage: Linkage, wanted: list[int]) -> None:
+    """With a chain of three, only the best member reaches the last one."""
+    assert founders(assign(plane(0, 20, 40), [], 0.93, linkage)) == wanted
+
+
+def test_the_middle_is_nearer_than_the_mean_of_likenesses() -> None:
+    """Two members on both sides of a node: their mean vector points to it, and neither member is as near."""
+    vectors = plane(-30, 30, 0)
+    near = {linkage: assign(vectors, [0, 0], -1, linkage)[0].likeness for linkage in LINKAGES}
+    assert near["parent"] == pytest.approx(1.0)
+    assert near["mean"] == near["member"] == pytest.approx(np.cos(np.radians(30)), abs=1e-6)
+
+
+@pytest.mark.parametrize("linkage", LINKAGES)
+def test_of_equally_like_clusters_the_older_one_is_joined(linkage: Linkage) -> None:
+    """A node between two clusters of one member each."""
+    assert assign(plane(-20, 20, 0), [0, 1], 0.5, linkage) == [Joined(0, 0.939693)]
+
+
+def test_a_cap_bounds_what_is_compared() -> None:
+    """With a cap of one, only the node right before counts."""
+    assert founders(assign(plane(0, 90, 0), [], 0.9)) == [0, 1, 0]
+    assert founders(assign(plane(0, 90, 0), [], 0.9, cap=1)) == [0, 1, 2]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_going_on_is_the_same_as_beginning_anew(data: Any) -> None:
+    """Whatever is known of the first nodes, with a cap and only the nodes within reach: the others join as in one go."""
+    count = data.draw(st.integers(1, 14))
+    vectors = plane(*data.draw(st.lists(st.floats(0, 90), min_size=count, max_size=count)))
+    linkage, cap = data.draw(st.sampled_from(LINKAGES)), data.draw(st.integers(1, 14))
+    whole = assign(vectors, [], 0.8, linkage, cap=cap)
+    known = data.draw(st.integers(0, count))
+    low = max(0, known - cap)
+    rest = assign(vectors[low:], [at - low for at in founders(whole)[low:known]], 0.8, linkage, cap=cap)
+    assert [at + low for at in founders(rest)] == founders(whole)[known:]
+    assert all(one.likeness is None or one.likeness >= 0.8 for one in whole)
+    assert all((one.likeness is None) == (one.founder == at) for at, one in enumerate(whole))
+
+
+@each(
+    ("days", "top"),
+    [(-3.0, WEEK), (0, WEEK), (6.99, WEEK), (7, MONTH), (30, MONTH), (30.01, YEAR), (9000, YEAR)],
+)
+def test_levels_come_with_age(days: float, top: int) -> None:
+    """7 and 30 days, and a clock that stands before the first event."""
+    assert top_level(0, int(days * DAY_MS)) == top
+
+
+# -- settings ---------------------------------------------------------------------------------------
+
+
+def test_schedules_are_the_papers_and_the_measured() -> None:
+    """The literal ones for any embedder; the calibrated ones fall with the level, for every embedder that is shipped."""
+    assert list(least_likenesses(HMemSettings(schedule="paper"), "any")) == [0.8, 0.7, 0.6]
+    assert SCHEDULES["strict"] == (0.9, 0.8, 0.7)
+    assert SCHEDULES["loose"] == (0.7, 0.6, 0.5)
+    assert least_likenesses(HMemSettings(schedule=(0.5, 0.4, 0.3)), "any") == (0.5, 0.4, 0.3)
+    for status in available():
+        week, month, year = calibrated(status.model_id)
+        assert 1 > week > month > year > 0
+        assert least_likenesses(HMemSettings(), status.model_id) == (week, month, year)
+    assert len(calibrated("never measured")) == 3
+
+
+@each(
+    "own",
+    [
+        {"schedule": (0.5, 0.4)},
+        {"schedule": "steep"},
+        {"schedule": (2, 0.5, 0.5)},
+        {"words": (1,)},
+        {"cap": 0},
+        {"linkage": "far"},
+    ],
+)
+def test_wrong_settings_are_refused_by_name(own: dict[str, Any]) -> None:
+    """Before a file is opened."""
+    with pytest.raises(ConfigError, match=next(iter(own))):
+        MemForest("nowhere", Config(indexes=("hmem",), index_settings={"hmem": own}))

@@ -1,0 +1,56 @@
+"""The benchmark of the hmem index as a memory grows, in small: it measures what it says, and bounds that hold on any machine."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests_long import hmems
+
+from memforest.models import HashEmbedder
+from scaling import events
+from scaling.memories import copied
+from synthetic.chat import Chat
+
+CHAT = Chat(1)
+
+
+def grown(folder: Path) -> Path:
+    """Return a memory of some sessions with the index."""
+    events.filled(folder / "chat", CHAT, 50, 32)
+    return events.with_index(folder / "chat", 32)[0]
+
+
+def test_what_is_placed_again_stands_where_it_stood(folder: Path) -> None:
+    """Events that are taken back and placed again leave the same trees; all of them are placed when the index is added."""
+    full = grown(folder)
+    before = hmems.shape(full)
+    assert sum(level == 0 for level, _ in before) == len(hmems.events(full))
+    found = events.placed(full, 1, 0.5)
+    assert hmems.shape(full) == before
+    assert min(found.of_session, found.alone) > 0
+    assert found.facts >= 50
+
+
+def test_both_indexes_are_asked(folder: Path) -> None:
+    """A ratio is that of two times, also right after a write, which adds a fact each time."""
+    full = copied(grown(folder), "asked")
+    before = len(hmems.events(full))
+    found = events.asked(full, CHAT, 2, 1, 32)
+    assert len(hmems.events(full)) > before
+    assert 0 < found.ratio < 100
+    assert 0 < found.ratio_written < 1000
+
+
+def test_tables_have_a_row_for_each_size(folder: Path) -> None:
+    """Placing, asking and storing of every size, and writing beside a memory without the index."""
+    text = events.report(
+        folder, 1, [30, 60], dimension=32, questions=1, sessions=2, embedder=partial(HashEmbedder, 32)
+    )
+    titles = [line for line in text.splitlines() if line and line[0] != "|"]
+    assert titles == ["Placing", "Asking", "Storing", "Writing"]
+    assert sum(line.startswith("| ") for line in text.splitlines()) == 4 + 2 + 2 + 2 + 1

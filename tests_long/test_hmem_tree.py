@@ -1,0 +1,149 @@
+"""The trees of the index hmem: where events join, in any order of sessions, and what is above them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from tests_long import hmems
+from tests_long.worlds import make_sessions
+
+from memforest import MemForest
+
+START = datetime(2024, 1, 27, 9, tzinfo=timezone.utc)
+TALK = (
+    "I bought a red bicycle in the market.",
+    "My red bicycle has a new bell.",
+    "I painted the kitchen green.",
+    "The kitchen is green now, and I like it.",
+    "We went to Ghent by train.",
+    "The train to Ghent was late.",
+)
+
+
+def said(session: int, lines: tuple[str, ...] = TALK) -> list[dict[str, Any]]:
+    """Return the turns of a session, some days behind the one before."""
+    start = START + timedelta(days=9 * session, hours=session)
+    return [
+        {
+            "role": "user",
+            "content": f"{line[:-1]} {session}.",
+            "timestamp": (start + timedelta(minutes=at)).isoformat(),
+        }
+        for at, line in enumerate(lines)
+    ]
+
+
+@pytest.mark.parametrize("linkage", ["member", "mean", "parent"])
+def test_events_join_as_the_window_says(tmp_path: Path, linkage: str) -> None:
+    """Whatever the order of the sessions, the trees are those of the order in which all was told."""
+    with MemForest(tmp_path, hmems.configured({"linkage": linkage})) as forest:
+        memory = forest.user("ana")
+        for session in (0, 1, 2, 5, 3, 4):
+            forest.ingest_session("ana", f"s{session}", said(session))
+        found = hmems.sound(memory, tmp_path, linkage=linkage)
+        sizes = [sum(level == one for level, _ in found) for one in range(4)]
+        assert sizes[0] >= sizes[1] >= sizes[2] >= sizes[3] >= 1
+        assert sizes[3] < sizes[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_histories_leave_what_the_statements_make(tmp_path: Path, seed: int) -> None:
+    """Sessions come in any order, some again with other turns, some go: the trees are those of what is left, at each step."""
+    random = Random(seed)
+    with MemForest(tmp_path, hmems.configured()) as forest:
+        memory = forest.user("ana")
+        for name, turns in random.sample(made := make_sessions(seed, sessions=7), len(made)):
+            forest.ingest_session("ana", name, turns)
+            if random.random() < 0.4:
+                forest.delete_session("ana", random.choice(memory.sessions()).session_id)
+            if random.random() < 0.3 and (left := memory.sessions()):
+                session = random.choice(left).session_id
+                forest.delete_turn("ana", session, memory.turns(session)[0].id)
+            hmems.sound(memory, tmp_path)
+        before = hmems.shape(tmp_path)
+        memory.rebuild(index=hmems.NAME)
+        assert hmems.shape(tmp_path) == before
+        assert before or not hmems.events(tmp_path)
+
+
+def test_what_comes_late_moves_nothing_outside_of_its_windows(tmp_path: Path) -> None:
+    """A statement of January that comes last leaves every node of other months as it was, ids included."""
+    with MemForest(tmp_path, hmems.configured()) as forest:
+        for session in (1, 4, 7, 10, 13):
+            forest.ingest_session("ana", f"s{session}", said(session))
+        before = {row[0]: row for row in hmems.rows(tmp_path) if row[1] < 3}
+        forest.ingest_session("ana", "late", said(0, ("An early bird sang on the roof.",)))
+        after = {row[0]: row for row in hmems.rows(tmp_path) if row[1] < 3}
+        hmems.sound(forest.user("ana"), tmp_path)
+        assert len(after) > len(before)
+        assert {node: after[node] for node in before} == before
+
+
+@pytest.mark.parametrize(("days", "top"), [(3, 1), (6.9, 1), (7.1, 2), (29, 2), (31, 3)])
+def test_levels_become_active_with_age(tmp_path: Path, days: float, top: int) -> None:
+    """Below 7 days there are weeks, up to 30 months too, then years; those that become active are built by `advance`, once."""
+    now = [START + timedelta(hours=1)]
+    with MemForest(tmp_path, hmems.configured(clock=lambda: now[0])) as forest:
+        forest.ingest_session("ana", "s0", said(0))
+        assert {row[1] for row in hmems.rows(tmp_path)} == {0, 1, 4}
+        now[0] = START + timedelta(days=days)
+        forest.user("ana").advance()
+        found = hmems.sound(forest.user("ana"), tmp_path)
+        assert max(level for level, _ in found) == top
+        before = hmems.rows(tmp_path)
+        forest.user("ana").advance()
+        assert hmems.rows(tmp_path) == before
+        now[0] = START
+        forest.user("ana").advance()
+        assert hmems.rows(tmp_path) == before
+
+
+def test_a_zone_has_windows_of_its_own(tmp_path: Path) -> None:
+    """What is told late on 31 January in Lisbon is told in February in Tokyo; a changed zone has everything placed anew."""
+    turns = [{"role": "user", "content": TALK[0], "timestamp": "2024-01-31T20:00:00Z"}]
+    with MemForest(tmp_path, hmems.configured(timezone="Europe/Lisbon")) as forest:
+        forest.ingest_session("ana", "s0", turns)
+        assert {row[4] for row in hmems.rows(tmp_path) if row[1] == 1} == {"2024-01"}
+    with MemForest(tmp_path, hmems.configured(timezone="Asia/Tokyo")) as forest:
+        forest.user("ana").rebuild(zone=True)
+        hmems.sound(forest.user("ana"), tmp_path, "Asia/Tokyo")
+        assert {row[4] for row in hmems.rows(tmp_path) if row[1] == 1} == {"2024-02"}
+
+
+def test_state_is_the_latest_and_counts_what_is_told_again(tmp_path: Path) -> None:
+    """R is when a memory was last consolidated, whichever session came last; n counts joins, and what is told again."""
+    with MemForest(tmp_path, hmems.configured()) as forest:
+        forest.ingest_session("ana", "b", said(1))
+        forest.ingest_session("ana", "a", said(0, TALK[:2]))
+        forest.ingest_session("ana", "again", said(1)[:1])
+        roots = [row for row in hmems.rows(tmp_path) if row[1] == 4]
+        told = hmems.events(tmp_path)
+        assert [row[-1] for row in roots] == [sum(one.times for one in told) - 1]
+        assert [row[-2] for row in roots] == [max(one.last_ms for one in told)]
+        assert sum(one.times for one in told) > len(told)
+
+
+def test_turns_can_be_events(tmp_path: Path) -> None:
+    """Without extraction every turn is an event, and no statement is."""
+    with MemForest(tmp_path, hmems.configured({"events": "turns"})) as forest:
+        forest.ingest_session("ana", "s0", said(0), infer=False)
+        forest.ingest_session("ana", "s1", said(1), infer=False)
+        memory = forest.user("ana")
+        assert memory.verify().ok
+        assert memory.indexes()[0].counts["L1"] == 2 * len(TALK)
+        forest.delete_turn("ana", "s0", "0")
+        assert memory.verify().ok
+        assert memory.indexes()[0].counts["L1"] == 2 * len(TALK) - 1
+
+
+def test_without_an_embedder_nothing_is_placed_and_it_says_so(tmp_path: Path) -> None:
+    """Events are joined by vectors."""
+    with MemForest(tmp_path, hmems.configured(embedder=None)) as forest:
+        forest.ingest_session("ana", "s0", said(0))
+        assert hmems.rows(tmp_path) == []
+        assert any("no embedder" in note for note in forest.user("ana").stats().notes)
+        assert forest.user("ana").verify().ok

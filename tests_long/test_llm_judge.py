@@ -1,0 +1,176 @@
+"""Judgement by a model: what counts as a verdict, what is vetoed, and that failures merge nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.table import each
+from tests_long.scripted import Scripted, run
+
+from memforest.endpoint import Budget
+from memforest.errors import BudgetError, ModelRefusedError, ModelRequestError, ModelUnavailableError
+from memforest.models.base import ChatRequest
+from memforest.models.calls import Calls
+from memforest.models.ledger import Ledger, keeping
+from memforest.steps.llm.judge import MAX_KNOWN, MAX_PACKED, ChatJudge
+from memforest.steps.llm.prompt import load_prompt, read_data_block
+from memforest.types import Equivalence
+
+JOB = Equivalence("Ann began a job at a bank.", ("Ann visited a bank.", "Ann started to work at a bank."))
+
+
+def verdicts(*pairs: tuple[Any, Any]) -> str:
+    """Return a reply with these (question, same)."""
+    return json.dumps({"verdicts": [{"question": question, "same": same} for question, same in pairs]})
+
+
+def judge(questions: list[Equivalence], *replies: Any) -> list[int | None]:
+    """Return the verdicts when the model answers so."""
+    found: list[int | None] = run(ChatJudge(Calls(Scripted(*replies), max_in_flight=1)).judge(questions))
+    return found
+
+
+def test_a_verdict_is_the_position_of_the_known_statement() -> None:
+    """Numbers of the prompt begin at one, positions at nought; null is none."""
+    assert judge([JOB, JOB], verdicts((1, 2), (2, None))) == [1, None]
+    assert judge([JOB], verdicts((1, 1))) == [0]
+
+
+def test_questions_travel_as_data_with_numbers() -> None:
+    """Each has its number, the new statement and at most four known ones, the nearest."""
+    many = Equivalence("Ann </questions> sings.", tuple(f"Ann sings song {n}." for n in range(9)))
+    model = Scripted(verdicts())
+    run(ChatJudge(model.calls).judge([many]))
+    (row,) = read_data_block(model.data(), "questions")
+    assert row["question"] == 1
+    assert row["new"] == "Ann </questions> sings."
+    assert list(row["known"]) == [str(n) for n in range(1, MAX_KNOWN + 1)]
+
+
+@each(
+    "given",
+    [
+        [],
+        [(2, 1)],
+        [(1, 3)],
+        [(1, 0)],
+        [(1, -1)],
+        [(1, 1), (1, 2)],
+        [(1, 1), (1, None)],
+        [(1, "both")],
+        [("one", 2)],
+    ],
+)
+def test_what_is_no_plain_verdict_merges_nothing(given: list[tuple[Any, Any]]) -> None:
+    """Missing, out of range, contradicting itself, or no number: the two stay apart."""
+    assert judge([JOB], verdicts(*given), verdicts(*given)) == [None]
+
+
+@each(
+    ("new", "known"),
+    [
+        ("Ann lent Bob 40 euros.", "Ann lent Bob 50 euros."),
+        ("Ann moved in 2023.", "Ann moved in 2024."),
+        ("Ann likes tea.", "Ann does not like tea."),
+        ("Ann met Caroline in town.", "Ann met Melanie in town."),
+    ],
+)
+def test_a_model_cannot_merge_what_contradicts(new: str, known: str) -> None:
+    """Another number, another day, yes and no, another name: two facts, whatever the verdict."""
+    assert judge([Equivalence(new, (known,))], verdicts((1, 1))) == [None]
+
+
+def test_a_fuller_name_is_no_contradiction() -> None:
+    """One statement may name more than the other."""
+    assert judge(
+        [Equivalence("Ann met Caroline in town.", ("Ann met Caroline in the town.",))], verdicts((1, 1))
+    ) == [0]
+
+
+@each(
+    ("new", "known"),
+    [
+        ("Ann met Caroline and Tarek.", "Ann met Caroline in town."),
+        ("Ann met Caroline in town.", "Ann met Caroline and Tarek."),
+        ("In 2023 Ann paid 40 euros.", "Ann paid 40 euros in 2023."),
+        ("Ann does not like tea.", "Ann never liked tea."),
+        ("Ana vive en Oslo.", "Ana lives in Oslo."),
+    ],
+)
+def test_what_only_says_more_or_otherwise_may_be_merged(new: str, known: str) -> None:
+    """A name more on either side, numbers in another order, another negation: the model decides."""
+    assert judge([Equivalence(new, (known,))], verdicts((1, 1))) == [0]
+    assert judge([Equivalence(new, (known,))], verdicts((1, None))) == [None]
+
+
+@pytest.mark.parametrize("same", [MAX_KNOWN, MAX_KNOWN + 1])
+def test_no_verdict_points_behind_what_was_shown(same: int) -> None:
+    """Known statements that the model has not seen are merged with nothing."""
+    many = Equivalence("Ann sings.", ("Ann sings well.",) * (MAX_KNOWN + 2))
+    assert judge([many], verdicts((1, same))) == [same - 1 if same == MAX_KNOWN else None]
+
+
+def test_a_number_that_is_said_twice_is_not_said_once() -> None:
+    """Two boats of 3 metres are not one."""
+    assert judge([Equivalence("Ann paid 3 and 3 euros.", ("Ann paid 3 euros.",))], verdicts((1, 1))) == [None]
+
+
+def test_long_statements_are_shown_in_part() -> None:
+    """So that eight questions fit; what is judged is the whole statement."""
+    long = "Ann sings. " * 200
+    model = Scripted(verdicts((1, 1)))
+    assert run(ChatJudge(model.calls).judge([Equivalence(long, (long + " In 2023.",))])) == [None]
+    (row,) = read_data_block(model.data(), "questions")
+    assert len(row["new"]) == len(row["known"]["1"]) < 1000
+
+
+def test_questions_are_packed_and_stay_in_order() -> None:
+    """Twenty questions are three calls, under way at once; those without a known statement are not asked."""
+
+    def answer(request: ChatRequest) -> str:
+        rows = read_data_block(request.messages[1].content, "questions")
+        return verdicts(*((row["question"], 2 if "bank" in row["new"] else None) for row in rows))
+
+    model, ledger = Scripted(answer=answer, delay_s=0.02), Ledger()
+    other = Equivalence("Ann sings.", ("Ann dances.", "Ann sings alto."))
+    questions = [Equivalence("Ann sings.", ()), *[JOB, other] * 10]
+    with keeping(ledger):
+        found = run(ChatJudge(model.calls).judge(questions))
+    assert found == [None, *[1, None] * 10]
+    assert [len(read_data_block(model.data(at), "questions")) for at in range(3)] == [
+        MAX_PACKED,
+        MAX_PACKED,
+        4,
+    ]
+    assert ledger.most_in_flight == 3
+    assert run(ChatJudge(model.calls).judge([])) == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [BudgetError("b"), ModelUnavailableError("u"), ModelRequestError("r")],
+    ids=lambda e: type(e).__name__,
+)
+def test_a_failed_call_merges_nothing_and_spoils_nothing(error: Any) -> None:
+    """The questions of that call are none; those of another are judged."""
+    good = verdicts(*((number, 2) for number in range(1, 9)))
+    assert judge([JOB] * 16, error, good) == [None] * 8 + [1] * 8
+    assert judge([JOB] * 16, "no", good, "no") in ([None] * 8 + [1] * 8, [1] * 8 + [None] * 8)
+
+
+def test_the_budget_bounds_judgement() -> None:
+    """What the budget does not allow is not merged."""
+    model = Scripted(answer=lambda request: verdicts((1, 2)))
+    with keeping(Ledger(Budget(max_calls=1))):
+        found = run(ChatJudge(model.calls).judge([JOB] * 9))
+    assert (found.count(1), len(model.requests)) == (1, 1)
+
+
+def test_a_refusal_is_raised() -> None:
+    """A wrong key is no verdict."""
+    with pytest.raises(ModelRefusedError):
+        judge([JOB], ModelRefusedError("key"))
+    assert ChatJudge(Scripted().calls).name == load_prompt("judge").maker("scripted")
+    assert ChatJudge(Scripted().calls).remote

@@ -1,0 +1,270 @@
+"""Merging memories: what comes of it equals what ingesting everything into one memory gives, and nothing is extracted."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests_long.worlds import (
+    Session,
+    differences,
+    dump,
+    eager_config,
+    fast_config,
+    make_sessions,
+    rows,
+    said,
+    summaries,
+)
+
+from memforest import MemForest
+from memforest.memory.directory import file_name
+
+SAME_BUT_SCENES = (
+    "sessions",
+    "turns",
+    "cells",
+    "facts",
+    "occurrences",
+    "entities",
+    "aliases",
+    "mentions",
+    "states",
+    "relations",
+    "names",
+    "turn words",
+    "fact words",
+    "turn vectors",
+    "fact vectors",
+    "active",
+)
+
+
+def of(directory: Path, user: str) -> Path:
+    """Return the file of a user's memory."""
+    return directory / file_name(user)
+
+
+def sessions_of(user: str, seed: int, count: int = 3, **how: Any) -> list[Session]:
+    """Return a user's sessions, under ids of their own."""
+    return [(f"{user}-{name}", turns) for name, turns in make_sessions(seed, sessions=count, **how)]
+
+
+def fill(forest: MemForest, user: str, sessions: list[Session]) -> None:
+    """Ingest sessions."""
+    forest.register_user(user)
+    for session_id, turns in sessions:
+        forest.ingest_session(user, session_id, turns)
+
+
+def trees(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the session and entity trees of a dump; scenes may differ."""
+    return {name: leaves for name, leaves in found["trees"].items() if not name.startswith("scene")}
+
+
+# -- the same as ingesting ----------------------------------------------------------------------------
+
+
+@settings(max_examples=8)
+@given(st.integers(0, 10_000))
+def test_merging_equals_ingesting_all_into_one(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    """Turns, facts by identity, occurrences, entities, states, words and vectors, and the leaves of trees, in order."""
+    folder = tmp_path_factory.mktemp("merged")
+    users = {"a": sessions_of("a", seed), "b": sessions_of("b", seed + 1), "c": sessions_of("c", seed + 2, 1)}
+    with MemForest(folder, fast_config()) as forest:
+        for user, made in users.items():
+            fill(forest, user, made)
+            fill(forest, "all", made)
+        result = forest.merge_user_forests(["a", "b", "c"], "one")
+        assert forest.user("one").verify().problems == ()
+        assert result.facts_inserted == forest.user("one").stats().facts
+    one, whole = dump(of(folder, "one")), dump(of(folder, "all"))
+    assert differences(whole, one, SAME_BUT_SCENES) == {}
+    assert trees(one) == trees(whole)
+
+
+def test_any_order_of_merging_gives_the_same_memory(folder: Path) -> None:
+    """Of three users, into a fourth who has said something too."""
+    users = {name: sessions_of(name, seed) for seed, name in enumerate("abcd", 5)}
+    found = []
+    with MemForest(folder, fast_config()) as forest:
+        for user, made in users.items():
+            fill(forest, user, made)
+        for at, order in enumerate(permutations("abc")):
+            fill(forest, f"into{at}", users["d"])
+            forest.merge_user_forests(order, f"into{at}")
+            assert forest.user(f"into{at}").verify().problems == ()
+            found.append(dump(of(folder, f"into{at}")))
+    for other in found[1:]:
+        assert differences(found[0], other, SAME_BUT_SCENES) == {}
+        assert trees(found[0]) == trees(other)
+
+
+def test_unmatched_trees_keep_their_summaries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of sessions, of who is new, and of large scenes are taken over with summaries and vectors; nothing is dirty."""
+    monkeypatch.setattr("memforest.systems.memforest.merge.LEAST_FACTS", 1)
+    with MemForest(folder, eager_config()) as forest:
+        fill(forest, "a", sessions_of("a", 3, 4, most_turns=12))
+        forest.register_user("into")
+        result = forest.user("into").merge("a", refresh=False)
+        assert (result.nodes_dirty, result.trees_merged) == (0, 0)
+        assert result.trees_copied == result.total_trees == len(forest.user("a").tree())
+        assert forest.user("into").verify().problems == ()
+    assert summaries(of(folder, "a")) == summaries(of(folder, "into"))
+
+
+def test_facts_of_small_scenes_are_routed_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a fact stands in two scenes, and only one of them is taken over."""
+    made = {user: sessions_of(user, seed, 6, most_turns=30) for seed, user in enumerate("ab", 70)}
+    for least in (2, 3, 5):
+        monkeypatch.setattr("memforest.systems.memforest.merge.LEAST_FACTS", least)
+        with MemForest(folder / str(least), fast_config()) as forest:
+            for user, sessions in made.items():
+                fill(forest, user, sessions)
+            forest.user("into").add("Hello.", session_id="own")
+            for user in made:
+                forest.user("into").merge(user)
+            assert forest.user("into").verify().problems == ()
+
+
+def test_only_touched_paths_of_matched_trees_are_dirty(folder: Path) -> None:
+    """Trees of what only one of them knows stay clean."""
+    facts = [f"I bought a lamp number {n} in Porto." for n in range(12)]
+    with MemForest(folder, eager_config()) as forest:
+        fill(forest, "a", [("a1", said(*facts, speaker="Ana"))])
+        fill(forest, "b", [("b1", said("I moved to Oslo last week.", speaker="Ana", day=2))])
+        result = forest.user("a").merge("b", refresh=False)
+        assert result.trees_merged >= 1
+        dirty = rows(of(folder, "a"), "SELECT t.kind FROM node n JOIN tree t ON t.id = n.tree WHERE n.dirty")
+        clean = rows(
+            of(folder, "a"), "SELECT count(*) FROM node n JOIN tree t ON t.id = n.tree WHERE NOT n.dirty"
+        )
+        assert dirty
+        assert clean[0][0] > 0
+        assert all(kind != "session" for (kind,) in dirty)
+
+
+def test_nothing_is_embedded_again(folder: Path) -> None:
+    """Vectors come along; none is missing."""
+    with MemForest(folder, fast_config()) as forest:
+        fill(forest, "a", sessions_of("a", 1))
+        fill(forest, "b", sessions_of("b", 2))
+        result = forest.user("a").merge("b")
+        assert result.usage.embeds == {}
+        assert forest.user("a").verify().problems == ()
+
+
+# -- again --------------------------------------------------------------------------------------------
+
+
+def test_merging_again_brings_only_what_is_new(folder: Path) -> None:
+    """New sessions, and the turns that a session has grown by; equal to a memory that has read all of it, but for its chunks."""
+    before = sessions_of("b", 8)
+    grown = [
+        (name, [*turns, *said("I live in Kyoto.", "I work at Globex now.", day=28, speaker="Zoe")])
+        for name, turns in before
+    ]
+    for _, turns in grown:
+        for at, turn in enumerate(turns[-2:]):
+            turn["timestamp"] = f"2025-05-0{at + 1}T10:00:00Z"
+    new = sessions_of("later", 9, 1)
+    with MemForest(folder, fast_config()) as forest:
+        fill(forest, "b", before)
+        forest.register_user("a")
+        forest.user("a").merge("b")
+        again = forest.user("a").merge("b")
+        assert (again.sessions_same, again.turns_added, again.facts_inserted, again.trees_merged) == (
+            3,
+            0,
+            0,
+            0,
+        )
+        fill(forest, "b", [*grown, *new])
+        more = forest.user("a").merge("b")
+        assert (more.sessions_grown, more.sessions_added) == (3, 1)
+        assert more.turns_added == 6 + len(new[0][1])
+        assert forest.user("a").verify().problems == ()
+    one, whole = dump(of(folder, "a")), dump(of(folder, "b"))
+    assert (
+        differences(whole, one, [name for name in SAME_BUT_SCENES if name not in ("cells", "occurrences")])
+        == {}
+    )
+
+
+def test_a_session_on_both_sides_is_one(folder: Path) -> None:
+    """Also when this side has more of it."""
+    shared = sessions_of("s", 4)
+    with MemForest(folder, fast_config()) as forest:
+        fill(forest, "a", shared)
+        fill(forest, "b", [(name, turns[:-1] or turns) for name, turns in shared])
+        before = dump(of(folder, "a"))
+        result = forest.user("a").merge("b")
+        assert (result.sessions_same, result.sessions_added, result.facts_inserted) == (3, 0, 0)
+    assert differences(before, dump(of(folder, "a"))) == {}
+
+
+def test_a_taken_session_id_becomes_another_one(folder: Path) -> None:
+    """Derived from where the session came from, said in the result, and found again: directly and by a third memory."""
+    with MemForest(folder, fast_config()) as forest:
+        fill(forest, "a", [("s", said("I live in Davis.", speaker="Ana"))])
+        fill(forest, "b", [("s", said("I live in Miami.", speaker="Bob"))])
+        fill(forest, "c", [("s", said("I live in Oslo.", speaker="Carla"))])
+        into = forest.user("a")
+        renamed = into.merge("b").renamed
+        assert list(renamed) == ["s"]
+        assert renamed["s"].startswith("s~")
+        assert into.merge("b").sessions_same == 1
+        forest.user("c").merge("b")
+        assert {one.session_id for one in forest.user("c").sessions()} == {"s", renamed["s"]}
+        by_way = into.merge("c")
+        assert (by_way.sessions_same, by_way.sessions_added) == (1, 1)
+        assert forest.user("b").merge("c").sessions_same == 1  # its own session comes home
+        for user in "abc":
+            assert forest.user(user).verify().problems == ()
+
+
+def test_where_turns_came_from_is_kept_over_two_merges(folder: Path) -> None:
+    """The user and the id of the first memory; what comes home is the memory's own again."""
+    with MemForest(folder, fast_config()) as forest:
+        for name in "abc":
+            fill(forest, name, sessions_of(name, ord(name), 1))
+        forest.user("b").merge("c")
+        forest.user("a").merge("b")
+        assert {one.session_id: one.origin for one in forest.user("a").sessions()} == {
+            "a-s0": None,
+            "b-s0": "b",
+            "c-s0": "c",
+        }
+        forest.user("c").merge("a")
+        assert {one.session_id: one.origin for one in forest.user("c").sessions()} == {
+            "a-s0": "a",
+            "b-s0": "b",
+            "c-s0": None,
+        }
+    origins = "SELECT DISTINCT o.memory FROM turn t JOIN origin o ON o.id = t.origin WHERE o.user_id = 'c'"
+    assert rows(of(folder, "a"), origins) == rows(
+        of(folder, "c"), "SELECT value FROM meta WHERE key = 'memory_id'"
+    )
+
+
+def test_a_merged_session_that_is_replaced_leaves_nothing(folder: Path) -> None:
+    """What only it said is gone, as of any session."""
+    with MemForest(folder, fast_config()) as forest:
+        fill(forest, "a", sessions_of("a", 1, 2))
+        before = dump(of(folder, "a"))
+        fill(forest, "b", [("b1", said("I bought a zeppelin in Ghent.", "I live in Ghent.", speaker="Bob"))])
+        forest.user("a").merge("b")
+        forest.ingest_session("a", "b1", said("Hello.", speaker="Bob"), replace=True)
+        assert forest.user("a").verify().problems == ()
+        assert forest.user("a").list(filters={}).total == len(before["facts"])
+        forest.save("a")
+    assert b"zeppelin" not in of(folder, "a").read_bytes()

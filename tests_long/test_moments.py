@@ -1,0 +1,257 @@
+"""Snapshots and forests of a moment: smaller, sound, shared, and with nothing of what came later."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests_long.worlds import PAPER, eager_config, fast_config, file_of, make_sessions, said
+
+from memforest import MemForest
+from memforest.config import Ranking
+from memforest.interval import to_ms
+from memforest.memory.ingest.verdicts import verdicts_at
+from memforest.memory.results import QueryResult
+from memforest.search.cache import MOMENTS, SnapshotCache
+from memforest.search.forest import FACT, INNER
+from memforest.search.forests import forest_of
+from memforest.steps.local.extract import LocalExtractor
+from memforest.store.db import Database
+from memforest.systems.base import Search
+from memforest.systems.memforest.vocabulary import vocabulary
+from memforest.systems.moments import Moment, MomentCache, snapshot_at
+from memforest.systems.nodes import allowed_nodes
+from memforest.systems.states import timelines, valid_until
+from memforest.testing import FrozenClock, FunctionChat, local_reply
+from memforest.types import Chunk, ChunkOutcome, QuestionPlan
+
+ASKED = Search(tokens=(), plan=QuestionPlan(), reference_ms=0)
+INDEXES = ("memforest", "segtree")
+FEW = {"active_min_facts": 2, "active_min_sessions": 1}
+
+
+def grown(
+    folder: Path, seed: int = 1, sessions: int = 8, **settings: Any
+) -> tuple[MemForest, list[datetime]]:
+    """Return a forest with sessions, one stored an hour, and the time after each."""
+    clock = FrozenClock("2024-06-01T00:00:00Z")
+    settings.setdefault("index_settings", {"memforest": FEW})
+    settings.setdefault("indexes", INDEXES)
+    forest = MemForest(folder, eager_config(clock=clock, **settings))
+    times = []
+    for name, turns in make_sessions(seed, sessions=sessions):
+        forest.ingest_session("u", name, turns)
+        times.append(clock())
+        clock.advance(hours=1)
+    return forest, times
+
+
+@pytest.mark.parametrize(
+    ("index", "seed"), [("memforest", 0), ("memforest", 1), ("memforest", 2), ("segtree", 1)]
+)
+def test_the_forest_of_a_moment_is_the_whole_one_without_what_came_later(
+    tmp_path: Path, index: str, seed: int
+) -> None:
+    """Every leaf stands for what was held, every node for some leaf; those that lost one are marked."""
+    forest, times = grown(tmp_path, seed)
+    forest.close()
+    db, cache = Database(file_of(tmp_path)), SnapshotCache()
+    with db.read() as tx:
+        base = cache.get(tx)
+        whole = forest_of(tx, base, index)
+        torn = 0
+        for at in times[:-1]:
+            snapshot = snapshot_at(tx, base, Moment(known_ms=to_ms(at)))
+            assert snapshot.base is base
+            smaller = forest_of(tx, snapshot, index)
+            leaves = smaller.kind != INNER
+            facts = smaller.kind == FACT
+            held = {"facts": set(snapshot.facts.ids.tolist()), "turns": set(snapshot.turns.ids.tolist())}
+            standing = set(whole.facts.ids[whole.item[whole.kind == FACT]].tolist())
+            assert set(snapshot.facts.ids[smaller.item[facts]].tolist()) == held["facts"] & standing
+            runs = [
+                snapshot.turns.ids[smaller.item[row] : smaller.item_end[row]].tolist()
+                for row in np.flatnonzero(leaves & ~facts)
+            ]
+            assert {turn for run in runs for turn in run} == held["turns"]
+            assert set(smaller.ids[~leaves].tolist()) == {
+                int(smaller.ids[row])
+                for leaf in np.flatnonzero(leaves)
+                for row in smaller.path(int(leaf))[:-1]
+            }
+            for row in np.flatnonzero(~leaves):
+                count = len([leaf for leaf in np.flatnonzero(leaves) if int(row) in smaller.path(int(leaf))])
+                there = int(np.flatnonzero(whole.ids == smaller.ids[row])[0])
+                had = len(
+                    [leaf for leaf in np.flatnonzero(whole.kind != INNER) if there in whole.path(int(leaf))]
+                )
+                assert count == had or row in smaller.torn
+            # A summary is evidence only if all that it tells of was held.
+            torn += len(smaller.torn)
+            assert not allowed_nodes(snapshot, smaller, ASKED)[smaller.torn].any()
+        assert torn
+    db.close()
+
+
+def test_timelines_that_are_carried_over_are_those_that_are_read(tmp_path: Path) -> None:
+    """Made from the whole memory's by what is not held, or from nothing: the same."""
+    forest, times = grown(tmp_path, 5, sessions=10)
+    forest.close()
+    db = Database(file_of(tmp_path))
+    with db.read() as tx:
+        for at in times:
+            moment = Moment(known_ms=to_ms(at))
+            warm, cold = SnapshotCache().get(tx), SnapshotCache().get(tx)
+            timelines(warm)
+            carried, read = snapshot_at(tx, warm, moment), snapshot_at(tx, cold, moment)
+            assert timelines(carried) == timelines(read)
+            assert valid_until(carried).tolist() == valid_until(read).tolist()
+    db.close()
+
+
+def test_nothing_is_made_where_nothing_came_later(tmp_path: Path) -> None:
+    """The snapshot of the present is that of the memory."""
+    forest, times = grown(tmp_path)
+    forest.close()
+    db, cache = Database(file_of(tmp_path)), SnapshotCache()
+    with db.read() as tx:
+        assert MomentCache(cache, Moment(known_ms=to_ms(times[-1])), verdicts_at).get(tx) is cache.get(tx)
+        assert MomentCache(cache, Moment(), verdicts_at).get(tx) is cache.get(tx)
+    db.close()
+
+
+def test_few_moments_are_kept_and_a_write_forgets_them(tmp_path: Path) -> None:
+    """The last few, counted with the cache's bytes."""
+    forest, times = grown(tmp_path)
+    forest.close()
+    db, cache = Database(file_of(tmp_path)), SnapshotCache()
+    with db.read() as tx:
+        alone = cache.get(tx).nbytes
+        made = [MomentCache(cache, Moment(known_ms=to_ms(at)), verdicts_at) for at in times[:-1]]
+        first = [one.get(tx) for one in made]
+        assert all(one.get(tx) is was for one, was in zip(made[-MOMENTS:], first[-MOMENTS:], strict=True))
+        assert made[0].get(tx) is not first[0]
+        assert cache.nbytes > alone
+    with MemForest(tmp_path, fast_config(index_settings={"memforest": FEW})) as again:
+        again.ingest_session("u", "new", said("I live in Oslo."))
+    with db.read() as tx:
+        assert made[-1].get(tx) is not first[-1]
+        assert made[-1].get(tx).base is cache.get(tx)
+        assert len(cache._earlier) == 1
+    cache.drop()
+    assert cache.nbytes == 0
+    db.close()
+
+
+def sources_of(found: QueryResult) -> set[tuple[str, str]]:
+    """Return the turns that evidence names."""
+    return {(one.session_id, turn) for piece in found for one in piece.sources for turn in one.turn_ids}
+
+
+@pytest.mark.parametrize(
+    ("settings", "how"),
+    [
+        ({}, {"ranking": Ranking(browse=0.5), "explain": True}),
+        ({}, {"index": ["memforest", "flat", "facts"]}),
+        ({}, {"index": "segtree"}),
+        ({}, {"index": ["memforest", "segtree"], "explain": True}),
+        ({"index_settings": {"segtree": {"scorer": "cosine", "admissible": "all"}}}, {"index": "segtree"}),
+        ({"index_settings": {"segtree": {"leaf_vector": "text", "expand": True}}}, {"index": "segtree"}),
+        ({"indexes": ("segtree",), "embedder": "none"}, {"index": "segtree"}),
+        ({"index_settings": {"memforest": {**PAPER["memforest"], **FEW, "evidence": "roots"}}}, {}),
+        ({"index_settings": {"memforest": {**PAPER["memforest"], **FEW, "evidence": "reached"}}}, {}),
+        ({"embedder": "none"}, {}),
+        ({"chat": True}, {"mode": "llm+planner"}),
+        ({"chat": True}, {"mode": "emb+planner"}),
+    ],
+)
+def test_no_way_of_searching_finds_what_came_later(
+    tmp_path: Path, settings: dict[str, Any], how: dict[str, Any]
+) -> None:
+    """Neither as a turn, nor a fact, nor beneath a summary; before the first turn there is nothing."""
+    if settings.pop("chat", False):
+        settings["chat"] = FunctionChat(local_reply)
+    forest, times = grown(tmp_path, 3, **settings)
+    with forest:
+        memory = forest.user("u")
+        stored = {name for name, _ in make_sessions(3, sessions=8)}
+        for question in ("Where does Ana live?", "Where did Bob live before Oslo?", "a red car"):
+            everything = memory.search(question, top_k=1000, **how)
+            assert {name for name, _ in sources_of(everything)} == stored
+            for number in (0, 4):
+                found = memory.search(question, top_k=1000, known_at=times[number], **how)
+                held = [name for name, _ in make_sessions(3, sessions=8)][: number + 1]
+                assert {name for name, _ in sources_of(found)} <= set(held)
+                assert found or how.get("mode") or settings
+                last = (
+                    memory.search(question, top_k=1000, said_by=found.evidence[0].said, **how)
+                    if found
+                    else found
+                )
+                assert all(one.said <= found.evidence[0].said for one in last)
+            before = datetime(2020, 1, 1, tzinfo=timezone.utc)
+            assert not memory.search(question, known_at=before, **how)
+            assert memory.ask(question, said_by=before, **how).answer is None
+
+
+class FailsOn:
+    """The local extractor, which fails on the chunks of one session until it is mended."""
+
+    name = "local-1"
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id, self.inner = session_id, LocalExtractor()
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Fail on that session."""
+        done = await self.inner.extract(chunks)
+        return [
+            ChunkOutcome(failure="not now") if chunk.session_id == self.session_id else one
+            for chunk, one in zip(chunks, done, strict=True)
+        ]
+
+
+def test_what_was_extracted_late_is_known_from_then_on(tmp_path: Path) -> None:
+    """Its turns are known from when they were stored; a fact that was heard elsewhere before has only those sources."""
+    clock, failing = FrozenClock("2024-06-01T00:00:00Z"), FailsOn("b")
+    with MemForest(tmp_path, fast_config(clock=clock, extractor=failing)) as forest:
+        forest.ingest_session("u", "a", said("I live in Davis."))
+        clock.advance(days=1)
+        forest.ingest_session("u", "b", said("I live in Davis.", "I work at Acme.", day=2))
+        clock.advance(days=1)
+        failing.session_id = ""
+        forest.resume("u")
+        memory = forest.user("u")
+
+        def told(at: str) -> list[tuple[str, list[str]]]:
+            return [(one.text, [s.session_id for s in one.sources]) for one in memory.list(known_at=at)]
+
+        assert told("2024-06-02") == [("I live in Davis.", ["a"])]
+        assert told("2024-06-03") == [("I live in Davis.", ["a", "b"]), ("I work at Acme.", ["b"])]
+        found = memory.search("Who works at Acme?", known_at="2024-06-02")
+        assert [one.kind for one in found if "Acme" in one.text] == ["turn"]
+
+
+def test_how_often_something_was_said_is_counted_by_then(tmp_path: Path) -> None:
+    """Also for timelines of things that nobody listed, whether the vocabulary is carried over or read."""
+    with MemForest(tmp_path, fast_config()) as forest:
+        for day in (1, 2, 3):
+            forest.ingest_session("u", f"s{day}", said("I live in Davis.", day=day))
+    db = Database(file_of(tmp_path))
+    with db.read() as tx:
+        for warm in (False, True):
+            base = SnapshotCache().get(tx)
+            if warm:
+                vocabulary(tx, base)
+            moment = Moment(said_ms=to_ms(datetime(2023, 5, 2, 12, tzinfo=timezone.utc)))
+            [times] = vocabulary(tx, snapshot_at(tx, base, moment)).said.values()
+            assert [datetime.fromtimestamp(ms / 1000, timezone.utc).day for ms in times] == [1, 2]
+    db.close()

@@ -1,0 +1,334 @@
+"""The composed server and clients that go away, dawdle, or come all at once; nothing is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("uvicorn")
+pytest.importorskip("mcp")
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import uvicorn
+from tests.table import each
+from tests_long.attacking import JSON, Wire, attacked
+from tests_long.serving import TURNS
+
+from memforest.intake.intake import TAKE_S, Intake
+from memforest.server.patience import PatientProtocol
+
+SENT = json.dumps({"turns": TURNS}).encode()
+SEARCH = b'{"question": "Where do I live?"}'
+JOB = {"sessions": [{"user_id": "ana", "session_id": f"s{n}", "turns": TURNS} for n in range(4)]}
+RPC = {**JSON, "accept": "application/json, text/event-stream"}
+
+
+def over(folder: Path, asks: Callable[[Wire], Awaitable[None]]) -> None:
+    """Ask a server."""
+
+    async def run() -> None:
+        async with attacked(folder) as wire:
+            await asks(wire)
+
+    asyncio.run(run())
+
+
+async def quiet(before: set[Any]) -> None:
+    """Wait until no tasks run but those that ran before, and the one with which sse-starlette looks for the server's end."""
+    for _ in range(500):
+        left = [str(one.get_coro()) for one in asyncio.all_tasks() - before]
+        if [one for one in left if "_shutdown_watcher" not in one] == [] and len(left) <= 1:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(left)
+
+
+# -- clients that go away -----------------------------------------------------------------------------------
+
+
+def test_cut_in_the_middle_of_a_body(folder: Path) -> None:
+    """Nothing is stored, no task is left, at any door."""
+
+    async def asks(wire: Wire) -> None:
+        assert (await wire("PUT", "/v1/users/ana/sessions/whole", SENT, JSON)).status == 201
+        before = asyncio.all_tasks()
+        for method, target in (
+            ("PUT", "/v1/users/ana/sessions/half"),
+            ("POST", "/v1/users/ben/messages"),
+            ("POST", "/v1/ingest"),
+            ("POST", "/v1/users/ben/import"),
+            ("POST", "/compat/mem0/v3/memories/add/"),
+            ("POST", "/mcp"),
+            ("POST", "/ui/forget"),
+        ):
+            kind = RPC if target == "/mcp" else JSON
+            for at in (0, 1, len(SENT) - 1, len(SENT)):
+                answer = await wire(method, target, [SENT[:at]], kind, cut=True)
+                assert answer.status < 500 or target == "/mcp", (target, answer)  # the SDK's; nobody reads it
+        await quiet(before)
+        listed = await wire("GET", "/v1/users")
+        assert listed.json()["users"] == ["ana"]
+        assert (await wire("GET", "/v1/users/ana/stats")).json()["sessions"] == 1
+        assert (await wire("GET", "/v1/jobs")).json()["jobs"] == []
+
+    over(folder, asks)
+
+
+def test_cut_while_it_is_answered(folder: Path) -> None:
+    """A search, a stream, an export and an ingest go on or end by themselves; what was sent whole is stored whole."""
+
+    async def asks(wire: Wire) -> None:
+        assert (await wire("PUT", "/v1/users/ana/sessions/one", SENT, JSON)).status == 201
+        job = (await wire("POST", "/v1/ingest", json.dumps(JOB).encode(), JSON)).json()["id"]
+        await wire("GET", f"/v1/jobs/{job}/events")  # to its end
+        before = asyncio.all_tasks()
+        for method, target, body in (
+            ("POST", "/v1/users/ana/search", SEARCH),
+            ("POST", "/v1/users/ana/ask", SEARCH),
+            ("GET", "/v1/users/ana/export", None),
+            ("GET", f"/v1/jobs/{job}/events", None),
+            ("PUT", "/v1/users/ben/sessions/one", SENT),
+        ):
+            for patience_s in (0.0, 0.01, 0.05):
+                await wire(method, target, body, JSON if body else (), patience_s=patience_s)
+        await quiet(before)
+        found = await wire("GET", "/v1/users/ben/stats")
+        assert found.status == 404 or found.json()["turns"] in (0, len(TURNS))
+        assert (await wire("PUT", "/v1/users/ben/sessions/one", SENT, JSON)).status in (200, 201)
+        assert (await wire("POST", "/v1/users/ben/verify", b"{}", JSON)).json()["problems"] == []
+        assert wire.app.state.intake.watchers == 0
+
+    over(folder, asks)
+
+
+def test_a_stream_of_a_job_that_nobody_works_on_is_left(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever leaves it frees its place; no task follows the job any more."""
+    monkeypatch.setattr("memforest.intake.running.Runner.add", lambda *_: None)
+
+    async def asks(wire: Wire) -> None:
+        job = (await wire("POST", "/v1/ingest", json.dumps(JOB).encode(), JSON)).json()["id"]
+        before = asyncio.all_tasks()
+        streams = (wire("GET", f"/v1/jobs/{job}/events", patience_s=0.3) for _ in range(20))
+        answers = await asyncio.gather(*streams)
+        assert all(b"event: received" in one.body for one in answers)
+        await quiet(before)
+        assert wire.app.state.intake.watchers == 0
+
+    over(folder, asks)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files")
+def test_files_come_back(folder: Path) -> None:
+    """However many users were asked about, and however the clients left."""
+
+    def files() -> int:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+    async def asks(wire: Wire) -> None:
+        assert (await wire("PUT", "/v1/users/ana/sessions/one", SENT, JSON)).status == 201
+        await wire("GET", "/v1/users/ana/export")
+        before = files()
+        for n in range(30):
+            await wire("GET", f"/v1/users/none{n}/export")
+            await wire("GET", "/v1/users/ana/export", patience_s=0.0)
+            await wire("POST", "/v1/ingest", [b'{"sessions"'], JSON, cut=True)
+        await asyncio.sleep(0.1)
+        assert files() <= before + 6
+
+    over(folder, asks)
+
+
+# -- clients that dawdle ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let the server wait for fractions of seconds."""
+    for name, value in (("head_s", 0.3), ("body_s", 0.3), ("close_s", 0.3), ("look_s", 0.05)):
+        monkeypatch.setattr(PatientProtocol, name, value)
+    yield
+
+
+async def read_body(scope: Any, receive: Any, send: Any) -> None:
+    """Answer when a whole body has come, to ``/slow`` a while later; to ``/at-once`` before it, and to ``/begun`` in part."""
+    if scope["path"] == "/begun":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
+    message: dict[str, Any] = {"type": "http.request"}
+    while scope["path"] != "/at-once" and (message := await receive()).get("more_body"):
+        pass
+    if message["type"] == "http.disconnect":
+        return
+    if scope["path"] == "/slow":
+        await asyncio.sleep(1.0)
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+def spoken(parts: list[bytes], pause_s: float, *, lasts_s: float = 3.0) -> tuple[bytes, bool]:
+    """Send bytes with pauses to a server; return what it says and whether it has closed the connection."""
+
+    async def run() -> tuple[bytes, bool]:
+        config = uvicorn.Config(read_body, http=PatientProtocol, ws="none", lifespan="off", log_config=None)
+        server = uvicorn.Server(config)
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            work = asyncio.create_task(server.serve([listening]))
+            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+                await asyncio.sleep(0.01)
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            said = asyncio.create_task(reader.read())
+            try:
+                for part in parts:
+                    if said.done():
+                        break
+                    writer.write(part)
+                    await asyncio.sleep(pause_s)
+                await asyncio.wait({said}, timeout=lasts_s)
+                closed = said.done()
+            finally:
+                writer.transport.abort()
+                server.should_exit = True
+                await work
+            answer = await asyncio.gather(said, return_exceptions=True)
+        return answer[0] if isinstance(answer[0], bytes) else b"", closed
+
+    return asyncio.run(run())
+
+
+HEAD = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[], [bytes([one]) for one in HEAD % b"/"], [HEAD % b"/", *[b"x"] * 39]],
+    ids=["says nothing", "head by bytes", "body by bytes"],
+)
+def test_a_client_that_is_too_slow_is_closed(monkeypatch: pytest.MonkeyPatch, parts: list[bytes]) -> None:
+    """Whether it sends nothing or a byte now and then."""
+    with patient(monkeypatch):
+        assert spoken(parts, 0.05) == (b"", True)
+
+
+def test_a_client_that_waits_for_its_answer_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of an answer is the server's."""
+    with patient(monkeypatch):
+        said, _ = spoken([HEAD % b"/slow" + b"x" * 40], 0.0)
+        assert said.startswith(b"HTTP/1.1 204")
+
+
+# -- bytes that are no HTTP ---------------------------------------------------------------------------------
+
+
+@each(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 40,
+        b"nothing\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
+    ],
+)
+def test_bytes_that_are_no_request(sent: bytes) -> None:
+    """They are answered with a problem, and the connection is closed."""
+    said, closed = spoken([sent], 0.0)
+    head, _, body = said.partition(b"\r\n\r\n")
+    assert closed
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert b"content-type: application/problem+json" in head.lower()
+    assert b"x-content-type-options: nosniff" in head.lower()
+    assert json.loads(body)["status"] == 400
+
+
+@pytest.mark.parametrize("path", [b"/at-once", b"/begun"])
+def test_bytes_that_are_no_request_behind_an_answer(path: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Where the answer is there, or has begun, before the body has come: the connection is closed, and no stack is logged."""
+    sent = b"POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % path
+    said, closed = spoken([sent, b"zz\r\n"], 0.2)
+    assert closed
+    assert said.count(b"HTTP/1.1") == 1
+    assert said.startswith(b"HTTP/1.1 204" if path == b"/at-once" else b"HTTP/1.1 200")
+    assert [one.name for one in caplog.records if one.exc_info] == []
+
+
+# -- many at once, and two servers --------------------------------------------------------------------------
+
+
+def test_many_readers_and_writers_at_once(folder: Path) -> None:
+    """Each gets its own answer, and every write that was answered is there."""
+
+    async def asks(wire: Wire) -> None:
+        assert (await wire("PUT", "/v1/users/ana/sessions/one", SENT, JSON)).status == 201
+
+        async def one(n: int) -> int:
+            if n % 3:
+                return (await wire("POST", "/v1/users/ana/search", SEARCH, JSON)).status
+            path = f"/v1/users/{'ana' if n % 2 else 'ben'}/sessions/s{n}"
+            return (await wire("PUT", path, SENT, JSON)).status
+
+        assert set(await asyncio.gather(*(one(n) for n in range(60)))) == {200, 201}
+        counts = [
+            (await wire("GET", f"/v1/users/{user}/stats")).json()["sessions"] for user in ("ana", "ben")
+        ]
+        assert counts == [11, 10]
+
+    over(folder, asks)
+
+
+def test_two_servers_of_one_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both read and write; the jobs are worked on by one, and by the other when that has ended."""
+    for name in ("TAKE_S", "LOOK_S"):
+        monkeypatch.setattr(f"memforest.intake.intake.{name}", 0.05)
+    assert TAKE_S <= 5.0
+    sent = json.dumps(JOB).encode()
+
+    async def first(begun: asyncio.Queue[str], over: asyncio.Event) -> None:
+        async with attacked(folder) as wire:
+            with monkeypatch.context() as patch:
+                patch.setattr("memforest.intake.running.Runner.add", lambda *_: None)
+                begun.put_nowait((await wire("POST", "/v1/ingest", sent, JSON)).json()["id"])
+            await over.wait()
+            assert (await wire("GET", "/v1/users/ben/stats")).json()["sessions"] == 1
+
+    async def run() -> None:
+        begun: asyncio.Queue[str] = asyncio.Queue()
+        over = asyncio.Event()
+        earlier = asyncio.create_task(first(begun, over))
+        job = await begun.get()
+        async with attacked(folder) as other:
+            assert (await other("PUT", "/v1/users/ben/sessions/one", SENT, JSON)).status == 201
+            for target in ("/v1/ingest", f"/v1/jobs/{job}/cancel"):
+                refused = await other("POST", target, sent if "ingest" in target else None, JSON)
+                assert (refused.status, refused.headers["retry-after"]) == (423, "1")
+            assert (await other("GET", f"/v1/jobs/{job}")).json()["state"] == "queued"
+            over.set()
+            await earlier
+            ended = await other("GET", f"/v1/jobs/{job}/events")
+            assert b"event: finished" in ended.body
+            assert (await other("POST", "/v1/ingest", sent, JSON)).status == 202
+
+    asyncio.run(run())
+
+
+def test_a_lock_that_cannot_be_made_is_told(folder: Path) -> None:
+    """Jobs are refused then, and the rest is served."""
+    (folder / "server").write_text("a file")
+
+    async def asks(wire: Wire) -> None:
+        refused = await wire("POST", "/v1/ingest", json.dumps(JOB).encode(), JSON)
+        assert refused.status == 503
+        assert str(folder).encode() not in refused.body
+
+    over(folder, asks)
+    assert Intake.__doc__

@@ -1,0 +1,285 @@
+"""A transaction is a small protocol; SQL stands in the store alone, and SQLite's own SQL in few files of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests_long.worlds import dump, fast_config, file_of, said
+
+import memforest
+from memforest import MemForest
+from memforest.store import derived, evidence, facts
+from memforest.store.connections import Connection, connect
+from memforest.store.db import Database
+from memforest.store.dialect import AMONG, AMONG_IDS, gathered, is_object, last_number, listed, place_tie
+from memforest.store.tx import Args, Found, Tx
+from memforest.types import State
+
+PACKAGE = Path(memforest.__file__).parent
+STORAGE = Path(__file__).parents[1] / "docs" / "storage.md"
+
+DIALECT = {
+    "backup", "connections", "contradictions", "checks", "counts", "db", "derived", "dialect", "discard",
+    "disposal", "engine", "erase_counts",    "environment", "faults", "files", "gaps", "import_rows", "indexes", "publish", "recrypt", "residue",
+}  # fmt: skip
+"""The files of the store that may be SQLite's, beside the migrations: `docs/storage.md` says what is in each."""
+
+OF_SQLITE = re.compile(
+    r"json_\w+\(|printf\(|\bchar\(|\binsert or\b|\breplace into\b|sqlite_|\bpragma|\bfts5|(?<!without )\browid\b|group_concat|\bglob\b",
+    re.IGNORECASE,
+)
+"""Words of statements that other engines do not have."""
+
+WRITES = re.compile(
+    r"\b(?:INSERT INTO|UPDATE|DELETE FROM|CREATE TABLE|DROP TABLE|\bON)\s+(\w+)(?=\s*(?:\(|SET|WHERE|VALUES|$))"
+)
+
+
+@pytest.fixture
+def tx() -> Iterator[Connection]:
+    """Return a connection to an empty table."""
+    with closing(connect(":memory:", 1.0)) as conn:
+        conn.execute("CREATE TABLE item (id INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT, topics TEXT) STRICT")
+        yield conn
+
+
+# -- the transaction --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [(), (2,), (-3, 2, -(2**63), 2**63 - 1), range(-50_000, 50_000)],
+    ids=["none", "one", "ends", "many"],
+)
+def test_a_list_of_ids_is_one_value(tx: Connection, wanted: Iterable[int]) -> None:
+    """Any number of row ids, of either sign, is bound at once; none is among no ids."""
+    rows = [(-(2**63),), (-3,), (1,), (2,), (99_999,), (2**63 - 1,)]
+    tx.executemany("INSERT INTO item (id) VALUES (?)", rows)
+    expected = sorted({row[0] for row in rows} & set(wanted))
+    found = tx.execute(f"SELECT id FROM item WHERE id {AMONG} ORDER BY id", (tx.ids(wanted),)).fetchall()
+    assert [row[0] for row in found] == expected
+    named = tx.execute(f"SELECT id FROM item WHERE id {AMONG_IDS} ORDER BY id", {"ids": tx.ids(wanted)})
+    assert named.fetchall() == found
+    assert tx.execute(f"SELECT value FROM {listed('?')}", (tx.ids(wanted),)).fetchall() == [
+        (one,) for one in wanted
+    ]
+
+
+def test_keys_are_listed_as_they_are(tx: Connection) -> None:
+    """A list may be of texts, whatever is in them; a number is not the text that looks like it."""
+    keys = ["", "it's", '"], [', "\x1f\n", "Zoë \U0001f98a", "7"]
+    tx.executemany("INSERT INTO item (key) VALUES (?)", [(key,) for key in keys])
+    found = tx.execute(f"SELECT key FROM item WHERE key {AMONG} ORDER BY id", (tx.ids(keys),))
+    assert [row[0] for row in found] == keys
+    assert tx.execute(f"SELECT key FROM item WHERE key {AMONG}", (tx.ids([7]),)).fetchall() == []
+
+
+def test_an_insert_returns_the_number_it_was_given(tx: Connection) -> None:
+    """That is the new row's; if no row was inserted it is an error, and not the row before it."""
+    sql = "INSERT INTO item (key) SELECT :key WHERE :key != '' RETURNING id"
+    assert [tx.insert(sql, {"key": key}) for key in ("a", "b")] == [1, 2]
+    with pytest.raises(LookupError):
+        tx.insert(sql, {"key": ""})
+    tx.execute("DELETE FROM item")
+    assert last_number(tx, "item") == 2
+    assert last_number(tx, "other") == 0
+    tx.execute("BEGIN")
+    assert tx.insert(sql, {"key": "c"}) == 3
+    tx.execute("ROLLBACK")  # nothing of the statement is left open
+    assert tx.execute("SELECT count(*) FROM item").fetchone()[0] == 0
+
+
+def test_the_words_of_the_dialect(tx: Connection) -> None:
+    """Lists in columns are read and made, and a leaf's tie is the session with the position in six digits."""
+    tx.execute("""INSERT INTO item VALUES (1, 's', '["x", "y"]'), (2, 't', '[]')""")
+    sql = f"SELECT i.id, t.value FROM item i, {listed('i.topics')} t"
+    assert tx.execute(sql).fetchall() == [(1, "x"), (1, "y")]
+    sql = f"SELECT value FROM {listed('?')} WHERE {is_object('value')}"
+    assert tx.execute(sql, (tx.ids(["{}", "[]", "{", "", '{"a": 1}']),)).fetchall() == [
+        ("{}",),
+        ('{"a": 1}',),
+    ]
+    sql = f"SELECT {gathered('id')}, min({place_tie('key', 'id')}) FROM item"
+    assert tx.execute(sql).fetchone() == ("[1,2]", "s\x1f000001")
+
+
+class Canned:
+    """A transaction of no engine: it keeps what it is asked, and answers with rows given beforehand."""
+
+    def __init__(self, *rows: tuple[Any, ...]) -> None:
+        self.asked: list[tuple[str, Args]] = []
+        self._rows = rows
+
+    def execute(self, sql: str, args: Args = (), /) -> Found:
+        """Return the rows, as a statement that finds them would."""
+        self.asked.append((sql, args))
+        values = ", ".join(f"({', '.join('?' * len(row))})" for row in self._rows)
+        return sqlite3.connect(":memory:").execute(
+            f"VALUES {values}", [one for row in self._rows for one in row]
+        )
+
+    def executemany(self, sql: str, rows: Iterable[Args], /) -> Found:
+        """Keep the statement once for each row."""
+        self.asked += [(sql, row) for row in rows]
+        return self.execute(sql)
+
+    def insert(self, sql: str, args: Args = (), /) -> int:
+        """Return the first number of the first row."""
+        return int(self.execute(sql, args).fetchone()[0])
+
+    def ids(self, wanted: Iterable[int] | Iterable[str], /) -> object:
+        """Return a list in a way of its own."""
+        return frozenset(wanted)
+
+
+def test_store_functions_ask_the_protocol() -> None:
+    """What reads and writes rows takes any transaction: a list goes to the engine as that has made it."""
+    tx = Canned((7, "f7", "Ana lives in Porto.", None, None, 5, "[]", "unknown"))
+    assert evidence.fact_texts(tx, [7, 8])[7].text == "Ana lives in Porto."
+    assert [args for _, args in tx.asked] == [(frozenset({7, 8}),)]
+    tx = Canned((41,))
+    assert facts.add_state(tx, (7, 9), 3, State("Ana", "home", "Porto")) == 41
+    derived.put_words(tx, "fact", 7, ["porto"])
+    assert [sql.split()[0] for sql, _ in tx.asked] == ["INSERT", "DELETE", "INSERT", "INSERT"]
+
+
+class Bare:
+    """An open transaction that has what the protocol says, and nothing else."""
+
+    def __init__(self, tx: Tx) -> None:
+        self.execute, self.executemany, self.insert, self.ids = tx.execute, tx.executemany, tx.insert, tx.ids
+
+
+def test_a_memory_needs_no_more_of_a_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writing, asking, verifying and repairing do the same when transactions have only what the protocol says."""
+
+    def live(folder: Path) -> list[Any]:
+        with MemForest(folder, fast_config()) as forest:
+            forest.ingest_session("u", "a", said("I live in Porto.", "I bought a giraffe."))
+            forest.ingest_session("u", "b", said("I moved to Lisbon.", "I still have the giraffe.", day=2))
+            forest.ingest_session("u", "a", said("I live in Braga."), replace=True)
+            hits = [hit.text for hit in forest.query("u", "Where does Ana live now?").evidence]
+            assert forest.user("u").verify().ok
+            forest.user("u").repair()
+            return hits
+
+    expected = live(tmp_path / "one")
+    wrapped = 0
+
+    def bare(
+        original: Callable[[Database], AbstractContextManager[Tx]],
+    ) -> Callable[[Database], AbstractContextManager[Tx]]:
+        @contextmanager
+        def begin(db: Database) -> Iterator[Tx]:
+            nonlocal wrapped
+            with original(db) as tx:
+                wrapped += 1
+                yield Bare(tx)
+
+        return begin
+
+    for name in ("write", "read", "fresh"):
+        monkeypatch.setattr(Database, name, bare(getattr(Database, name)))
+    assert live(tmp_path / "other") == expected != []
+    assert wrapped > 10
+    assert dump(file_of(tmp_path / "other")) == dump(file_of(tmp_path / "one"))
+
+
+# -- where SQL stands -------------------------------------------------------------------------------
+
+
+def sources() -> Iterator[tuple[Path, ast.Module]]:
+    """Yield every module with what it says."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        yield path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8"))
+
+
+SERVERS = {"access/rows.py", "intake/rows.py"}
+"""What speaks to the files of a server's own, of keys and of jobs, which are SQLite and no memories."""
+
+
+def of_store(path: Path) -> bool:
+    """Return whether a module may have SQL: the store, and what an index keeps of its own."""
+    own = path.parts[0] == "systems" and len(path.parts) == 3 and path.name.endswith("rows.py")
+    return own or path.parts[0] == "store"
+
+
+def statements(module: ast.Module) -> Iterator[str]:
+    """Yield the texts of a module that are no docstrings; what is put into them stands as `{}`."""
+    told = {id(node.value) for node in ast.walk(module) if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in ast.walk(module) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(module):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(one.value) if isinstance(one, ast.Constant) else "{}" for one in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told | parts:
+            yield node.value
+
+
+def runs_sql(node: ast.AST) -> bool:
+    """Return whether an expression runs a statement."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+        return False
+    if node.func.attr == "insert":  # a list's begins with a number
+        first = node.args[0] if node.args else None
+        is_text = isinstance(first, ast.JoinedStr) or (
+            isinstance(first, ast.Constant) and isinstance(first.value, str)
+        )
+        return is_text or (isinstance(node.func.value, ast.Name) and node.func.value.id in {"tx", "conn"})
+    return node.func.attr in {"execute", "executemany", "executescript"}
+
+
+def test_sql_is_run_in_the_store_alone() -> None:
+    """Only `store` runs statements, and an index in its `rows.py` and what is named after it."""
+    running = {path.as_posix() for path, module in sources() if any(map(runs_sql, ast.walk(module)))}
+    assert {path for path in running if not of_store(Path(path))} == SERVERS
+    assert {"store/facts.py", "systems/memforest/rows.py"} <= running
+    for text in ("tx.insert(SQL)", "a.b.insert('INSERT')", "tx.executemany(f'{x}', y)"):
+        assert any(map(runs_sql, ast.walk(ast.parse(text))))
+
+
+def test_an_index_writes_its_own_tables() -> None:
+    """What an index keeps is in tables that have its name; what was said it only reads."""
+    for path, module in sources():
+        if of_store(path) and path.parts[0] == "systems":
+            written = {name for text in statements(module) for name in WRITES.findall(text)}
+            assert {name for name in written if not name.startswith(f"ix_{path.parts[1]}_")} == set()
+            assert written or path.name != "rows.py"
+
+
+def test_the_dialect_stands_in_few_files() -> None:
+    """What only SQLite understands stands in the files that are its own, which `docs/storage.md` names."""
+    elsewhere = {
+        (path.as_posix(), word)
+        for path, module in sources()
+        if of_store(path) and not path.stem.startswith("migration") and path.stem not in DIALECT
+        for text in statements(module)
+        for word in OF_SQLITE.findall(text)
+    }
+    assert elsewhere == set()
+    documented = set(re.findall(r"`store/(\w+)\.py`", STORAGE.read_text(encoding="utf-8")))
+    assert documented >= DIALECT
+
+
+def test_rows_know_no_engine() -> None:
+    """Modules of rows import neither `sqlite3` nor what the store has for SQLite: they see the protocol alone."""
+    engine = {"sqlite3", "memforest.store.connections", "memforest.store.db", "memforest.store.files"}
+    importing = {
+        path.as_posix()
+        for path, module in sources()
+        if of_store(path) and not path.stem.startswith("migration") and path.stem not in DIALECT
+        for node in ast.walk(module)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        if engine & {getattr(node, "module", None), *(one.name for one in node.names)}
+    }
+    assert importing == set()

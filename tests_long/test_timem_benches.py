@@ -1,0 +1,205 @@
+"""The benchmarks of calendar trees through the index: its calls are those of the arithmetic, and whole runs print their tables."""
+
+from __future__ import annotations
+
+import random
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+from tests.table import each
+
+import timem_ledger
+import timem_manifold
+import timem_recall
+from calendar_tree.counts import RELEASED, Ways, ledger, talk_of
+from calendar_tree.double import Counting
+from calendar_tree.manifold import Manifold
+from calendar_tree.table import Table
+from calendar_tree.through import backfilled, grown, settings_of
+from calendar_tree.told import MEASURES
+from calendar_tree.ways import DEFAULT, PAPER_TOKENS, TABLES, ways
+from locomo import measures
+from locomo.conversations import Conversation, Question
+from memforest.importers import FileSession
+from memforest.interval import from_ms
+from memforest.memory.results import TreeView
+from memforest.models import HashEmbedder
+from memforest.recall import Recall
+
+TOPICS = (
+    "The blue kayak was out on the cold lake",
+    "A loaf of sour bread came out of the oven",
+    "My old telescope showed the moon",
+    "Our quiet chess club met",
+)
+INSIDE = replace(RELEASED, weeks="in-month")
+
+
+def talk(seed: int = 1, sessions: int = 4, most: int = 7) -> Conversation:
+    """Return a conversation of sessions on days of three months, one of them cut by a week, with questions."""
+    drawn = random.Random(seed)
+    days = sorted(drawn.sample(range(1, 80), sessions))
+    found = []
+    for number, day in enumerate(days, 1):
+        turns = tuple(
+            {
+                "speaker": ("Ana", "Ben")[at % 2],
+                "dia_id": f"D{number}:{at + 1}",
+                "text": f"{drawn.choice(TOPICS)} {number * 10 + at} times.",
+            }
+            for at in range(drawn.randrange(2, most))
+        )
+        month, of_month = divmod(day, 30)
+        when = f"2024-{month + 1:02}-{min(of_month + 1, 28):02}T10:00:00Z"
+        found.append(FileSession(f"session_{number}", turns, when))
+    asked = tuple(
+        Question(str(session.turns[0]["text"]), 1 + at % 4, frozenset({str(session.turns[0]["dia_id"])}))
+        for at, session in enumerate(found)
+    )
+    return Conversation(f"c-{seed}", tuple(found), asked)
+
+
+# -- the index and the arithmetic -------------------------------------------------------------------
+
+COMPARED = {
+    "all turns": Ways(),
+    "children": Ways(history_of="children"),
+    "pass-through": Ways(history_of="children", pass_through=True),
+    "released pairing": INSIDE,
+    "segments of 2": Ways(segment=2, history_of="children", pass_through=True),
+}
+
+
+@each("name", COMPARED)
+def test_the_index_calls_as_the_arithmetic_says(name: str) -> None:
+    """The same calls on every level, nothing else, and nothing when it is asked once more; whether it grows or is added.
+
+    What waits for one another comes one after the other, and not everything does.
+    """
+    ways, conversation = COMPARED[name], talk()
+    wanted = ledger(talk_of(conversation), ways)
+    assert wanted.calls[0] > wanted.calls[1] > 2
+    for made in (grown, backfilled):
+        found = made(conversation, ways, Counting(latency_s=0.02))
+        assert found.calls == wanted.calls
+        assert (found.others, found.again) == (0, 0)
+        assert wanted.chain <= found.chain < wanted.total
+
+
+def test_the_index_has_no_overlapping_weeks() -> None:
+    """They are counted, and never made."""
+    with pytest.raises(ValueError, match="overlap"):
+        settings_of(RELEASED)
+
+
+def test_the_ledger_through_the_index(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each row has what the arithmetic says beside it, and the exit code whether they are one."""
+    monkeypatch.setattr(timem_ledger, "read_conversations", lambda _: [talk(sessions=2, most=4)])
+    monkeypatch.setattr(timem_ledger, "THROUGH", {"all turns": Ways(history_of="children")})
+    assert timem_ledger.main(["tiny.json", "--index", "--latency-ms", "1", "--in-flight", "8"]) == 0
+    shown = capsys.readouterr().out
+    assert "all turns, grown" in shown
+    assert "as counted" in shown
+    monkeypatch.setattr(timem_ledger, "counted", lambda talks, ways: ledger([], ways))
+    assert timem_ledger.main(["tiny.json", "--index", "--latency-ms", "0", "--in-flight", "8"]) == 1
+    assert "NOT as counted" in capsys.readouterr().out
+
+
+# -- asking -----------------------------------------------------------------------------------------
+
+
+def test_every_switch_of_the_tables_is_asked() -> None:
+    """Eight ways of planner and gate, six of levels, and every mean length of the paper has its way."""
+    sizes = [len(table) for table in TABLES.values()]
+    assert sizes[:2] == [8, 6]
+    assert set(PAPER_TOKENS) <= set(ways())
+    assert ways()["L2-L5, flat"] == Recall(levels=(2, 3, 4, 5), flat=True)
+    assert ways()["complex, no gate"] == Recall(planner="off", gate="off", complexity=2)
+    assert ways()[DEFAULT] == Recall()
+    assert sum(sizes) == len(ways())
+
+
+def test_a_row_has_its_measures(capsys: pytest.CaptureFixture[str]) -> None:
+    """Shares in percent, tokens with their percentiles, the paper's mean; what has no end has no total."""
+    table = Table([replace(talk(), questions=talk().questions[:2])], 7)
+    for tokens in (100.0, 300.0):
+        values = [0.5 if name.startswith(("leaves", "found", "told")) else tokens for name in MEASURES]
+        for name in (DEFAULT, "flat"):
+            table.add(name, values)
+    assert timem_recall.row(table, DEFAULT).split()[2:] == ["50.0"] * 9 + ["200", "200", "290", "511"]
+    assert timem_recall.row(table, "flat", bounded=False).split() == ["flat"] + ["50.0"] * 7
+
+
+def test_a_whole_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Command, embedder, n, seed, and every table."""
+    monkeypatch.setattr(timem_recall, "read_conversations", lambda _: [talk(1), talk(2)])
+    monkeypatch.setattr(timem_recall, "open_embedder", lambda _: HashEmbedder(64))
+    monkeypatch.setattr(timem_recall, "SEGMENTS", (2,))
+    monkeypatch.setattr(measures, "DRAWS", 5)
+    assert timem_recall.main(["tiny.json", "--work", str(tmp_path), "--every", "3"]) == 0
+    shown = capsys.readouterr().out
+    for said in (
+        "command: python benchmarks/timem_recall.py tiny.json",
+        "n = 4",
+        "hash",
+        "seed 7",
+        *TABLES,
+        "segment=2",
+    ):
+        assert said in shown
+    assert "planner, gate - memforest, 512 tokens" in shown
+    rows = {line[:40].strip(): line[40:].split() for line in shown.splitlines()}
+    mixed = next(line.split() for line in shown.splitlines() if line.startswith("all  "))
+    assert (mixed[1], round(sum(map(float, mixed[2:])))) == ("4", 100)
+    assert all(0 <= float(one) <= 100 for one in rows[DEFAULT][:9])
+    assert float(rows["complex, no gate"][7]) >= float(rows["simple, no gate"][7])
+    assert float(rows["L1-L5, hierarchical, no gate"][9]) > float(rows["L1, hierarchical, no gate"][9])
+
+
+# -- the space of vectors ---------------------------------------------------------------------------
+
+
+def node(level: int, summary: str, *children: TreeView) -> TreeView:
+    """Return a node of a tree."""
+    at = from_ms(0)
+    return TreeView("", at, at, level, 1, summary, False, children)
+
+
+def test_texts_are_taken_by_level() -> None:
+    """The year has none, and a memory without a text has no vector."""
+    tree = node(
+        5, "", node(4, "May", node(3, "week", node(2, "  ", node(1, "talk", node(0, "one"), node(0, "two")))))
+    )
+    assert timem_manifold.texts_of([tree]) == [["one", "two"], ["talk"], [], ["week"], ["May"]]
+
+
+def test_directions_are_compared_with_the_papers() -> None:
+    """Of each measure whether it rises, falls or hardly changes, and what it does there."""
+    first, last = Manifold(10, 70, 0.1, 0.3, 0.9, 0.9), Manifold(5, 10, 0.05, 2.0, 0.93, 0.8)
+    ways = [line.split(" from ")[0].split()[1] for line in timem_manifold.directions([first, last])]
+    papers = [line.split()[-1] for line in timem_manifold.directions([first, last])]
+    assert ways == ["falls", "falls", "rises", "stays", "falls"]
+    assert papers == ["falls", "rises", "rises", "falls", "falls"]
+    assert "(70 to 10); in the paper" in timem_manifold.directions([first, last])[0]
+
+
+def test_a_manifold_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row for each level, with as many memories as the arithmetic says."""
+    conversations = [talk(1), talk(2), talk(3)]
+    monkeypatch.setattr(timem_manifold, "read_conversations", lambda _: conversations)
+    monkeypatch.setattr(timem_manifold, "open_embedder", lambda _: HashEmbedder(64))
+    assert timem_manifold.main(["tiny.json", "--work", str(tmp_path)]) == 0
+    rows = {line[:2]: line.split() for line in capsys.readouterr().out.splitlines()}
+    wanted = timem_ledger.counted([talk_of(one) for one in conversations], Ways()).memories
+    assert [int(rows[f"L{level}"][1]) for level in range(1, 6)] == list(wanted)

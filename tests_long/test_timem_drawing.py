@@ -1,0 +1,116 @@
+"""`tree --index timem` and `stats`: windows by their names, and how many memories are written, wait, are stale, have failed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests_long.test_timem_profiles import Model
+from tests_long.timems import configured
+
+from memforest import MemForest
+from memforest.cli.inspecting import draw_trees
+from memforest.cli.page import page_of, shown_of
+from memforest.cli.screen import Screen
+from memforest.errors import ModelError
+from memforest.memory.results import TreeView
+from memforest.types import SummaryRequest
+
+NOW = datetime(2024, 6, 10, tzinfo=timezone.utc)
+DAYS = ("2024-04-30", "2024-05-01", "2024-06-09")
+
+
+def filled(folder: Path, **options: object) -> MemForest:
+    """Return a forest with a session of two turns on each day."""
+    forest = MemForest(folder, configured(None, clock=lambda: NOW, **options))
+    for day in DAYS:
+        turns = [{"speaker": who, "content": f"{who} lives in Davis."} for who in ("Ana", "Ben")]
+        forest.ingest_session("u", f"talk of {day}", turns, timestamp=f"{day}T10:00:00Z")
+    return forest
+
+
+def below(view: TreeView) -> list[str]:
+    """Return the names on the way down to the first leaf."""
+    return [view.title, *(below(view.children[0]) if view.children else [])]
+
+
+def test_a_tree_shows_the_calendar(folder: Path) -> None:
+    """Year, month, week, day, session, segment, each with its name; windows with their key. A week is cut at the month's end."""
+    with filled(folder) as forest:
+        [root] = forest.user("u").tree(index="timem", depth=9)
+    [year] = root.children
+    april, may, june = year.children
+    assert below(root) == [
+        "calendar of all sessions",
+        "year 2024",
+        "month 2024-04",
+        "week 2024-W18",
+        "day 2024-04-30",
+        "session talk of 2024-04-30",
+        "segment",
+    ]
+    assert [one.children[0].title for one in (april, may)] == ["week 2024-W18"] * 2
+    assert april.children[0].window != may.children[0].window
+    session = may.children[0].children[0].children[0]
+    assert (year.window, may.window, session.window) == ("2024", "2024-05", None)
+    assert may.summary.startswith("## Ana"), "what has ended is written before it is shown"
+    assert (june.summary, june.dirty, root.dirty) == ("", False, False), (
+        "nothing is out of date of what is not written"
+    )
+
+
+def test_what_is_out_of_date_is_marked(folder: Path) -> None:
+    """Text that stands and is stale: after a turn was added to a day that goes on and was written all the same."""
+    late = [{"speaker": "Ana", "content": "Late."}]
+    with filled(folder, summariser=Model({})) as forest:
+        forest.user("u").advance(force=True)
+        forest.ingest_session("u", "late", late, timestamp="2024-06-09T20:00:00Z")
+        [root] = forest.user("u").tree(index="timem", depth=9)
+    _, may, june = root.children[0].children
+    assert (may.dirty, june.children[0].children[0].dirty) == (False, True)
+
+
+def test_the_names_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On a terminal, into a pipe, and on a page."""
+    with filled(folder) as forest:
+        found = forest.user("u").tree(index="timem", depth=9)
+    draw_trees(Screen(laid_out=True), "u", found)
+    drawn = capsys.readouterr().out
+    draw_trees(Screen(laid_out=False), "u", found)
+    records = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    page = page_of("u", found, shown_of(found, None), timezone.utc)
+    for name in ("year 2024", "month 2024-05", "week 2024-W23", "day 2024-06-09"):
+        assert name in drawn
+        assert name in [row[1] for row in records]
+        assert name in page
+    assert "out of date" not in drawn
+
+
+def test_stats_count_memories_and_what_is_due(folder: Path) -> None:
+    """Written, waiting for their time, out of date, failed; of the jobs those that are due by the clock."""
+
+    class Failing(Model):
+        async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+            return [
+                ModelError("it is down") if one.window == "2024-04-30" else text
+                for one, text in zip(requests, await super().summarise(requests), strict=True)
+            ]
+
+    with filled(folder, summariser=Failing({})) as forest:
+        memory = forest.user("u")
+        before = memory.stats()
+        assert before.jobs.due > 0
+        memory.advance()
+        after = memory.stats()
+    counted = after.indexes["timem"]
+    assert counted["levels"] == {"segment": 3, "session": 3, "day": 3, "week": 3, "month": 3}
+    assert counted["memories"]["written"] + counted["memories"]["waiting"] == 15
+    assert counted["memories"]["stale"] == 0
+    assert after.jobs.due == 0
+    assert after.jobs.states["waiting"] > 0, "windows of June"

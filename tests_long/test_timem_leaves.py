@@ -1,0 +1,304 @@
+"""What a recall starts from: leaves and turns without one, compared as the package does and as the paper does."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests_long.calendar_tree import CalendarTree, configured
+from tests_long.worlds import make_sessions, said
+
+from memforest import MemForest
+from memforest.recall import Recall
+from memforest.search.forest import INNER
+from memforest.search.forests import embedded_forest, forest_of
+from memforest.search.lexical import bm25, bm25_of_runs
+from memforest.search.snapshot import Snapshot
+from memforest.store.derived import words_of
+from memforest.store.tx import Tx
+from memforest.systems import registry
+from memforest.systems.base import Found, Search
+from memforest.systems.filters import allowed
+from memforest.systems.surroundings import as_said
+from memforest.systems.timem import recall as recalling
+from memforest.systems.timem.leaves import CHANNEL, best_units, hear, own_scores, units_of
+from memforest.text import lexical_tokens
+
+Probe = Callable[[Tx, Snapshot, Search], None]
+
+
+class Probed(CalendarTree):
+    """The tree, with a look at what a search has at hand."""
+
+    probe: ClassVar[Probe | None] = None
+    skip = frozenset({"apart"})
+
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+        """Look, then recall."""
+        if type(self).probe is not None:
+            type(self).probe(tx, snapshot, request)  # type: ignore[misc]
+        return super().search(tx, snapshot, request)
+
+
+@pytest.fixture
+def forest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemForest]:
+    """A memory of random talk, and a session that is in no leaf."""
+    monkeypatch.setitem(registry._REGISTERED, "timem", Probed)
+    monkeypatch.setattr(Probed, "probe", None)
+    with MemForest(folder, configured()) as made:
+        for name, turns in make_sessions(3, sessions=5, most_turns=7):
+            made.ingest_session("u", name, turns)
+        made.ingest_session(
+            "u", "apart", said("I keep a telescope on the roof.", "It is a green one.", day=28)
+        )
+        yield made
+
+
+def look(
+    forest: MemForest, probe: Probe, question: str = "Who moved to Porto with the cat?", **how: Any
+) -> None:
+    """Ask, and have a look at what the search has at hand."""
+    Probed.probe = staticmethod(probe)
+    forest.query("u", question, **how)
+
+
+# -- units ------------------------------------------------------------------------------------------
+
+
+def test_every_turn_is_in_one_unit(forest: MemForest) -> None:
+    """In its leaf; a turn without a leaf is one by itself."""
+
+    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+        trees = forest_of(tx, snapshot, "timem")
+        units = units_of(trees)
+        everything = units.turns_of(np.arange(len(units.counts)))
+        assert sorted(everything.tolist()) == list(range(len(snapshot.turns.ids)))
+        for turn in range(len(snapshot.turns.ids)):
+            leaf = int(units.leaves[units.of_turn[turn]])
+            if leaf < 0:
+                assert int(units.counts[units.of_turn[turn]]) == 1
+            else:
+                assert trees.item[leaf] <= turn < trees.item_end[leaf]
+        assert int((units.leaves < 0).sum()) == 2
+        seen.append(len(units.counts))
+
+    seen: list[int] = []
+    look(forest, probe)
+    assert seen
+
+
+def test_leaves_are_as_good_as_their_best_turn_and_their_session_speaks_for_them(forest: MemForest) -> None:
+    """Turns as they were said, and what flows down from segment and session; in one pool nothing flows."""
+
+    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+        trees, keep = forest_of(tx, snapshot, "timem"), allowed(snapshot, request).turns
+        flat = hear(tx, snapshot, trees, request, Recall(flat=True), keep)
+        plain = as_said(snapshot, request, flat.base)
+        assert flat.turn == pytest.approx(plain.total)
+        assert "session_tree" not in flat.parts
+        heard = hear(tx, snapshot, trees, request, Recall(), keep)
+        assert sum(heard.parts.values()) == pytest.approx(heard.turn)
+        assert heard.parts["session_tree"].any()
+        silent = replace(
+            request, ranking=replace(request.ranking, session_tree=0.0, session_tree_of_lists=0.0)
+        )
+        assert hear(tx, snapshot, trees, silent, Recall(), keep).turn == pytest.approx(plain.total)
+        for unit in range(len(heard.unit)):
+            turns = heard.units.turns_of(np.array([unit]))
+            assert heard.unit[unit] == pytest.approx(max(heard.turn[turn] for turn in turns))
+        first = best_units(heard, snapshot, 3)
+        assert heard.unit[first].tolist() == sorted(heard.unit.tolist(), reverse=True)[:3]
+        seen.append(True)
+
+    seen: list[bool] = []
+    look(forest, probe)
+    assert seen
+
+
+def test_what_the_filters_leave_out_is_no_reason_for_a_leaf(forest: MemForest) -> None:
+    """A leaf counts by the turns that pass; one without any is not found."""
+
+    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+        trees = forest_of(tx, snapshot, "timem")
+        keep = np.zeros(len(snapshot.turns.ids), dtype=np.bool_)
+        keep[[0, 3]] = True
+        for recall in (Recall(), Recall(leaves="paper")):
+            heard = hear(tx, snapshot, trees, request, recall, keep)
+            found = best_units(heard, snapshot, 99)
+            assert sorted(heard.units.of_turn[[0, 3]].tolist()) == sorted(found.tolist())
+        fused = hear(tx, snapshot, trees, request, Recall(), keep)
+        assert fused.unit[fused.units.of_turn[3]] == pytest.approx(fused.turn[3])
+        seen.append(True)
+
+    seen: list[bool] = []
+    look(forest, probe)
+    assert seen
+
+
+# -- as in the paper --------------------------------------------------------------------------------
+
+
+def test_words_of_a_run_are_those_of_its_turns_together(forest: MemForest) -> None:
+    """BM25 by its formula over the merged documents; runs of one turn score as turns do."""
+
+    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+        units = units_of(forest_of(tx, snapshot, "timem"))
+        count, k1, b = len(units.counts), 1.5, 0.75
+        got = bm25_of_runs(tx, snapshot, request.tokens, units.of_turn, count, k1=k1, b=b)
+        lengths = [
+            float(snapshot.turns.length[units.turns_of(np.array([one]))].sum()) for one in range(count)
+        ]
+        mean = sum(lengths) / count
+        wanted = np.zeros(count)
+        for token in sorted(set(request.tokens)):
+            single = bm25(tx, snapshot, "turn", [token])
+            held = Counter[int]()
+            for turn in np.flatnonzero(single):
+                row = int(snapshot.turns.ids[turn])
+                held[int(units.of_turn[turn])] += words_of(tx, "turn", [row])[row].split().count(token)
+            idf = math.log(1 + (count - len(held) + 0.5) / (len(held) + 0.5))
+            for unit, times in held.items():
+                norm = k1 * (1 - b + b * lengths[unit] / mean)
+                wanted[unit] += idf * times * (k1 + 1) / (times + norm)
+        assert got == pytest.approx(wanted)
+        assert got.any()
+        alone = np.arange(len(snapshot.turns.ids))
+        turns = bm25(tx, snapshot, "turn", request.tokens)
+        assert bm25_of_runs(tx, snapshot, request.tokens, alone, len(alone)) == pytest.approx(turns)
+        nobody = np.full(len(alone), -1)
+        assert bm25_of_runs(tx, snapshot, request.tokens, nobody, 2).tolist() == [0.0, 0.0]
+        seen.append(True)
+
+    seen: list[bool] = []
+    look(forest, probe)
+    assert seen
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 0.9, 1.0])
+def test_the_paper_s_leaves_are_two_channels_each_by_its_maximum(forest: MemForest, weight: float) -> None:
+    """Eq. 7: the cosine with the leaf, and BM25 of the plan's keywords; the parts sum to the score."""
+
+    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+        assert request.vector is not None
+        trees, keep = embedded_forest(tx, snapshot, "timem"), allowed(snapshot, request).turns
+        heard = hear(tx, snapshot, trees.forest, request, Recall(leaves="paper", weight=weight), keep)
+        units = heard.units
+        dense = np.zeros(len(units.counts))
+        for unit in range(len(dense)):
+            mean = snapshot.turns.vectors[units.turns_of(np.array([unit]))].mean(axis=0)
+            dense[unit] = max(0.0, float(mean @ request.vector) / float(np.linalg.norm(mean)))
+        tokens = [token for word in request.plan.keywords for token in lexical_tokens(word)]
+        words = bm25_of_runs(tx, snapshot, tokens, units.of_turn, len(dense), k1=1.5, b=0.75)
+        assert len(dense) < CHANNEL
+        wanted = weight * dense / dense.max() + (1 - weight) * words / words.max()
+        assert heard.unit == pytest.approx(wanted, abs=1e-3)  # stored vectors are rounded
+        assert sum(heard.parts.values()) == pytest.approx(heard.turn)
+        assert heard.turn == pytest.approx(heard.unit[units.of_turn])
+        seen.append(True)
+
+    seen: list[bool] = []
+    look(forest, probe)
+    assert seen
+
+
+def test_a_leaf_with_a_text_is_compared_by_it(forest: MemForest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the vector of its text where that is stored, and without keywords by the question's words."""
+    monkeypatch.setattr(
+        Probed, "texts", staticmethod(lambda node: "telescope cat Porto" if node.level == 0 else None)
+    )
+
+    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+        assert request.vector is not None
+        trees, keep = embedded_forest(tx, snapshot, "timem"), allowed(snapshot, request).turns
+        bare = replace(request, plan=replace(request.plan, keywords=()))
+        heard = hear(tx, snapshot, trees.forest, bare, Recall(leaves="paper", weight=1.0), keep)
+        own = trees.cosines_at(trees.forest.summarised, request.vector)
+        texts = heard.unit[
+            np.searchsorted(heard.units.leaves[heard.units.leaves >= 0], trees.forest.summarised)
+        ]
+        assert len(set(np.round(own, 6))) == 1
+        assert texts == pytest.approx(np.full(len(texts), own[0] / heard.most[0]), abs=1e-6)
+        alone = hear(tx, snapshot, trees.forest, bare, Recall(leaves="paper", weight=0.0), keep)
+        assert alone.unit.any()
+        seen.append(len(texts))
+
+    seen: list[int] = []
+    forest.ingest_session("u", "more", said("The tree is made anew.", day=27))
+    look(forest, probe, "telescope cat Porto")
+    assert seen[0] > 5
+
+
+def test_without_vectors_words_alone_find_leaves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways, and a warning says what would give vectors."""
+    monkeypatch.setitem(registry._REGISTERED, "timem", Probed)
+    monkeypatch.setattr(Probed, "probe", None)
+    with MemForest(folder, configured(embedder="none")) as made:
+        made.ingest_session("u", "s", said("I bought a canoe.", "It is red.", "The kettle leaks.", "Oh no."))
+        for recall in (Recall(), Recall(leaves="paper"), Recall(flat=True), Recall(prune="own")):
+            result = made.query("u", "Who has a canoe?", ranking=replace(made.config.ranking, recall=recall))
+            assert result.evidence[0].text == "I bought a canoe."
+            (warning,) = [one for one in result.warnings if "words alone" in one]
+            assert "rebuild(embedder=True)" in warning
+
+
+# -- memories by themselves -------------------------------------------------------------------------
+
+
+def test_a_memory_is_as_relevant_as_what_is_below_it_or_as_what_it_says(forest: MemForest) -> None:
+    """The mean of its leaves, none below 0; or its vector, on the scale of the cosines of turns."""
+
+    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+        assert request.vector is not None
+        trees, keep = embedded_forest(tx, snapshot, "timem"), allowed(snapshot, request).turns
+        nodes = trees.forest
+        for recall in (Recall(), Recall(leaves="paper")):
+            heard = hear(tx, snapshot, nodes, request, recall, keep)
+            below, parts = own_scores(tx, snapshot, nodes, request, recall, heard, texts=False)
+            leaf = np.zeros(len(nodes.ids))
+            placed = heard.units.leaves >= 0
+            leaf[heard.units.leaves[placed]] = np.maximum(heard.unit[placed], 0.0)
+            for node in nodes.inner.tolist():
+                under = [row for row in np.flatnonzero(nodes.kind != INNER) if node in nodes.path(int(row))]
+                assert below[node] == pytest.approx(leaf[under].mean())
+            assert parts["below"] is below
+            texts, parts = own_scores(tx, snapshot, nodes, request, recall, heard, texts=True)
+            assert texts == pytest.approx(parts["dense"] + parts["lexical"])
+            near = trees.cosines_at(nodes.inner, request.vector)
+            assert (
+                np.argsort(-parts["dense"][nodes.inner], kind="stable").tolist()
+                == np.argsort(
+                    -np.maximum(near, 0.0) if recall.leaves == "paper" else -near, kind="stable"
+                ).tolist()
+            )
+        seen.append(True)
+
+    seen: list[bool] = []
+    look(forest, probe)
+    assert seen
+
+
+def test_turns_that_wait_for_a_leaf_are_found_unless_they_are_not_to_be(forest: MemForest) -> None:
+    """A turn without a leaf counts by itself; where turns are left out on purpose, it does not."""
+    question = "Who keeps a telescope on the roof?"
+    assert forest.query("u", question).evidence[0].text == "I keep a telescope on the roof."
+
+    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
+        turns = [hit.turn for hit in recalling.find(tx, snapshot, request, Recall(), alone=False).hits]
+        units = units_of(forest_of(tx, snapshot, "timem"))
+        assert turns
+        assert (units.leaves[units.of_turn[turns]] >= 0).all()
+        seen.append(True)
+
+    seen: list[bool] = []
+    look(forest, probe, question)
+    assert seen
