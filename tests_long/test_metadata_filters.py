@@ -13,12 +13,12 @@ pytest.importorskip("mcp")
 
 from click.testing import CliRunner
 from mcp import Client as MCPClient
-from tests.mcp_worlds import call, serve
-from tests.serving import app_of, served
+from tests_long.mcp_worlds import call, serve
+from tests_long.serving import app_of, served
 
 from memforest import Config, InputError, MemForest
 from memforest.cli import main
-from memforest.models import HashEmbedder
+from memforest.testing import HashEmbedder
 
 KAYAK, TENT, STOVE = "I sold the red kayak.", "I mended the green tent.", "I lent the small stove to Petra."
 
