@@ -9,6 +9,7 @@
 #   make mcp-check   the MCP server by the official client, the conformance suites and the inspector, which it installs
 #   make serve-check   the real server by its OpenAPI document, a generated client, and the clients of mem0 and OpenAI, which it installs
 #   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
+#   make gates   quality, cost and size beside those of the recorded version (some 15 minutes; MEMFOREST_LOCOMO=FILE)
 #   make docs    write the generated blocks of docs/ and the list of the schema anew
 #   make clean   remove what these targets made
 #
@@ -17,7 +18,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := test
-.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check docs clean anew
+.PHONY: demo test test-long test-slice check static live serve-check mcp-check ui-check gates docs clean anew
 
 ASKED := $(filter-out undefined default,$(origin PYTHON))
 PYTHON ?= python3
@@ -86,6 +87,16 @@ $(SERVE_VENV)/.tools: Makefile
 	$(SERVE_VENV)/bin/python -m pip install --quiet --disable-pip-version-check $(SERVE_TOOLS)
 	@touch $@
 
+# An environment of its own: with the second embedder installed, `embedder="auto"` is another one than the tests and docs expect.
+# GATES="--only sizes,speed" chooses; see benchmarks/gates.py.
+gates: $(VENV)-gates/.ready
+	$(VENV)-gates/bin/python benchmarks/gates.py $(GATES)
+
+$(VENV)-gates/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-gates
+	$(VENV)-gates/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bge]'
+	@touch $@
+
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests_long/test_docs.py tests_long/test_cli_docs.py tests_long/test_llm_prompts.py \
 	  tests_long/test_schema.py tests_long/test_docs_transfer.py tests_long/test_importers_docs.py tests_long/test_rest_document.py \
@@ -101,8 +112,8 @@ $(VENV)-ui/.ready: pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui ui-screenshots .mcp-check .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
-	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) $(SERVE_VENV) $(VENV)-ui $(VENV)-gates ui-screenshots .mcp-check .gates .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist
+	find src tests tests_long benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 anew:
 	@echo "$(VENV) is $$($(BIN)/python -V); making it anew with $$($(PYTHON) -V)"

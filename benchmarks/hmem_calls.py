@@ -30,6 +30,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+from kept import KeptVectors
 from locomo.conversations import Conversation, Question, read_conversations
 from memforest import Config, MemForest
 from memforest.memory.directory import file_name
@@ -40,7 +41,6 @@ from memforest.systems.hmem import rows
 from memforest.systems.hmem.levels import EVENT, ROOT
 from memforest.testing import CountingChat, FunctionChat, local_reply, prompt_of
 from memforest.tokens import count_tokens
-from segments.build import KeptVectors
 
 __all__ = [
     "Asked",

@@ -37,13 +37,13 @@ from exploring.apart import Apart
 from exploring.shown import said_in, shown
 from exploring.ways import ABLATIONS, BASE, DEFAULT, FORMS, PAPER, SCOPES, Way, combined, named
 from hmem_shape import memories
+from kept import KeptVectors
 from locomo.conversations import CATEGORIES, Conversation, Question, read_conversations
 from memforest import MemForest, QueryResult
 from memforest.config import Ranking
 from memforest.explore import Explore
 from memforest.limits import MAX_TOP_K
 from memforest.models import BGE_SMALL, MINILM, open_embedder
-from segments.build import KeptVectors
 from segments.choose import chosen
 
 __all__ = ["ask", "ask_ways", "best_of", "main", "missed_turns", "rows"]

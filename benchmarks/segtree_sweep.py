@@ -29,6 +29,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from kept import KeptVectors
 from locomo.conversations import Conversation, read_conversations
 from memforest.models import BGE_SMALL, MINILM, open_embedder
 from memforest.systems.combine import CombinedIndex
@@ -36,7 +37,7 @@ from memforest.systems.flat.index import FlatIndex
 from memforest.systems.memforest.index import MemForestIndex
 from memforest.systems.segtree.index import SegTreeIndex
 from segments import tables
-from segments.build import SHARE, VARIANTS, KeptVectors, build, build_variant, swapped
+from segments.build import SHARE, VARIANTS, build, build_variant, swapped
 from segments.cells import Table, extra_cells, grid, name_of, tree_cells
 from segments.control import with_clusters
 from segments.ranked import World, open_world, rank, rank_cells

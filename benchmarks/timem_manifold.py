@@ -26,11 +26,11 @@ import numpy as np
 from calendar_tree.build import INDEX, build, config_of
 from calendar_tree.counts import LEVELS
 from calendar_tree.manifold import NEIGHBOURS, VARIANCE, Manifold, Matrix, drawn_dimension, manifold, users_of
+from kept import KeptVectors
 from locomo.conversations import Conversation, read_conversations
 from memforest import MemForest
 from memforest.memory.results import TreeView
 from memforest.models import BGE_SMALL, MINILM, Embedder, open_embedder
-from segments.build import KeptVectors
 
 __all__ = ["PAPER", "directions", "main", "measure", "texts_of"]
 

@@ -33,12 +33,12 @@ from calendar_tree.counts import Ways
 from calendar_tree.table import Table
 from calendar_tree.told import BUDGETS, MEASURES, Talked, pieces_of, talked, walk
 from calendar_tree.ways import COMPLEXITIES, DEFAULT, PAPER_TOKENS, SEGMENTS, TABLES
+from kept import KeptVectors
 from locomo.conversations import CATEGORIES, Conversation, Question, read_conversations
 from memforest import MemForest, QueryResult
 from memforest.config import Ranking
 from memforest.models import BGE_SMALL, MINILM, open_embedder
 from memforest.recall import Recall
-from segments.build import KeptVectors
 
 __all__ = ["ask", "ask_ways", "main", "row"]
 

@@ -235,6 +235,7 @@ def main() -> int:
     for seed in range(int(sys.argv[1]), int(sys.argv[2])):
         try:
             live(seed)
+            print(".", end="", flush=True)
         except Exception as exc:  # each seed tells of its own
             failed += 1
             frame = exc.__traceback__
@@ -244,7 +245,8 @@ def main() -> int:
                 "" if frame is None else f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"
             )
             print(
-                f"seed {seed}: {type(exc).__name__} at {place}: {str(exc.args[:-2])[:600]}\n   {exc.args[-1][-12:]}"
+                f"seed {seed}: {type(exc).__name__} at {place}: {str(exc.args[:-2])[:600]}\n   {exc.args[-1][-12:]}",
+                flush=True,
             )
     print(f"{failed} failed")
     return failed

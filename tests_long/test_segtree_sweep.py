@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import segtree_sweep
+from kept import KeptVectors
 from locomo import measures
 from locomo.conversations import Conversation, Question
 from memforest.config import Ranking
@@ -24,7 +25,7 @@ from memforest.search.forests import forest_of
 from memforest.systems.segtree.index import SegTreeIndex
 from memforest.systems.segtree.settings import SegTreeSettings
 from segments import tables
-from segments.build import KeptVectors, build, swapped
+from segments.build import build, swapped
 from segments.cells import Table, cell, extra_cells, grid, name_of
 from segments.choose import held_out
 from segments.control import cluster, with_clusters

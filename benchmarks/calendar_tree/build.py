@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from kept import KeptVectors
 from locomo import memories
 from locomo.conversations import Conversation
 from memforest import Config, MemForest
 from memforest.models import Embedder
-from segments.build import KeptVectors
 
 __all__ = ["INDEX", "build", "build_variant", "config_of"]
 

@@ -9,16 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from kept import KeptVectors
 from locomo import memories
 from locomo.conversations import Conversation
 from memforest import Config, MemForest
 from memforest.exchanges import leaf_exchanges
-from memforest.models import Embedder
 
-__all__ = ["SHARE", "VARIANTS", "KeptVectors", "build", "build_variant", "swapped"]
+__all__ = ["SHARE", "VARIANTS", "build", "build_variant", "swapped"]
 
 SHARE = 0.30
 """Share of the exchanges that trade places (paper, Table 3)."""
@@ -34,42 +31,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
 
 READ = {"scorer": "cosine"}
 """With these settings every summary gets a vector, so that one tree can be ranked in every way."""
-
-
-class KeptVectors:
-    """An embedder that remembers what it embedded, in a file too, as one text stands in many trees.
-
-    Args:
-        embedder: that embeds what is not known yet.
-        file: of the vectors; made by `save`.
-    """
-
-    def __init__(self, embedder: Embedder, file: Path) -> None:
-        self._embedder, self._file = embedder, file
-        self._known: dict[str, NDArray[np.float32]] = {}
-        self.model_id, self.dimension = embedder.model_id, embedder.dimension
-        if file.exists():
-            with np.load(file) as stored:
-                self._known = dict(zip(stored["texts"].tolist(), stored["rows"], strict=True))
-
-    def __getattr__(self, name: str) -> Any:
-        """Return what else the embedder can do."""
-        return getattr(self._embedder, name)
-
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a unit row for each text, in order."""
-        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if missing:
-            self._known.update(zip(missing, await self._embedder.embed(missing), strict=True))
-        return (
-            np.stack([self._known[text] for text in texts])
-            if texts
-            else np.zeros((0, self.dimension), np.float32)
-        )
-
-    def save(self) -> None:
-        """Write the vectors to the file."""
-        np.savez(self._file, texts=np.array(list(self._known)), rows=np.stack(list(self._known.values())))
 
 
 def config_of(embedder: KeptVectors, settings: Mapping[str, Any] = READ) -> Config:

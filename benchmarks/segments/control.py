@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from kept import KeptVectors
 from memforest.interval import from_ms
 from memforest.memory.query.memories import SOURCE_TURNS
 from memforest.search.budget import render_summary
@@ -29,7 +30,6 @@ from memforest.systems.relevance import leaf_spans
 from memforest.systems.segtree.grow import KIND, OWNER
 from memforest.systems.segtree.requests import LABEL
 from memforest.types import SummaryRequest
-from segments.build import KeptVectors
 from segments.ranked import Shown, World
 
 __all__ = ["LIKE", "cluster", "with_clusters"]

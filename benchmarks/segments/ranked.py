@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from kept import KeptVectors
 from locomo.conversations import Conversation
 from memforest import Config
 from memforest.calendar import parse_timestamp
@@ -52,7 +53,6 @@ from memforest.systems.segtree.rank import Heard, hear
 from memforest.systems.segtree.rank import rank as ranked_by_tree
 from memforest.systems.segtree.settings import SegTreeSettings
 from memforest.tokens import count_tokens
-from segments.build import KeptVectors
 
 __all__ = [
     "BUDGETS",

@@ -60,6 +60,7 @@ REFUSED = {
     "Google Chat": json.dumps({"messages": [
         {"creator": {"name": "Ana"}, "created_date": "Tuesday, 3 March 2026", "text": "Light the kiln."}]}),
     "AI SDK": json.dumps({"id": "c", "messages": [{"id": "1", "role": "user", "parts": PART}]}),
+    "memforest import": lines({"format": "memforest export", "schema": 1, "exported_ms": 1}, {"record": "turn", "text": "Lit."}),
     "'level'": json.dumps([{"level": "info", "message": "started", "time": 1784278801}]),
     "'utterance'": json.dumps({"messages": [{"who": "Ana", "utterance": "Light the kiln."}]}),
     "'role'": lines({"role": "system", "content": "You are a potter."}, {"type": "event", "n": 1}, {"type": "input", "input": "Light it."}),
@@ -148,7 +149,7 @@ def test_a_further_time_is_kept_as_metadata(forest: MemForest) -> None:
 
 
 def test_who_speaks_has_several_names(forest: MemForest) -> None:
-    """A name, an object with a name, or what is the name of a role; a role that is there goes before."""
+    """A name, an object with a name, or what is the name of a role; a role that is there goes before. In `add` as in files."""
     spoken: list[tuple[dict[str, Any], tuple[str | None, str]]] = [
         ({"sender": "Mira"}, (None, "Mira")),
         ({"sender_name": "Mira"}, (None, "Mira")),
@@ -162,9 +163,11 @@ def test_who_speaks_has_several_names(forest: MemForest) -> None:
     wrong = []
     for at, (message, (_, expected)) in enumerate(zip(messages, spoken, strict=True)):
         forest.import_file(f"u{at}", file_of([message]), session_id="s")
-        (turn,) = forest.user(f"u{at}").turns("s")
-        if (turn.role, turn.speaker) != expected:
-            wrong.append((message, turn))
+        forest.user(f"a{at}").add([message], session_id="s")
+        for user in (f"u{at}", f"a{at}"):
+            (turn,) = forest.user(user).turns("s")
+            if (turn.role, turn.speaker, turn.said.year) != (*expected, 2026):
+                wrong.append((message, turn))
     assert wrong == []
 
 

@@ -78,7 +78,7 @@ def missed(memory: UserMemory, ask: dict[str, Any]) -> list[str]:
     question = ask["q"]
     if "pasted" in ask:
         question = "".join(PASTE.format(n % 7, 100 + n) for n in range(ask["pasted"])) + "\n" + question
-    options = {name: ask[name] for name in ("as_of", "said_by") if name in ask}
+    options: dict[str, Any] = {name: ask[name] for name in ("as_of", "said_by") if name in ask}
     if "during" in ask:
         options["during"] = tuple(ask["during"])
     wrong = []
@@ -134,7 +134,7 @@ def test_a_world_is_read_as_a_careful_reader_would(forest: MemForest, name: str)
             wrong.append(f"turns are told as {turns}")
     for line in world.get("timelines", ()):
         values = [
-            [entry.value, str(entry.start.date()), str(entry.end.date()) if entry.end else ""]
+            [entry.value, f"{entry.start:%Y-%m-%d}", f"{entry.end:%Y-%m-%d}" if entry.end else ""]
             for entry in memory.timeline(line["of"], attribute=line["attribute"])
         ]
         if values != line["values"]:

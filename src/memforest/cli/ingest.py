@@ -169,8 +169,9 @@ def _interrupted(progress: Sequence[ImportProgress]) -> str:
     total = progress[0].sessions_total if progress else 0
     stored = sum(one.sessions_new + one.sessions_unchanged for one in done)
     turns = sum(one.turns_added for one in done)
+    counts = f" ({stored} of {total} sessions, {turns} new turns)" if progress else ""
     return (
-        f"Interrupted: {stored} of {total} sessions are stored ({turns} turns were new) and stay so. "
+        f"Interrupted: what was received is stored and stays so{counts}. "
         "Run the same `memforest ingest` again to go on, or `memforest resume` to finish only what was begun."
     )
 

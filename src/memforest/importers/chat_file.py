@@ -159,7 +159,7 @@ def _open_archive(archive: Archive, stated: Format | None) -> ChatFile:
             continue  # a picture, say; it is counted among the files that are no chat
         found = format_of(sample)
         if found is not None and found.read is None:
-            archive.refused.append((source.name, f"this looks like {found.title}, which is not read yet"))
+            archive.refused.append((source.name, f"this looks like {found.title}"))
         elif found is not None and (stated is None or found is stated):
             parts.append(_Part(source, found, sample.shape))
     if stated is None and any(not part.format.is_plain for part in parts):
@@ -224,7 +224,7 @@ def _unread(sample: Sample, known: Format | None) -> str:
         if wrong is not None:
             kind = kind_of(sample.items[wrong])
             return f"{name}, item {wrong}: there is a {kind} where a message should be: {SHAPES}"
-        looks = f"this looks like {known.title}, which is not read yet: " if known else ""
+        looks = f"this looks like {known.title}: " if known else ""
         return f"{name}: {looks}{_seen(sample)}; the file should hold {SHAPES}"
     try:
         value = json.loads(sample.text)

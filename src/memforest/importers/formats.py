@@ -53,12 +53,15 @@ class Format:
     read_archive: Callable[[Sequence[Reading], Reading], Iterator[FileSession]] | None = None
 
 
-def _unread(title: str, *traits: str) -> Format:
+def _unread(what: str, *traits: str, why: str = "which is not read yet") -> Format:
     """Return a format that is told by its traits, see `Sample.has`, and not read."""
-    return Format(title, title, partial(Sample.has, traits=traits), None)
+    return Format(what, f"{what}, {why}", partial(Sample.has, traits=traits), None)
 
 
 _FORMATS: list[Format] = [
+    _unread(
+        "an export of memforest", "format", "schema", "exported_ms", why="which `memforest import` takes"
+    ),
     _unread("an export of LibreChat", "conversationId", "messages.isCreatedByUser"),
     _unread("an export of Messenger or Instagram", "participants", "messages.sender_name"),
     _unread("an export of DiscordChatExporter", "guild", "messages.author"),

@@ -45,7 +45,7 @@ def _fields(message: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]] | None:
     if message.get("lc") == 1 and isinstance(kwargs, Mapping) and isinstance(name, list) and name:
         kind = str(name[-1]).removesuffix("Chunk").removesuffix("Message").lower()
         return kind, kwargs
-    if "content" in message and "role" not in message and message.get("type") in _ROLES:
+    if "content" in message and {"role", "speaker"}.isdisjoint(message) and role_of(message.get("type")):
         return str(message["type"]), message
     return None
 

@@ -89,7 +89,7 @@ async def get_timeline(
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.timeline(entity, attribute=given(attribute), limit=limit, cursor=given(cursor))
     data = Timeline(note=NOTE, entries=[entry_of(one) for one in page], next_cursor=page.next_cursor)
-    return said_result(data, quoted([timeline_line(one) for one in page], "Nothing is known of that time."))
+    return said_result(data, quoted([timeline_line(one) for one in page], "Nothing is known of that."))
 
 
 async def list_facts(

@@ -36,7 +36,7 @@ async def timeline(ctx: Context, user: str, entity: str) -> str:
     """How a person, place or thing changed over time."""
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.timeline(entity, limit=MOST)
-    return quoted([timeline_line(one) for one in page], "Nothing is known of that time.")
+    return quoted([timeline_line(one) for one in page], "Nothing is known of that.")
 
 
 async def session(ctx: Context, user: str, session_id: str) -> str:

@@ -20,7 +20,6 @@ __all__ = [
     "AliasUse",
     "MentionCopy",
     "RelationCopy",
-    "RootSession",
     "StateCopy",
     "alias_uses",
     "cells",
@@ -32,7 +31,6 @@ __all__ = [
     "insert_named",
     "insert_relations",
     "insert_session",
-    "is_erased",
     "mentions",
     "occurrence_counts",
     "occurrences",
@@ -69,14 +67,6 @@ class StateCopy(NamedTuple):
     previous: str | None
     change: str
     at_ms: int
-
-
-class RootSession(NamedTuple):
-    """A session that may be one of another memory; `erased` says whether something of it was deleted."""
-
-    row: int
-    session_id: str
-    erased: bool
 
 
 class RelationCopy(NamedTuple):
@@ -116,19 +106,14 @@ def speakers_of(tx: Tx, session: int) -> list[str]:
     return [row[0] for row in rows]
 
 
-def sessions_with_root(tx: Tx, root: str, first: str) -> list[RootSession]:
-    """Return the sessions of an id, and those whose id merges have made of it; the one of the id `first` first."""
+def sessions_with_root(tx: Tx, root: str, first: str) -> dict[str, int]:
+    """Return id -> row of the sessions of an id, and of those whose id merges have made of it; the one of the id `first` first."""
     rows = tx.execute(
-        """SELECT id, session_id, erased != 0 FROM session WHERE session_id IN (?, ?)
+        """SELECT session_id, id FROM session WHERE session_id IN (?, ?)
            OR (session_id > ? AND session_id < ?) ORDER BY session_id != ?, session_id""",
         (root, first, f"{root}~", f"{root}~g", first),
     )
-    return [RootSession(*row) for row in rows]
-
-
-def is_erased(tx: Tx, session: int) -> bool:
-    """Return whether something of a session was deleted."""
-    return bool(tx.execute("SELECT erased FROM session WHERE id = ?", (session,)).fetchone()[0])
+    return dict(rows.fetchall())
 
 
 def insert_session(tx: Tx, source: Tx, there: int, session_id: str, stored_ms: int) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memforest.importers.langchain import converted, role_of
+from memforest.importers.protocol import with_speaker
 from memforest.limits import CAPTION, ID, SPEAKER, TEXT, TIME_KEYS
 from memforest.text import cut
 
@@ -93,7 +94,9 @@ def _message(item: Any) -> Any:
     """Return a message as a mapping under the names above."""
     if isinstance(item, Mapping):
         spoken = not {"role", *SPEAKER}.isdisjoint(item) or "content" not in item
-        return converted(item) if spoken or role_of(item.get("type")) is None else _as_said(item)
+        return (
+            with_speaker(converted(item)) if spoken or role_of(item.get("type")) is None else _as_said(item)
+        )
     if isinstance(item, (type, bytes, int, float, type(None))):
         return item
     dump = getattr(item, "model_dump", None)

@@ -214,7 +214,6 @@ def _store_session(
             false.
     """
     found = sessions.find_session(tx, session_id)
-    found = sessions.find_session(tx, session_id)
     old: list[StoredTurn] = []
     replaced, reworded, told = False, False, Told()
     # What is appended may have the last chunk read again.

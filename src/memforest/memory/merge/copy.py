@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,9 +14,9 @@ from memforest.interval import from_ms
 from memforest.memory.erase.erase import Cut, erase_turns
 from memforest.memory.ingest.corrections import settle_corrections
 from memforest.memory.ingest.restate import drop_chosen, ensure_wordings, fact_signature, restate_fact
-from memforest.memory.ingest.retract import demote_silent, retract_cell, retract_session
+from memforest.memory.ingest.retract import demote_silent, retract_session
 from memforest.memory.ingest.stored_session import CONTEXT_TURNS
-from memforest.memory.merge.match import Match, Reading, match, read_facts
+from memforest.memory.merge.match import Match, Reading, cells_of, match, read_facts, told
 from memforest.memory.merge.plan import Merging
 from memforest.memory.merge.sessions import Becomes
 from memforest.memory.merge.told import Entities, Telling, copy_told
@@ -36,7 +35,7 @@ from memforest.store.turns import StoredTurn, insert_turns, turns_of_session, tu
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["cells_of", "copy_sessions", "match_new", "told"]
+__all__ = ["copy_sessions", "match_new"]
 
 
 def copy_sessions(
@@ -123,34 +122,18 @@ class _Part:
         if row is None:
             row = copying.insert_session(tx, self._source, there, one.session_id, merging.stored_ms)
         if one.rest is None:
-            turns = turns_of_session(self._source, there, one.first)
+            turns = turns_of_session(self._source, there)
             self._turns(turns, [turn._replace(session=row, session_id=one.session_id) for turn in turns])
-            self._chunks(one, row)
+            cells = copying.cells(self._source, there)
+            self._put(row, cells)
+            self._whole.update(cell[0] for cell in cells)
+            merging.sessions[there] = row
         else:
             self._some(one, one.rest, row)
         copying.settle_status(tx, row)
         if one.there.status == "ingested":
-            for name in dict.fromkeys(turn.speaker for turn in turns_of_session(self._source, there)):
+            for name in copying.speakers_of(self._source, there):
                 self._book.participant(name)
-
-    def _chunks(self, one: Becomes, row: int) -> None:
-        """Copy the chunks of a session that is new here or has grown there; those here that were read anew there are taken back."""
-        cells, kept, merging = copying.cells(self._source, one.there.row), 0, self._merging
-        if one.row is None:
-            merging.sessions[one.there.row] = row
-        else:
-            own = copying.cells(self._tx, row)
-            while kept < min(len(own), len(cells)) and own[kept][1:5] == cells[kept][1:5]:
-                kept += 1
-            for cell in own[kept:]:
-                merging.reworded |= retract_cell(self._tx, self._placings, cell[0])
-            # Statements of a chunk that is read anew may be of turns that were here.
-            both = zip(
-                turns_of_session(self._source, one.there.row), turns_of_session(self._tx, row), strict=True
-            )
-            merging.turns.update((turn.row, here.row) for turn, here in both)
-        self._put(row, cells[kept:])
-        self._whole.update(cell[0] for cell in cells[kept:])
 
     def _put(self, row: int, cells: Sequence[Sequence[Any]]) -> None:
         for cell, new in zip(cells, copying.insert_cells(self._tx, row, cells), strict=True):
@@ -191,7 +174,7 @@ class _Part:
             for turn, here in zip(coming, rows, strict=True)
             if rest[turn.row] != turn.text
         }
-        placed = []
+        placed: list[tuple[Any, ...]] = []
         for cell in cells:
             own = [at[turn.ordinal] for turn in coming if cell[2] <= turn.ordinal <= cell[3]]
             ordinal = next_cell + len(placed)
@@ -291,46 +274,6 @@ class _Part:
 
 
 # -- statements ---------------------------------------------------------------------------------------
-
-
-def cells_of(source: Tx, one: Becomes, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
-    """Return the chunks of which something comes, as `memforest.store.copying.cells` has them, of a session of these turns."""
-    rest = (
-        {turn.row: turn.text for turn in turns if turn.ordinal >= one.first} if one.rest is None else one.rest
-    )
-    new = [turn.ordinal for turn in turns if rest.get(turn.row) is not None]
-    cells = copying.cells(source, one.there.row)
-    return [cell for cell in cells if bisect_left(new, cell[2]) < bisect_right(new, cell[3])]
-
-
-def told(
-    source: Tx,
-    cells: Collection[int],
-    whole: Collection[int],
-    new: Collection[int],
-    known: Container[int],
-) -> tuple[list[StoredOccurrence], dict[int, tuple[int, ...]]]:
-    """Return the occurrences of chunks that come, and the turns of each; all ids are those there.
-
-    Args:
-        source: a transaction of the other memory.
-        cells: the chunks.
-        whole: those that come as they are; of others come the occurrences of a turn that is new.
-        new: turns that come.
-        known: those, and turns that are here.
-    """
-    found = copying.occurrences(source, cells)
-    said = copying.said_in(source, {one.row for one in found})
-    coming = [
-        one
-        for one in found
-        if one.cell in whole
-        or (
-            any(turn in new for turn in said.get(one.row, ()))
-            and all(turn in known for turn in said[one.row])
-        )
-    ]
-    return coming, said
 
 
 def match_new(tx: Tx, reading: Reading, merging: Merging) -> dict[int, Match]:

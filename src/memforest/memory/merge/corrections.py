@@ -160,13 +160,11 @@ class _Standing:
         gone: set[str] = set()
         left: set[str] = set()
         spots = {spot.row: spot for spot in turns_with_ids(self._tx, set(one.here.values()))}
-        for at, turn in enumerate(turns_of_session(self._source, one.there.row)):
+        for turn in turns_of_session(self._source, one.there.row):
             spot = spots.get(one.here.get(turn.row, 0))
             text = turn.text if one.rest is None else one.rest.get(turn.row)
             if spot is not None:
                 text, here[turn.turn_id] = spot.text, (spot.session_id, spot.turn_id)
-            elif one.rest is None and one.row is not None and (one.how == "same" or at < one.first):
-                here[turn.turn_id] = (one.session_id, turn.turn_id)
             if text is not None:
                 texts[turn.turn_id] = text
                 left |= content_words(turn.speaker, text)

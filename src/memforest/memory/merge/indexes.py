@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from memforest.memory.merge.copy import Merging
+from memforest.memory.merge.plan import Merging
 from memforest.store import copying, feed, indexes, meta
 from memforest.store import facts as fact_rows
 from memforest.store.db import Database

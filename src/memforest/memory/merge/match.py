@@ -5,8 +5,10 @@ Nothing is embedded and no model is asked here: vectors are those that the other
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +20,20 @@ from memforest.interval import from_ms
 from memforest.memory.ingest.commit import near_facts
 from memforest.memory.ingest.restate import fact_signature
 from memforest.memory.merge.names import Names
+from memforest.memory.merge.sessions import Becomes
 from memforest.store import copying, derived
 from memforest.store import facts as fact_rows
 from memforest.store import wordings as word_digests
 from memforest.store.corrections import corrections_of
+from memforest.store.fact_writes import StoredOccurrence
 from memforest.store.facts import EntityRow, FactRow
 from memforest.store.faults import RESTORE
 from memforest.store.packing import unpack_vectors
+from memforest.store.turns import StoredTurn, turns_of_session
 from memforest.store.tx import Tx
 from memforest.types import Candidate, Mention
 
-__all__ = ["Match", "Reading", "match", "read_facts"]
+__all__ = ["Match", "Reading", "cells_of", "facts_of", "match", "read_facts", "told"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,3 +223,51 @@ def _planned(
             elif row != head:
                 found[row] = Match(there=head, cosine=plan.cosines.get(one.fact_id))
     return found
+
+
+# -- what comes -----------------------------------------------------------------------------------
+
+
+def cells_of(source: Tx, one: Becomes, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
+    """Return the chunks of which something comes, as `memforest.store.copying.cells` has them, of a session of these turns."""
+    new = [turn.ordinal for turn in turns if one.rest is None or one.rest.get(turn.row) is not None]
+    cells = copying.cells(source, one.there.row)
+    return [cell for cell in cells if bisect_left(new, cell[2]) < bisect_right(new, cell[3])]
+
+
+def told(
+    source: Tx,
+    cells: Collection[int],
+    whole: Collection[int],
+    new: Collection[int],
+    known: Container[int],
+) -> tuple[list[StoredOccurrence], dict[int, tuple[int, ...]]]:
+    """Return the occurrences of chunks that come, and the turns of each; all ids are those there.
+
+    Args:
+        source: a transaction of the other memory.
+        cells: the chunks.
+        whole: those that come as they are; of others come the occurrences of a turn that is new.
+        new: turns that come.
+        known: those, and turns that are here.
+    """
+    found = copying.occurrences(source, cells)
+    said = copying.said_in(source, {one.row for one in found})
+    coming = [
+        one
+        for one in found
+        if one.cell in whole
+        or (
+            any(turn in new for turn in said.get(one.row, ()))
+            and all(turn in known for turn in said[one.row])
+        )
+    ]
+    return coming, said
+
+
+def facts_of(source: Tx, one: Becomes) -> set[int]:
+    """Return the facts there of which something comes with a session."""
+    cells = [cell[0] for cell in cells_of(source, one, turns_of_session(source, one.there.row))]
+    new = {row for row, text in (one.rest or {}).items() if text is not None}
+    found, _ = told(source, cells, cells if one.rest is None else (), new, {*new, *one.here})
+    return {occurrence.fact for occurrence in found}

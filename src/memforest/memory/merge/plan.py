@@ -47,6 +47,12 @@ class Plan:
     overwrite: bool = False
     notes: tuple[str, ...] = ()
 
+    def whose(self) -> dict[int | None, Origin]:
+        """Return the origins of the other memory's turns, by their rows there; its own under None."""
+        found: dict[int | None, Origin] = {None: self.own}
+        found.update(self.origins)
+        return found
+
     def known(self, tx: Tx) -> Known:
         """Return what sessions are compared by, as things are now."""
         return Known(self.names, self.origins, self.own, deleted(tx))

@@ -22,14 +22,14 @@ from memforest.memory.host import BUSY_S, PAUSE_S
 from memforest.memory.ingest.judge import find_same
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.merge import plan as planning
-from memforest.memory.merge.copy import cells_of, copy_sessions, match_new, told
+from memforest.memory.merge.copy import copy_sessions, match_new
 from memforest.memory.merge.corrections import merge_corrections, new_corrections
 from memforest.memory.merge.indexes import current_indexes, take_over
-from memforest.memory.merge.match import read_facts
+from memforest.memory.merge.match import facts_of, read_facts
 from memforest.memory.merge.names import Asked, Owner
 from memforest.memory.merge.plan import Merging, Plan
 from memforest.memory.merge.report import MergeResult
-from memforest.memory.merge.sessions import Becomes
+from memforest.memory.merge.sessions import Becomes, batches, renamed
 from memforest.memory.merge.told import merge_choices
 from memforest.memory.summaries import Summaries
 from memforest.memory.timing import Timer
@@ -44,7 +44,6 @@ from memforest.store import trees as tree_rows
 from memforest.store.db import Database
 from memforest.store.disposal import purge
 from memforest.store.packing import unpack_vectors
-from memforest.store.turns import turns_of_session
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
@@ -173,8 +172,8 @@ class _Merge:
             merging = self._merging(tx, source, plan, 0, {})
             wanted = [one for one in plan.sessions if one.how != "same"]
             inserted = joined = 0
-            for part in _batches(wanted):
-                facts = {fact for one in part for fact in _facts_of(source, one)} - merging.facts.keys()
+            for part in batches(wanted, BATCH_TURNS):
+                facts = {fact for one in part for fact in facts_of(source, one)} - merging.facts.keys()
                 reading = read_facts(source, facts, plan.names, vectors=merging.vectors)
                 found = match_new(tx, reading, merging)
                 inserted, joined = inserted + len(facts) - len(found), joined + len(found)
@@ -185,7 +184,7 @@ class _Merge:
             sum(one.how == "grown" for one in wanted),
             len(plan.sessions) - len(wanted),
             sum(one.turns for one in wanted),
-            _renamed(wanted),
+            renamed(wanted),
         )
         return self._result(
             plan,
@@ -232,7 +231,7 @@ class _Merge:
             have is not None and have == given,
             self._writer.threshold,
             origins,
-            {None: plan.own, **plan.origins},
+            plan.whose(),
         )
 
     async def _judged(self, plan: Plan, merging: Merging) -> Mapping[str, Same]:
@@ -249,7 +248,7 @@ class _Merge:
     def _statements(self, plan: Plan) -> _Statements:
         with self._other.db.read() as source:
             wanted = [one for one in plan.sessions if one.how != "same"]
-            facts = {fact for one in wanted for fact in _facts_of(source, one)}
+            facts = {fact for one in wanted for fact in facts_of(source, one)}
             reading = read_facts(source, facts, plan.names, vectors=True)
             said = [reading.said(row, plan.names) for row in sorted(reading.facts)]
             vectors = {
@@ -263,7 +262,7 @@ class _Merge:
     async def _copy(self, plan: Plan, merging: Merging) -> _Did:
         """Copy the sessions that are not here, some in a transaction."""
         did, busy_s = _Did(same=sum(one.how == "same" for one in plan.sessions)), 0.0
-        for part in _batches([one for one in plan.sessions if one.how != "same"]):
+        for part in batches((one for one in plan.sessions if one.how != "same"), BATCH_TURNS):
             if busy_s >= BUSY_S:
                 await asyncio.sleep(PAUSE_S)
                 busy_s = 0.0
@@ -391,35 +390,4 @@ class _Did:
         self.grown += sum(one.how == "grown" for one in written)
         self.same += same
         self.turns += sum(one.turns for one in written)
-        self.renamed |= _renamed(written)
-
-
-def _facts_of(source: Tx, one: Becomes) -> set[int]:
-    """Return the facts there of which something comes with a session."""
-    turns = turns_of_session(source, one.there.row)
-    cells = [cell[0] for cell in cells_of(source, one, turns)]
-    rest = one.rest or {}
-    new = {row for row, text in rest.items() if text is not None}
-    found, _ = told(source, cells, cells if one.rest is None else (), new, {*new, *one.here})
-    return {occurrence.fact for occurrence in found}
-
-
-def _renamed(sessions: Sequence[Becomes]) -> dict[str, str]:
-    return {
-        one.there.session_id: one.session_id for one in sessions if one.session_id != one.there.session_id
-    }
-
-
-def _batches(sessions: Sequence[Becomes]) -> Iterator[list[Becomes]]:
-    """Yield sessions in groups of bounded size; a longer session is a group by itself."""
-    part: list[Becomes] = []
-    size = 0
-    for one in sessions:
-        turns = one.turns
-        if part and size + turns > BATCH_TURNS:
-            yield part
-            part, size = [], 0
-        part.append(one)
-        size += turns
-    if part:
-        yield part
+        self.renamed |= renamed(written)

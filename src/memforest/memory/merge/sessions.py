@@ -9,7 +9,7 @@ that comes gets another id, which follows from whose it is: so it is found again
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -23,7 +23,7 @@ from memforest.store.sessions import SessionRow
 from memforest.store.turns import StoredTurn, turns_of_session
 from memforest.store.tx import Tx
 
-__all__ = ["Becomes", "Known", "becomes"]
+__all__ = ["Becomes", "Known", "batches", "becomes", "renamed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,10 @@ class Becomes:
     how: Literal["new", "grown", "same"]
     row: int | None = None
     """Its row here, if it is here."""
-    first: int = 0
-    """The ordinal of the first turn that is not here."""
     over: int | None = None
     """Row here of a session of that id with other turns, which goes first."""
     rest: Mapping[int, str | None] | None = None
-    """Turn there -> what of it comes, where not all from `first` on does; None is nothing: it was deleted here."""
+    """Turn there -> what of it comes, of those that are not here; None is nothing: it was deleted here. Without it all comes as it is."""
     here: Mapping[int, int] = field(default_factory=dict)
     """Turn there -> turn here, of those that are here, where `rest` is given."""
 
@@ -50,7 +48,7 @@ class Becomes:
         if self.how == "same":
             return 0
         if self.rest is None:
-            return self.there.turns - self.first
+            return self.there.turns
         return sum(text is not None for text in self.rest.values())
 
 
@@ -92,48 +90,27 @@ def becomes(tx: Tx, source: Tx, there: SessionRow, known: Known, *, overwrite: b
         source: one of the other memory.
         there: the session.
         known: what is known of both.
-        overwrite: whether what is here under an id goes where it differs; else the session gets another id.
+        overwrite: whether what is here under an id goes where it has other turns too.
     """
     found = copying.sessions_with_root(tx, root_id(there.session_id), there.session_id)
-    if overwrite:
-        found = [one for one in found if one.session_id == there.session_id]
     if not found and not known.deleted:
         return Becomes(there, there.session_id, "new")
     theirs = turns_of_session(source, there.row)
-    ours = {one.row: turns_of_session(tx, one.row) for one in found}
-    erased = copying.is_erased(source, there.row)
-    for one in found:
-        first = _first_new(theirs, ours[one.row], known, erased=erased or one.erased)
-        if first is not None:
-            return Becomes(there, one.session_id, "grown" if first < len(theirs) else "same", one.row, first)
-    over = found[0].row if overwrite and found else None
-    if over is not None:
-        found, ours = [], {}
-    compared = _compare(theirs, [turn for one in ours.values() for turn in one], known)
+    over = found.get(there.session_id) if overwrite else None
+    rows = found.values() if over is None else [over]
+    ours = [turn for row in rows for turn in turns_of_session(tx, row)]
+    compared = _compare(theirs, ours, known)
+    if over is not None and compared.rest and len(compared.here) < len(ours):
+        found, compared = {}, _compare(theirs, [], known)
+    else:
+        over = None
     session_id, row = _place(source, there, found, compared.votes, known)
     if row is None and all(compared.rest.get(turn.row) == turn.text for turn in theirs):
         return Becomes(there, session_id, "new", over=over)
     how: Literal["new", "grown", "same"] = "new" if row is None else "grown"
     if not any(text is not None for text in compared.rest.values()):
         how = "same"
-    return Becomes(there, session_id, how, row, over=over, rest=compared.rest, here=compared.here)
-
-
-def _first_new(
-    theirs: Sequence[StoredTurn], ours: Sequence[StoredTurn], known: Known, *, erased: bool
-) -> int | None:
-    """Return the ordinal of the first turn that a session here does not have, where it has all before that and no other; else None."""
-    if not ours or any(not _same(old, new, known.names) for old, new in zip(ours, theirs, strict=False)):
-        return None
-    if len(ours) >= len(theirs):
-        return len(theirs)
-    if erased or any(known.is_deleted(turn, turn.text) for turn in theirs[len(ours) :]):
-        return None
-    return len(ours)
-
-
-def _same(old: StoredTurn, new: StoredTurn, names: Names) -> bool:
-    return _near(old, new, names) and (old.turn_id, old.text) == (new.turn_id, new.text)
+    return Becomes(there, session_id, how, row, over, compared.rest, compared.here)
 
 
 def _near(old: StoredTurn, new: StoredTurn, names: Names) -> bool:
@@ -205,16 +182,35 @@ def _overlap(old: str, new: str) -> bool:
 
 
 def _place(
-    source: Tx, there: SessionRow, found: Sequence[copying.RootSession], votes: Counter[int], known: Known
+    source: Tx, there: SessionRow, found: Mapping[str, int], votes: Counter[int], known: Known
 ) -> tuple[str, int | None]:
-    """Return the id and the row here of what a session becomes that is none of those here, or shares turns with one."""
-    rows = {one.session_id: one.row for one in found}
-    if votes:
-        best = max(found, key=lambda one: votes[one.row])  # the first of several, as `max` does
-        return best.session_id, best.row
+    """Return the id and the row here of what a session becomes: of that here with which it shares most, else by its id."""
     session_id = there.session_id
-    if session_id in rows and session_id == root_id(session_id):
+    if votes:
+        session_id = max(found, key=lambda one: votes[found[one]])  # the first of several, as `max` does
+    elif session_id in found and session_id == root_id(session_id):
         first = copying.origin_of(source, there.row)
         origin = known.own if first is None else known.origins[first]
         session_id = derived_id(session_id, origin.memory, origin.user_id)
-    return session_id, rows.get(session_id)
+    return session_id, found.get(session_id)
+
+
+def renamed(sessions: Iterable[Becomes]) -> dict[str, str]:
+    """Return the ids of sessions there -> here, of those that are called otherwise here."""
+    return {
+        one.there.session_id: one.session_id for one in sessions if one.session_id != one.there.session_id
+    }
+
+
+def batches(sessions: Iterable[Becomes], most_turns: int) -> Iterator[list[Becomes]]:
+    """Yield sessions in groups of bounded size; a longer session is a group by itself."""
+    part: list[Becomes] = []
+    size = 0
+    for one in sessions:
+        if part and size + one.turns > most_turns:
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += one.turns
+    if part:
+        yield part
