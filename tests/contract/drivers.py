@@ -93,11 +93,11 @@ class Call:
         return {ours: theirs or ours for ours, _, theirs in pairs}
 
 
-_ASKED = "as_of during said_by known_at reference_date top_k max_tokens filters"
+_ASKED = "as_of during said_by known_at reference_date top_k max_tokens"
 _PAGE = "limit cursor"
 METHODS = {
     "add": Call("add", "content session_id timestamp metadata idempotency_key"),
-    "search": Call("search", f"question {_ASKED}"),
+    "search": Call("search", f"question {_ASKED} filters"),
     "ask": Call("ask", f"question {_ASKED}"),
     "context": Call("search", f"question {_ASKED}"),
     "timeline": Call("timeline", f"entity attribute kind said_by known_at {_PAGE}"),
@@ -128,11 +128,11 @@ METHODS = {
     "stats": Call("stats"),
 }
 _OPTIONS = "as_of=--as-of during=--during said_by=--said-by known_at=--known-at"
-_QUESTION = f"question {_OPTIONS} reference_date=--reference-date top_k=--top-k max_tokens=--max-tokens filters=--filter"
+_QUESTION = f"question {_OPTIONS} reference_date=--reference-date top_k=--top-k max_tokens=--max-tokens"
 _PAGES = "limit=--limit cursor=--cursor"
 COMMANDS = {
     "add": Call("ingest", "file content metadata session_id=--session timestamp=--timestamp"),
-    "search": Call("search", _QUESTION),
+    "search": Call("search", f"{_QUESTION} filters=--filter"),
     "ask": Call("ask", _QUESTION),
     "timeline": Call(
         "timeline", "entity attribute=--attribute kind=--kind said_by=--said-by known_at=--known-at"
@@ -205,7 +205,7 @@ OTHER_COMMANDS = {
 USER_ROUTE = "/v1/users/{user_id}"
 ROUTES = {
     "add": Call("POST /messages", "content session_id timestamp metadata idempotency_key"),
-    "search": Call("POST /search", f"question {_ASKED}"),
+    "search": Call("POST /search", f"question {_ASKED} filters"),
     "ask": Call("POST /ask", f"question {_ASKED}"),
     "context": Call("POST /context", f"question {_ASKED}"),
     "timeline": Call("GET /timeline/{entity}", f"entity attribute kind said_by known_at {_PAGE}"),

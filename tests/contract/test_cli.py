@@ -125,6 +125,23 @@ def test_options_stand_before_or_after_the_command(cli: CliSurface, mara: str) -
     assert json_of(run_command(*words("list_facts"), "--json", env=env)) == before
 
 
+@pytest.mark.xfail(
+    strict=True, reason="issue 31: a whole list is printed as a bare list, a page of it as an object"
+)
+def test_json_has_one_shape_for_a_list(cli: CliSurface, mara: str) -> None:
+    """The data of a list have the same names whether all of it fits or not, so that a program need not guess."""
+    lists = (words("sessions"), words("turns", "spring"), words("list_facts"), words("entities"))
+    wrong = []
+    for argv in lists:
+        whole, page = (json_of(cli.run(*argv, *more, "--json", user=mara)) for more in ((), ("--limit", "1")))
+        wrong += (
+            [argv]
+            if type(whole) is not type(page) or (isinstance(page, dict) and set(whole) != set(page))
+            else []
+        )
+    assert not wrong
+
+
 COLUMNS: list[tuple[tuple[str, ...], int, int]] = [
     (words("sessions"), 3, 6),
     (words("turns", "summer"), 2, 4),
