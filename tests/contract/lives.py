@@ -38,7 +38,7 @@ INDEXES = ("memforest", "segtree", "timem", "hmem")
 QUESTIONS = (
     "Where does Nora live?",
     "Where did Nora live before Oslo?",
-    "Who works at Acme?",
+    "Who works at Acme now?",
     "What did Tomas buy in Lisbon?",
     "Who adopted two cats?",
 )
@@ -46,7 +46,7 @@ SAID = (
     "I live in {city}.",
     "I moved to {city}.",
     "I work at {firm}.",
-    "{who} works at {firm}.",
+    "{who} sold a {mark} to the school.",
     "{who} adopted two cats.",
     "I bought a {mark} in {city}.",
     "We saw a {mark} near the harbour.",
@@ -54,7 +54,7 @@ SAID = (
 )
 """One sentence a turn: what is deleted of a turn is then all of it. Marks are words that are said once.
 
-Nobody says where somebody else lives: see the test of a statement that goes with its neighbour (issue 29)."""
+Nobody says of another what one says of oneself, where one lives or works: see the test of a statement that goes with its neighbour (issue 29)."""
 UPDATES = ("Fatima lives in Bergen.", "Gregor works at Hooli.", "Nora sold a boat in Turin.")
 
 Turns = dict[str, list[tuple[Any, ...]]]
@@ -439,14 +439,14 @@ class Life:
                     for id_, who, said, text in told
                 ]
                 forest.ingest_session("u", session, turns)
-            pictures = []
+            pictures: list[dict[str, Any]] = []
             for memory in (self.memory, forest.user("u")):
                 memory.rebuild(scopes=True)
                 memory.flush()
                 memory.advance(force=True)
                 pictures.append(self._picture(memory))
             # What the index of calendar windows made of them before the last deletion still counts in its scores (issue 29).
-            same(*pictures, but=("found",) if self.index == "timem" else ())
+            same(pictures[0], pictures[1], but=("found",) if self.index == "timem" else ())
 
 
 def _marks(text: str) -> list[str]:
@@ -479,6 +479,14 @@ def _by_score(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return -row[3], row[0]
 
 
+def _deletes(kind: str) -> Callable[[Life], bool]:
+    return lambda life: life.delete(kind)
+
+
+def _corrects(kind: str) -> Callable[[Life], bool]:
+    return lambda life: life.correct(kind)
+
+
 KINDS = ("turn", "session", "fact", "entity", "before", "window")
 VERBS: dict[str, Callable[[Life], bool]] = {
     "add": Life.add,
@@ -486,8 +494,8 @@ VERBS: dict[str, Callable[[Life], bool]] = {
     "late turn": Life.late,
     "defer": Life.defer,
     "replace": Life.replace,
-    **{f"delete {kind}": (lambda life, kind=kind: life.delete(kind)) for kind in KINDS},
-    **{kind: (lambda life, kind=kind: life.correct(kind)) for kind in ("update", "forget", "pin")},
+    **{f"delete {kind}": _deletes(kind) for kind in KINDS},
+    **{kind: _corrects(kind) for kind in ("update", "forget", "pin")},
     "undo": Life.undo,
     "elsewhere": Life.elsewhere,
     "merge": Life.merge,

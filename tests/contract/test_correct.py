@@ -6,7 +6,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from tests.contract.talk import ANNA, fact, holding, opened, picture, said, shown, statements, texts
+from tests.contract.talk import ANNA, fact, failures, holding, opened, picture, said, shown, statements, texts
 
 from memforest import MemForest, UserMemory
 from memforest.errors import CorrectionError, InputError, NotFoundError
@@ -179,14 +179,13 @@ def test_a_correction_is_made_once(anna: UserMemory) -> None:
     done = anna.update(one, "Anna lives in Bruges.")
     anna.pin(other)
     before = picture(anna)
-    for call in (
-        lambda: anna.update(one, "Anna lives in Metz."),
-        lambda: anna.forget(one),
-        lambda: anna.pin(one),
-        lambda: anna.pin(other),
-    ):
-        with pytest.raises(CorrectionError):
-            call()
+    calls = {
+        "update": lambda: anna.update(one, "Anna lives in Metz."),
+        "forget": lambda: anna.forget(one),
+        "pin": lambda: anna.pin(one),
+        "pin again": lambda: anna.pin(other),
+    }
+    assert failures({name: (call, CorrectionError) for name, call in calls.items()}) == []
     assert picture(anna) == before
     anna.undo(done.key)
     with pytest.raises(CorrectionError):

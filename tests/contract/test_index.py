@@ -151,7 +151,7 @@ def test_a_deletion_leaves_nothing(memory: UserMemory, place: Path, index: str) 
         ({"entity": "Milo"}, ["Milo", "ferrets", "Tannery", "harbour"]),
         ({"session_id": "april"}, ["Okafor", "Lille"]),
     ):
-        memory.delete(**target)  # type: ignore[arg-type]
+        memory.delete(**target)
         assert memory.verify(deleted=words).ok
         text = all_text(memory, index)
         memory.flush()

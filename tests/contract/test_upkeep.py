@@ -161,7 +161,7 @@ def test_resume_finishes_what_failed(folder: Path) -> None:
         assert a.user("u").stats().failed_chunks == 0
         assert statements(a.user("u")) == statements(b.user("u"))
         assert a.user("u").verify().ok
-        again = CountingChat(FunctionChat(reply))
+        again = CountingChat(reply)
     with opened(folder / "a", chat=again) as a:
         a.resume("u")
         assert not again.calls
