@@ -10,7 +10,7 @@
 #   make serve-check   the real server by its OpenAPI document, a generated client, and the clients of mem0 and OpenAI, which it installs
 #   make ui-check    the inspector in Chromium: axe, the keyboard alone, hostile texts; screenshots in ui-screenshots/
 #   make gates   quality, cost and size beside those of the recorded version (some 15 minutes; MEMFOREST_LOCOMO=FILE)
-#   make docs    write the generated blocks of docs/ and the list of the schema anew
+#   make docs    write the generated blocks of docs/ anew
 #   make clean   remove what these targets made
 #
 #   make test PYTHON=python3.10            with another interpreter
@@ -99,7 +99,7 @@ $(VENV)-gates/.ready: pyproject.toml
 
 docs: $(VENV)/.dev
 	MEMFOREST_WRITE_DOCS=1 $(BIN)/python -m pytest -q tests_long/test_docs.py tests_long/test_cli_docs.py tests_long/test_llm_prompts.py \
-	  tests_long/test_schema.py tests_long/test_docs_transfer.py tests_long/test_importers_docs.py tests_long/test_rest_document.py \
+	  tests_long/test_docs_transfer.py tests_long/test_importers_docs.py tests_long/test_rest_document.py \
 	  tests_long/test_rest_examples.py
 
 # An environment of its own: what drives a browser is no part of the project's.

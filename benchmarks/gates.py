@@ -213,6 +213,8 @@ def print_group(title: str, rows: Sequence[Row], base: Mapping[str, Row]) -> Non
         was = base.get(row.name)
         shown = was.shown if was else "-"
         print(f"  {row.name:64}{row.shown:>10}{shown:>10}   {row.spread:24}{verdict(row, was, slower)}")
+    for name in sorted(base.keys() - {row.name for row in rows}):
+        print(f"  {name:64}{'-':>10}{base[name].shown:>10}   {'':24}not measured any more")
 
 
 def slower_by(rows: Sequence[Row], base: Mapping[str, Row]) -> float:

@@ -20,13 +20,13 @@ import statistics
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
-from memforest.store import migrations, trees
+from memforest.store import trees
 from memforest.store.db import Database
+from memforest.store.schema import ensure_schema
 from memforest.tree import Arena, DictArena, Node, TreeHead, check, insert, walk
 
 Timed = tuple[list[int], list[int]]
@@ -143,7 +143,7 @@ def time_sqlite(directory: Path, k: int, days: Sequence[int]) -> Timed:
     took, commits = [], []
     with tempfile.TemporaryDirectory(dir=directory) as folder:
         db = Database(Path(folder) / "memtree.db")
-        migrations.apply(db, datetime(2026, 1, 1, tzinfo=timezone.utc))
+        ensure_schema(db)
         with db.write() as tx:
             tree = trees.put_head(tx, "memforest", "entity", 1, TreeHead(0, k)).tree
         for day in days:

@@ -66,9 +66,10 @@ from memforest.ranking import cosines
 from memforest.search.cache import SnapshotCache
 from memforest.search.lexical import bm25
 from memforest.search.texts import question_tokens
-from memforest.store import migrations, trees
+from memforest.store import trees
 from memforest.store.counts import count_rows, size_bytes, vectors_by_kind
 from memforest.store.db import Database
+from memforest.store.schema import ensure_schema
 from memforest.store.tx import Tx
 from memforest.tree import TreeHead, insert
 from scaling import calendar, events
@@ -365,7 +366,7 @@ def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str
     """
     random, window, out = Random(seed), 1_000, []
     db = Database(directory / "tree.db")
-    migrations.apply(db, NOW)
+    ensure_schema(db)
     with db.write() as tx:
         trees.put_head(tx, "memforest", "entity", 1, TreeHead(0, k))
     marks = {size for size in (1_000, 10_000, 100_000, 1_000_000, leaves) if size <= leaves}

@@ -12,14 +12,13 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from pathlib import Path
 from time import process_time
 
 import numpy as np
 
-from memforest.store import migrations
 from memforest.store.db import Database
+from memforest.store.schema import ensure_schema
 from memforest.systems.memforest import rows
 from memforest.systems.memforest.clusters import Clusters, DictPlaces, Member, SceneThresholds
 from memforest.systems.memforest.thresholds import scene_thresholds
@@ -54,7 +53,7 @@ def measure(facts: Sequence[Member], rules: SceneThresholds) -> dict[str, float]
     taken = process_time() - started
     with tempfile.TemporaryDirectory() as folder:
         db = Database(Path(folder) / "scenes.db")
-        migrations.apply(db, datetime(2024, 1, 1, tzinfo=timezone.utc))
+        ensure_schema(db)
         with db.write() as tx:
             rows.first_tables(tx)
             number = {scene: rows.new_scene(tx, MODEL) for scene in clusters.ids}

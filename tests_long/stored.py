@@ -14,7 +14,7 @@ from memforest.store import facts, leaves, sessions, trees
 from memforest.store.connections import Connection, connect
 from memforest.store.fact_writes import add_facts, add_occurrence
 from memforest.store.facts import FactRow, OccurrenceRef
-from memforest.store.migrations import MIGRATIONS
+from memforest.store.schema import make_schema
 from memforest.store.trees import SqliteArena
 from memforest.tree import Node, TreeHead, insert
 from memforest.types import Turn
@@ -35,8 +35,7 @@ __all__ = [
 @cache
 def _template() -> Connection:
     made = connect(":memory:", 1.0)
-    for migration in MIGRATIONS:
-        migration(made)
+    make_schema(made)
     made.commit()
     return made
 

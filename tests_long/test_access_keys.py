@@ -31,7 +31,7 @@ from memforest.access.steady import steady
 from memforest.errors import (
     InputError,
     NotFoundError,
-    SchemaTooNewError,
+    SchemaVersionError,
     StoreError,
     UnauthenticatedError,
 )
@@ -150,7 +150,7 @@ def test_a_file_of_a_newer_version_is_refused(store: KeyStore) -> None:
     store.close()
     with closing(sqlite3.connect(store.file.path)) as conn:
         conn.execute("PRAGMA user_version = 99")
-    with pytest.raises(SchemaTooNewError):
+    with pytest.raises(SchemaVersionError):
         store.all()
 
 

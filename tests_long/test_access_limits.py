@@ -20,7 +20,7 @@ from tests_long.test_access_keys import Watch
 from tests_long.worlds import fast_config
 
 from memforest.access import AccessSettings, IssuerSettings, KeyedAccess, Principal, may_bind
-from memforest.access.rates import Ingests, Rates
+from memforest.access.rates import Rates, Shares
 from memforest.access.windows import Windows
 from memforest.errors import ConfigError, RateLimitError
 
@@ -158,10 +158,10 @@ def test_a_server_counts_keys_and_not_who_needs_none(folder: Path) -> None:
 
 def test_so_many_ingests_of_a_tenant_are_under_way() -> None:
     """One more is refused at once, and let in when one has ended, also with an error or by being cancelled."""
-    ingests = Ingests(2)
+    ingests = Shares(2, "ingests")
 
     async def hold(until: asyncio.Event) -> None:
-        async with ingests.one("t"):
+        with ingests.one("t"):
             await until.wait()
             raise ValueError("it failed")
 
@@ -170,18 +170,18 @@ def test_so_many_ingests_of_a_tenant_are_under_way() -> None:
         tasks = [asyncio.create_task(hold(end)) for _ in range(2)]
         await asyncio.sleep(0)
         with pytest.raises(RateLimitError) as caught:
-            async with ingests.one("t"):
+            with ingests.one("t"):
                 raise AssertionError("let in")
         assert caught.value.retry_after_s > 0
-        async with ingests.one("other"), ingests.one(None):
+        with ingests.one("other"), ingests.one(None):
             pass
         tasks[0].cancel()
         await asyncio.gather(tasks[0], return_exceptions=True)
-        async with ingests.one("t"):
+        with ingests.one("t"):
             pass
         end.set()
         assert isinstance((await asyncio.gather(tasks[1], return_exceptions=True))[0], ValueError)
-        async with ingests.one("t"), ingests.one("t"):
+        with ingests.one("t"), ingests.one("t"):
             pass
 
     asyncio.run(work())

@@ -632,3 +632,49 @@ def test_names_are_sequences_of_strings(folder: Path) -> None:
         forest.query("u", "Where does Ana live?")
     assert seen
     assert all(type(text) is str for text in seen)
+
+
+HALF, LONG = "a\ud83d", "x" * 5_000
+"""Half an emoji, as hosts send it that cut texts by code units, and more than a name of a file may have."""
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        *("get", "forget", "pin", "history", "undo", "turns", "timeline", "relations", "tree", "profile"),
+        *("add_index", "drop_index"),
+    ],
+)
+def test_an_id_with_half_a_character_is_refused_by_every_verb(forest: MemForest, verb: str) -> None:
+    """It is an error of memforest, as of an id that there is not."""
+    with pytest.raises(MemForestError):
+        getattr(forest.user("u"), verb)(HALF)
+
+
+@pytest.mark.parametrize(
+    "given", [{"session_id": HALF}, {"entity": HALF}, {"turn": ("kept", HALF)}, {"fact_id": HALF}]
+)
+def test_nothing_is_deleted_by_half_a_character(forest: MemForest, given: dict[str, Any]) -> None:
+    """Nor does the store get to see it."""
+    with pytest.raises(MemForestError):
+        forest.user("u").delete(**given)
+
+
+@pytest.mark.parametrize("path", [LONG, HALF, "a\0b"])
+def test_what_is_no_path_is_refused(forest: MemForest, path: str) -> None:
+    """Whatever is to be read or written there."""
+    handle = forest.user("u")
+    for verb in (
+        handle.export,
+        handle.import_,
+        handle.backup,
+        forest.restore,
+        forest.backup,
+        forest.merge_directory,
+    ):
+        with pytest.raises(InputError):
+            verb(path)
+    with pytest.raises(InputError):
+        handle.merge("v", directory=path)
+    with pytest.raises(MemForestError):
+        MemForest(path).register_user("u")

@@ -21,16 +21,14 @@ from pathlib import Path
 import pytest
 from tests.table import each
 
-from memforest import MemForest
 from memforest.chat_steps import registered_steps
 from memforest.config import Config, Ranking
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
-from memforest.memory.directory import file_name
 from memforest.settings import hints_of
 from memforest.steps.llm.prompt import all_prompts
-from memforest.store import migrations
 from memforest.store.connections import PRAGMAS
 from memforest.store.db import Database
+from memforest.store.schema import ensure_schema
 from memforest.systems.registry import known
 
 if sys.version_info >= (3, 11):
@@ -120,44 +118,6 @@ def _check_block(page: Path, name: str, expected: str) -> None:
     assert shown == expected, f"docs/{page.name}: the block {name!r} is out of date; run `make docs`"
 
 
-def _columns(sql: str) -> list[str]:
-    """Return one line per column or constraint of a CREATE TABLE statement."""
-    inside = sql[sql.index("(") + 1 : sql.rindex(")")]
-    parts, depth = [""], 0
-    for ch in inside:
-        depth += (ch == "(") - (ch == ")")
-        if ch == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += ch
-    return [" ".join(part.split()) for part in parts]
-
-
-def test_the_schema_in_the_docs_is_the_schema(tmp_path: Path, forest: MemForest) -> None:
-    """docs/storage.md lists every table of a new database, column by column."""
-    forest.register_user("ana")
-    db = Database(tmp_path / "forest" / file_name("ana"))
-    try:
-        with db.read() as tx:
-            rows = tx.execute(
-                "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
-            ).fetchall()
-            names = migrations.applied(tx)
-    finally:
-        db.close()
-    shadow = re.compile(r"derived_\w+_words_(data|idx|content|docsize|config)|sqlite_.*")
-    lines = [f"-- migrations: {', '.join(names)}"]
-    for name, sql in rows:
-        if shadow.fullmatch(name):
-            continue
-        if sql.startswith("CREATE VIRTUAL"):
-            lines.append(f"\n{name}  -- {' '.join(sql.split('USING', 1)[1].split())}")
-        else:
-            lines.append(f"\n{name}")
-            lines += [f"    {column}" for column in _columns(sql)]
-    _check_block(ROOT / "docs" / "storage.md", "schema", "```text\n" + "\n".join(lines) + "\n```\n")
-
-
 def test_the_pragmas_in_the_docs_are_those_in_use() -> None:
     """docs/storage.md names every pragma that a writing connection sets and reads back."""
     text = (ROOT / "docs" / "storage.md").read_text(encoding="utf-8")
@@ -168,7 +128,7 @@ def test_every_table_is_told_to_be_persistent_or_derived(tmp_path: Path) -> None
     """Derived tables are those whose name starts with ``derived_``; emptying them loses no persistent row."""
     db = Database(tmp_path / "a.db")
     try:
-        migrations.apply(db, Config().clock())
+        ensure_schema(db)
         with db.read() as tx:
             tables = {row[0] for row in tx.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             into_derived = [

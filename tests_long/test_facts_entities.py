@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,8 @@ from tests_long.worlds import rows as found
 from memforest import MemForest
 from memforest.facts.entities import EntityBook
 from memforest.store import facts as rows
-from memforest.store import migrations
 from memforest.store.db import Database
+from memforest.store.schema import ensure_schema
 from memforest.store.tx import Tx
 from memforest.types import EntityKind
 
@@ -27,7 +26,7 @@ from memforest.types import EntityKind
 def tx(tmp_path: Path) -> Iterator[Tx]:
     """A write transaction on an empty memory."""
     db = Database(tmp_path / "m.db")
-    migrations.apply(db, datetime(2024, 1, 1, tzinfo=timezone.utc))
+    ensure_schema(db)
     with db.write() as open_tx:
         yield open_tx
     db.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import multiprocessing
 import sqlite3
 import sys
@@ -28,21 +27,19 @@ from tests_long.worlds import (
     fast_config,
     file_of,
     make_sessions,
-    older_file,
     rows,
     said,
 )
 
 import processes
 from memforest import AsyncMemForest, MemForest
-from memforest.errors import SchemaTooNewError, StoreWriteError
+from memforest.errors import StoreWriteError
 from memforest.models import HashEmbedder
 from memforest.models.base import Vectors
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.summarise import LocalSummariser
-from memforest.store import meta, migrations
+from memforest.store import meta
 from memforest.store.db import Database
-from memforest.store.tx import Tx
 from memforest.types import Chunk, ChunkOutcome, SummaryRequest
 
 # -- processes ------------------------------------------------------------------------------------
@@ -232,46 +229,6 @@ def test_a_summary_of_inputs_that_have_changed_is_not_kept(folder: Path) -> None
 
 
 # -- versions -------------------------------------------------------------------------------------
-
-
-def m9999_later(tx: Tx) -> None:
-    """Stand for a migration of a later version."""
-    tx.execute("CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT")
-
-
-def test_an_older_version_stops_when_a_newer_one_has_upgraded_the_file(folder: Path) -> None:
-    """It had the file open: its next read and write are refused with the reason, and nothing is written."""
-    with MemForest(folder, fast_config()) as old:
-        old.ingest_session("u", "s1", said("I live in Oslo."))
-        new = Database(file_of(folder))
-        migrations.apply(new, CLOCK, (*migrations.MIGRATIONS, m9999_later))
-        with pytest.raises(SchemaTooNewError, match="upgrade"):
-            old.ingest_session("u", "s2", said("I work at Acme.", day=2))
-        with pytest.raises(SchemaTooNewError, match="upgrade"):
-            old.query("u", "Where does Ana live?")
-        with new.read() as tx:
-            assert tx.execute("SELECT count(*) FROM session").fetchone() == (1,)
-        new.close()
-    with pytest.raises(SchemaTooNewError), MemForest(folder, fast_config()) as again:
-        again.query("u", "Where does Ana live?")
-
-
-def test_a_file_of_the_first_version_is_upgraded_with_what_it_holds(folder: Path) -> None:
-    """A memory from before the change log answers as before, and its snapshots are brought up to date from there."""
-    with MemForest(folder, fast_config()) as forest:
-        for session_id, turns in make_sessions(2):
-            forest.ingest_session("u", session_id, turns)
-        before = forest.query("u", "Where does Ana live?").evidence
-    new = file_of(folder)
-    older_file(new, folder / "old", before="m0004_changes")
-    (folder / "old").replace(new)
-    with MemForest(folder, fast_config()) as forest:
-        found = forest.query("u", "Where does Ana live?").evidence
-        assert found == tuple(dataclasses.replace(one, dates=()) for one in before)  # an older file has none
-        forest.ingest_session("u", "new", said("I live in Oslo now.", day=9))
-        found = forest.query("u", "Where does Ana live?").evidence
-        assert "I live in Oslo now." in {one.quote for one in found}
-        assert forest.user("u").verify().ok
 
 
 # -- cancellation -----------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import gates
 from gating import entered, spent
-from gating.called import rows as calls
 from gating.rows import Row, counted, of_questions, of_rounds, verdict
 from sizes import PACKAGE, sizes_of
 
@@ -168,26 +167,35 @@ def test_an_unknown_group_is_refused() -> None:
         gates.main(["--only", "sise"])
 
 
-def test_what_is_recorded_names_rows_that_are_measured() -> None:
-    """The recorded figures of a group that is quick to measure are of the rows that it has now."""
+def test_every_group_has_recorded_figures_of_one_commit() -> None:
+    """The record has rows for each group, each name once, and says for all of them the same commit."""
     kept = gates.read_record(gates.RECORDED)
     assert set(kept) == set(gates.GROUPS)
-    assert set(gates.recorded_rows(kept, "calls")) == {row.name for row in calls()}
+    assert len({one["about"]["commit"] for one in kept.values()}) == 1
+    for group, one in kept.items():
+        assert len(gates.recorded_rows(kept, group)) == len(one["rows"]) > 0
+
+
+def test_a_figure_that_is_no_longer_measured_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row of the record that nothing measures now does not vanish silently."""
+    base = {"a teapot: grams": counted("a teapot: grams", "grams", 500)}
+    gates.print_group("Weights", [counted("a kettle: grams", "grams", 900)], base)
+    shown = capsys.readouterr().out
+    assert "a kettle" in shown
+    assert "a teapot" in shown
 
 
 # -- the parts ------------------------------------------------------------------------------------
 
 
-def test_processor_time_has_a_row_for_each_thing_of_each_memory(tmp_path: Path) -> None:
-    """A run with tiny memories has every row, none of them empty, and the same names as any other."""
-    rows = spent.rows(tmp_path, 1, (20,))
-    names = [row.name for row in rows]
-    assert len(names) == len(set(names))
-    assert all(row.value > 0 for row in rows)
-    assert sum(row.fixed for row in rows) == 1
-    for index in spent.INDEXES:
-        for what in ("add of an exchange", "search", "open and first search", "first search after an add"):
-            assert f"{index}, 20 facts: {what}" in names
+def test_everything_that_is_timed_takes_some_time(tmp_path: Path) -> None:
+    """A tiny memory is made and measured: it has facts, sessions and files, and no time is zero."""
+    made = spent.make(tmp_path, "memforest", 20)
+    took = spent.measure(made.folder, made)
+    assert made.sessions > 0
+    assert made.megabytes > 0
+    assert len(took) == 4
+    assert all(ms > 0 for ms in took.values())
 
 
 def test_functions_that_a_call_enters_are_counted_once_and_without_comprehensions() -> None:

@@ -14,13 +14,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.worlds import CLOCK, dump, fast_config, file_of, rows, said
+from tests_long.worlds import dump, fast_config, file_of, rows, said
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, SessionConflictError
-from memforest.store import migrations
-from memforest.store.db import Database
-from memforest.store.digests import damaged_turns
 from memforest.types import Chunk, ChunkOutcome
 
 TURNS = said("I have a dog.", "My PIN is 4711 and I owe Bob 40 euros.", "I live in Porto.")
@@ -123,22 +120,6 @@ def test_nothing_is_extracted_from_a_damaged_turn(tmp_path: Path) -> None:
         (warning,) = result.warnings
         assert "is damaged and its chunk is left" in warning
     assert rows(path, "SELECT count(*) FROM fact WHERE text LIKE '%PIN%'") == [(0,)]
-
-
-def test_turns_of_an_older_file_get_digests_as_they_are(tmp_path: Path) -> None:
-    """What was stored before turns had digests verifies after the migration, and damage from then on is seen."""
-    path = tmp_path / "m.db"
-    db = Database(path)
-    migrations.apply(db, CLOCK, migrations.MIGRATIONS[:5])
-    with db.write() as tx:
-        tx.execute("INSERT INTO session VALUES (1, 's', 'ingested', 1, 0, '{}')")
-        tx.execute("INSERT INTO turn VALUES (1, 1, 0, 't', 'Ana', NULL, 'Hé.', 5, 'given', 0, '{}')")
-    migrations.apply(db, CLOCK)
-    with db.write() as tx:
-        assert damaged_turns(tx) == {}
-        tx.execute("UPDATE turn SET text = 'Ha.'")
-        assert [one.name for one in damaged_turns(tx).values()] == ["turn 't' (number 0) of session 's'"]
-    db.close()
 
 
 def test_a_damaged_fact_is_not_served(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests_long.shelf import ShelfIndex
 from tests_long.worlds import PAPER, differences, dump, eager_config, fast_config, make_sessions, rows, said
 
 from memforest import EmbedderMismatchError, InputError, MemForest, NotFoundError
-from memforest.errors import CorruptStoreError, SchemaTooNewError, SomeUsersFailedError, StoreError
+from memforest.errors import CorruptStoreError, SomeUsersFailedError, StoreError
 from memforest.memory.directory import file_name
 from memforest.memory.merge import run
 from memforest.memory.merge.copy import copy_sessions
@@ -125,18 +125,6 @@ def test_a_memory_without_vectors_gets_them_where_there_is_an_embedder(folder: P
     with MemForest(folder / "plain", fast_config(embedder=None)) as forest:
         assert forest.user("c").merge("b", directory=folder / "there").sessions_added == 2
         assert forest.user("c").verify().problems == ()
-
-
-def test_a_newer_schema(folder: Path) -> None:
-    """Of either memory; the other one stays as it was."""
-    filled(folder, "a", "b").close()
-    change(folder / file_name("b"), "INSERT INTO migration VALUES ('m9999_later', 0)")
-    before = dump(folder / file_name("a"))
-    with MemForest(folder, fast_config()) as forest:
-        for source, target in (("b", "a"), ("a", "b")):
-            with pytest.raises(SchemaTooNewError):
-                forest.user(target).merge(source)
-    assert differences(before, dump(folder / file_name("a"))) == {}
 
 
 def test_a_damaged_turn_of_the_other_memory(folder: Path) -> None:

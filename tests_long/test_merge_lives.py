@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests_long.merging_lives import live
 from tests_long.test_encryption import KEY, OTHER, encrypted
 from tests_long.worlds import CLOCK, differences, dump, fast_config, file_of, rows, said
 
@@ -186,3 +187,129 @@ def _file(folder: Path, session_id: str) -> Path:
     """Return the memory that has a session."""
     held = f"SELECT 1 FROM session WHERE session_id = '{session_id}'"
     return next(path for path in folder.glob("*.db") if rows(path, held))
+
+
+# -- random lives -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(1_000, 1_003))
+def test_a_short_life_of_three_memories(seed: int) -> None:
+    """Whatever they went through: after each merge all is sound, nothing is twice, and nothing comes back."""
+    live(seed, steps=15)
+
+
+def test_a_life_of_three_memories(soak_seed: int) -> None:
+    """The same over a longer life."""
+    live(soak_seed)
+
+
+# -- forks ------------------------------------------------------------------------------------------
+
+
+def test_both_go_on_with_a_session(folder: Path) -> None:
+    """The turns of both stand in it, each once, whichever is merged first and however often."""
+    with MemForest(folder, fast_config()) as forest:
+        for number, (user, text) in enumerate(
+            (("c", "I live in Porto."), ("a", "I own a kite."), ("c", "I have a dog."))
+        ):
+            if number == 1:
+                for name in "ab":
+                    forest.user(name).merge("c", same_person=False)
+            forest.user(user).add(text, session_id="live", timestamp=f"2024-05-0{number + 1}")
+        for here, there in ("ac", "ba", "ca", "bc", "ab", "ca", "ac"):
+            forest.user(here).merge(there, same_person=False)
+            assert forest.user(here).verify().problems == ()
+        found = {name: forest.user(name).sessions() for name in "abc"}
+        assert {name: [one.session_id for one in every] for name, every in found.items()} == dict.fromkeys(
+            "abc", ["live"]
+        )
+        for name in "abc":
+            said_there = sorted(turn.text for turn in forest.user(name).turns("live"))
+            assert said_there == ["I have a dog.", "I live in Porto.", "I own a kite."]
+
+
+def test_a_session_that_shares_nothing_but_its_id_stays_apart(folder: Path) -> None:
+    """Also when the turns that it shared were all deleted here: what it says since comes, once."""
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session("b", "s", said("I met Zoltan.", speaker="Ana"))
+        forest.user("a").merge("b")
+        forest.user("a").delete(session_id="s")
+        forest.ingest_session("a", "s", said("I own a kite.", speaker="Bob", day=9))
+        forest.user("b").add(
+            [{"speaker": "Ana", "content": "I have a dog."}], session_id="s", timestamp="2024-01-01"
+        )
+        for _ in range(2):
+            forest.user("a").merge("b")
+            texts_here = [
+                turn.text
+                for one in forest.user("a").sessions()
+                for turn in forest.user("a").turns(one.session_id)
+            ]
+            assert sorted(texts_here) == ["I have a dog.", "I own a kite."]
+            assert forest.user("a").verify(deleted=["zoltan"]).problems == ()
+
+
+# -- what was deleted -------------------------------------------------------------------------------
+
+
+def test_a_deleted_sentence_does_not_come_back(folder: Path) -> None:
+    """Of a turn whose other sentence stays: not in its words, nor in a statement that tells of it."""
+    told = ("I met Zoltan in Bergen. I own a kite.", "He lives there.")
+    with MemForest(folder, fast_config()) as forest:
+        a, b = forest.user("a"), forest.user("b")
+        forest.ingest_session("b", "s", said(*told, speaker="Ana"))
+        a.merge("b")
+        a.delete(next(one.fact_id for one in a.list() if "Zoltan" in one.text))
+        kept = texts(a)
+        forest.ingest_session("b", "s", said(*told, "I have a dog.", speaker="Ana"))
+        a.merge("b")
+        assert texts(a) == [*kept, "I have a dog."]
+        assert a.verify(deleted=["zoltan", "bergen"]).problems == ()
+
+
+@pytest.mark.parametrize("kind", ["pin", "forget", "update"])
+@pytest.mark.parametrize("gone", ["turn", "fact", "session", "entity", "during", "replace"])
+def test_no_decision_tells_of_what_was_deleted(folder: Path, kind: str, gone: str) -> None:
+    """Neither here, nor after a merge of a memory in which it was decided of."""
+    turns = [
+        {"speaker": "Ana", "content": "I live in Davis.", "timestamp": "2024-05-02T10:00:00Z"},
+        {"speaker": "Bob", "content": "I work at Zqzebra now.", "timestamp": "2024-05-01T10:00:00Z"},
+    ][::-1]
+    with MemForest(folder, fast_config()) as forest:
+        forest.ingest_session("a", "s", turns)
+        a, b = forest.user("a"), forest.user("b")
+        b.merge("a", same_person=False)
+        for memory in (b, a):
+            fact = next(one.fact_id for one in memory.list() if "Zqzebra" in one.text)
+            getattr(memory, kind)(fact, *(["I work at Zqzebra Ltd now."] if kind == "update" else []))
+        if gone == "replace":
+            forest.ingest_session("a", "s", turns[1:], replace=True)
+        else:
+            targets: dict[str, Any] = {
+                "turn": {"turn": ("s", "0")},
+                "fact": {"fact_id": fact},
+                "session": {"session_id": "s"},
+                "entity": {"entity": "Bob"},
+                "during": {"during": (None, "2024-05-02T00:00:00Z")},
+            }
+            a.delete(**targets[gone])
+        for _ in range(2):
+            path = folder / "a.jsonl"
+            a.export(path, overwrite=True)
+            assert "zqzebra" not in path.read_text(encoding="utf-8").lower()
+            assert a.verify().problems == ()
+            a.merge("b", same_person=False)
+        assert a.verify(deleted=["zqzebra"]).problems == ()
+
+
+def test_an_import_knows_what_was_deleted(folder: Path) -> None:
+    """What was deleted before an export does not come back by a merge into what was made of it."""
+    with merged(folder / "x") as (_, a, _):
+        a.delete(turn=("s", "1"))
+        a.export(folder / "a.jsonl")
+        with MemForest(folder / "y", fast_config()) as other:
+            here = other.user("a")
+            here.import_(folder / "a.jsonl")
+            here.merge("b", directory=folder / "x")
+            assert texts(here) == [TOLD[0], TOLD[2]]
+            assert here.verify(deleted=["zoltan", "bergen"]).ok

@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.serving import PROBLEM, Client, app_of, served, told
 
 from memforest.rest import streams
-from memforest.rest.streams import Pipe, first_of
+from memforest.rest.streams import Pipe, PipeResponse
 
 LINES = {"Content-Type": "application/octet-stream"}
 
@@ -112,7 +112,7 @@ def test_what_fails_at_once_fails_before_the_response() -> None:
         async def work(_pipe: Pipe) -> None:
             raise LookupError("nobody")
 
-        await first_of(Pipe(work).chunks())
+        await PipeResponse.of(Pipe(work), "text/plain")
 
     with pytest.raises(LookupError, match="nobody"):
         asyncio.run(run())
@@ -133,7 +133,7 @@ def test_a_writer_does_not_go_on_without_a_reader(monkeypatch: pytest.MonkeyPatc
     async def gone() -> None:
         chunks = Pipe(lambda pipe: asyncio.to_thread(write, pipe)).chunks()
         await chunks.__anext__()
-        await chunks.aclose()  # type: ignore[attr-defined]  # a generator
+        await chunks.aclose()
         await _until(lambda: bool(ended))
 
     async def slow() -> None:

@@ -17,7 +17,6 @@ from tests.table import each
 from tests_long.arrays import assert_equal, assert_same, contents
 from tests_long.hand_made import Fact, Said, Tree, hand_made, planted
 from tests_long.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, say, value
-from tests_long.worlds import CLOCK
 
 from memforest.search.cache import SnapshotCache
 from memforest.search.forest import CELL, FACT, INNER, NONE, TURNS, Forest, once_per_forest
@@ -41,7 +40,7 @@ from memforest.search.vectors import VectorTable
 from memforest.store import derived, leaves, meta
 from memforest.store.connections import Connection
 from memforest.store.db import Database
-from memforest.store.migrations import apply
+from memforest.store.schema import ensure_schema
 from memforest.store.trees import SqliteArena, put_head
 from memforest.tree import Node
 
@@ -179,7 +178,7 @@ def test_columns_are_what_was_stored(tx: Connection) -> None:
 def db(folder: Path) -> Any:
     """A file with one session."""
     with closing(Database(folder / "m.db")) as made:
-        apply(made, CLOCK)
+        ensure_schema(made)
         with made.write() as tx:
             put_session(tx, "s", ["Hi."])  # type: ignore[arg-type]
         yield made

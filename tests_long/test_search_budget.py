@@ -51,8 +51,8 @@ _LINE = re.compile(
 
 
 def unescaped(text: str) -> str:
-    """Return what `escaped` was given, on one line."""
-    return re.sub(r"\\(.)", r"\1", text)
+    """Return what `escaped` or `escaped_lines` was given, on one line."""
+    return one_line(re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], text))
 
 
 @given(_FORGERIES, _FORGERIES, _FORGERIES)
@@ -143,4 +143,4 @@ def test_a_line_is_dated_and_quotes_what_it_adds() -> None:
         == "[2] 8 May 2023: Ana bought a kayak."
     )
     line = render(1, DAY, "Ana", "Ana bought a kayak.", "I bought it\n today!")
-    assert line == '[1] 8 May 2023: Ana bought a kayak. (Ana said: "I bought it today!")'
+    assert line == '[1] 8 May 2023: Ana bought a kayak. (Ana said: "I bought it\\n today!")'

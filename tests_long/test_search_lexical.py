@@ -25,7 +25,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import index_tokens, question_tokens
 from memforest.store import derived
 from memforest.store.db import Database
-from memforest.store.migrations import apply
+from memforest.store.schema import ensure_schema
 from memforest.store.tx import Tx
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
@@ -35,7 +35,7 @@ DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 def tx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tx]:
     """A write transaction on a fresh database that is never committed."""
     db = Database(tmp_path_factory.mktemp("lexical") / "words.db")
-    apply(db, DAY)
+    ensure_schema(db)
     with db.write() as open_tx:
         yield open_tx
     db.close()

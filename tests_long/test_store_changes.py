@@ -10,18 +10,18 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.worlds import CLOCK
 
-from memforest.store import meta, migrations
+from memforest.store import meta
 from memforest.store.changes import changes_since, position, prune
 from memforest.store.db import Database
+from memforest.store.schema import ensure_schema
 
 
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[Database]:
     """An empty memory."""
     made = Database(tmp_path / "m.db")
-    migrations.apply(made, CLOCK)
+    ensure_schema(made)
     with made.write() as tx:
         tx.execute("INSERT INTO session VALUES (1, 's', 'received', 1, 0, '{}', 0)")
         tx.execute(

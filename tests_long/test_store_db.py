@@ -11,32 +11,31 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.worlds import dump, fast_config, file_of, make_sessions, older_file, rows
+from tests_long.worlds import fast_config, file_of, make_sessions, rows
 
 from memforest import MemForest
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
     MemForestError,
-    SchemaTooNewError,
+    SchemaVersionError,
     StoreClosedError,
     StoreError,
     StoreLockedError,
     StoreWriteError,
 )
 from memforest.memory.directory import file_name
-from memforest.store import meta, migrations
-from memforest.store import wordings as word_digests
+from memforest.store import meta
 from memforest.store.db import APPLICATION_ID, Database
-from memforest.store.tx import Tx
+from memforest.store.schema import ensure_schema
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
@@ -51,7 +50,7 @@ def path(tmp_path: Path) -> Path:
 def db(path: Path) -> Iterator[Database]:
     """An empty memory's database."""
     made = Database(path)
-    migrations.apply(made, NOW)
+    ensure_schema(made)
     yield made
     made.close()
 
@@ -123,110 +122,29 @@ def test_derived_tables_are_apart(db: Database) -> None:
     assert {"derived_summary", "derived_turn_vector", "derived_turn_words", "derived_fact_words"} <= names
 
 
-# -- migrations -----------------------------------------------------------------------------------
+def test_ensuring_the_schema_again_does_nothing(db: Database, path: Path) -> None:
+    """The second run writes no byte: not even the file's change counter moves."""
+    before = rows(path, "SELECT type, name, sql FROM sqlite_master"), rows(path, "PRAGMA data_version")
+    ensure_schema(db)
+    assert (
+        rows(path, "SELECT type, name, sql FROM sqlite_master"),
+        rows(path, "PRAGMA data_version"),
+    ) == before
 
 
-def schema(path: Path) -> list[tuple[object, ...]]:
-    """Return the statements that make every object of a file."""
-    return rows(path, "SELECT type, name, sql FROM sqlite_master")
-
-
-def test_a_new_file_has_exactly_the_schema(tmp_path: Path) -> None:
-    """Migrating from nothing is the same everywhere, and records each migration once."""
-    for name in ("a.db", "b.db"):
-        made = Database(tmp_path / name)
-        assert migrations.apply(made, NOW) == [m.__name__ for m in migrations.MIGRATIONS]
-        made.close()
-    assert schema(tmp_path / "a.db") == schema(tmp_path / "b.db")
-    assert rows(tmp_path / "a.db", "SELECT name FROM migration") == [
-        (m.__name__,) for m in migrations.MIGRATIONS
-    ]
-
-
-def test_applying_twice_does_nothing(db: Database, path: Path) -> None:
-    """The second run writes no byte: not even the generation or the file's change counter move."""
-    before = schema(path), rows(path, "PRAGMA data_version"), rows(path, "SELECT * FROM migration")
-    assert migrations.apply(db, NOW) == []
-    assert (schema(path), rows(path, "PRAGMA data_version"), rows(path, "SELECT * FROM migration")) == before
-
-
-def m0002_half(tx: Tx) -> None:
-    """Make a table, then fail."""
-    tx.execute("CREATE TABLE half (x INTEGER) STRICT")
-    tx.execute("INSERT INTO nowhere VALUES (1)")
-
-
-def m0002_whole(tx: Tx) -> None:
-    """Make a table."""
-    tx.execute("CREATE TABLE half (x INTEGER) STRICT")
-
-
-def test_a_failing_migration_leaves_no_trace_and_stays_pending(db: Database, path: Path) -> None:
-    """It rolls back as a whole; a corrected one runs the next time."""
-    before = schema(path)
-    with pytest.raises(StoreError, match="nowhere"):
-        migrations.apply(db, NOW, [*migrations.MIGRATIONS, m0002_half])
-    assert schema(path) == before
-    assert migrations.apply(db, NOW, [*migrations.MIGRATIONS, m0002_whole]) == ["m0002_whole"]
-
-
-def test_a_file_from_the_future_is_refused(tmp_path: Path) -> None:
-    """A migration that this version does not know names itself and the fix, and nothing is changed."""
-    file = filled(tmp_path)
-    with sqlite3.connect(file) as conn:
-        conn.execute("INSERT INTO migration VALUES ('m9999_future', 0)")
-    conn.close()
-    before = rows(file, "SELECT * FROM turn")
-    with (
-        MemForest(tmp_path, fast_config()) as forest,
-        pytest.raises(SchemaTooNewError),
-    ):
-        forest.query("u", "Where does Ana live?")
-    assert rows(file, "SELECT * FROM turn") == before
-
-
-def test_a_memory_of_the_first_schema_keeps_its_vectors(tmp_path: Path) -> None:
-    """The migrations carry every vector over, in half precision, and the next write finds near-duplicates of old facts."""
-    database = Database(tmp_path / "old.db")
-    migrations.apply(database, NOW, migrations.MIGRATIONS[:1])
-    rows_before = [("fact", n, bytes([n] * 16), "m", 2, bytes(8)) for n in (3, 1, 2)]
-    with database.write() as tx:
-        tx.execute("INSERT INTO meta VALUES ('embedder', 'm')")
-        tx.executemany("INSERT INTO derived_vector VALUES (?, ?, ?, ?, ?, ?)", rows_before)
-    migrations.apply(database, NOW)
-    with database.read() as tx:
-        found = {row[0]: row[1:] for row in tx.execute("SELECT * FROM derived_fact_vector")}
-        assert found == {item: (digest[:8], vector[:4]) for _, item, digest, _, _, vector in rows_before}
-        assert word_digests.wording_rules(tx) is None
-    database.close()
-
-
-def test_a_memory_with_long_keys_is_carried_over(tmp_path: Path) -> None:
-    """An older file has the same in it after the migration, keeps its order, and goes on."""
-    sessions = make_sessions(5, sessions=6, most_turns=10)
-    with MemForest(tmp_path / "new", fast_config()) as forest:
-        for session_id, turns in sessions[:-1]:
-            forest.ingest_session("u", session_id, turns)
-    path = tmp_path / "old" / file_of(tmp_path / "new").name
-    path.parent.mkdir()
-    older_file(file_of(tmp_path / "new"), path)
-    ties = "SELECT tie FROM fact"
-    assert rows(path, ties) != rows(file_of(tmp_path / "new"), ties)
-    for name in ("new", "old"):
-        with MemForest(tmp_path / name, fast_config()) as forest:
-            assert forest.user("u").verify().problems == ()
-            if name == "old":
-                assert carried(path) == carried(file_of(tmp_path / "new"))
-    for name in ("new", "old"):
-        with MemForest(tmp_path / name, fast_config()) as forest:
-            forest.ingest_session("u", *sessions[-1])
-            assert forest.user("u").verify().ok
-    assert carried(path) == carried(file_of(tmp_path / "new"))
-
-
-def carried(path: Path) -> dict[str, Any]:
-    """Return what a memory holds, without what an older version did not note: relations, and how names are spelled."""
-    return {part: found for part, found in dump(path).items() if part not in ("names", "relations")}
+def test_a_file_of_another_schema_is_refused_also_while_it_is_open(db: Database, path: Path) -> None:
+    """Reading and writing end with one clear error, and the file stays as it is."""
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA user_version = 99")
+    before = rows(path, "SELECT type, name, sql FROM sqlite_master")
+    for begin in (db.read, db.write):
+        with pytest.raises(SchemaVersionError), begin():
+            pass
+    another = Database(path)
+    with closing(another), pytest.raises(SchemaVersionError):
+        ensure_schema(another)
+    assert rows(path, "SELECT type, name, sql FROM sqlite_master") == before
+    assert rows(path, "PRAGMA user_version") == [(99,)]
 
 
 LOOK = """

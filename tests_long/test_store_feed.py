@@ -19,12 +19,13 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.worlds import CLOCK, fast_config, fast_folder, file_of, make_sessions
+from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions
 
 from memforest import MemForest
-from memforest.store import feed, indexes, meta, migrations
+from memforest.store import feed, indexes, meta
 from memforest.store.db import Database
 from memforest.store.disposal import vacuum
+from memforest.store.schema import ensure_schema
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
@@ -47,7 +48,7 @@ Noted = tuple[str, int]
 def make(path: Path) -> None:
     """Write an empty memory with two indexes, which are never behind by themselves."""
     db = Database(path)
-    migrations.apply(db, CLOCK)
+    ensure_schema(db)
     with db.write() as tx:
         tx.execute("INSERT INTO session VALUES (1, 's', 'received', 1, 0, '{}', 0)")
         Attached(fast_config()).begin(tx)
@@ -76,7 +77,7 @@ def db(empty: bytes, folder: Path) -> Iterator[Database]:
     """Such a memory."""
     (folder / "m.db").write_bytes(empty)
     made = Database(folder / "m.db")
-    migrations.apply(made, CLOCK)
+    ensure_schema(made)
     yield made
     made.close()
 
@@ -186,7 +187,7 @@ class History:
 
     def __post_init__(self) -> None:
         self.db = Database(self.path)
-        migrations.apply(self.db, CLOCK)
+        ensure_schema(self.db)
 
     def write(self, kind: str, item: int, verb: str) -> None:
         """Insert, change or delete an item, where that can be done, and check the number of its note."""
@@ -225,7 +226,7 @@ class History:
         """Close the file and open it again."""
         self.db.close()
         self.db = Database(self.path)
-        migrations.apply(self.db, CLOCK)
+        ensure_schema(self.db)
 
     def check(self) -> None:
         """Compare what each index would be told with the history."""

@@ -18,8 +18,6 @@ from tests_long.worlds import fast_config, file_of, rows, said
 
 from memforest import AsyncMemForest, MemForest
 from memforest.models import HashEmbedder
-from memforest.store import meta, migrations
-from memforest.store.db import Database
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
 TABLES = ("session", "turn", "cell", "fact", "entity", "tree", "leaf")
@@ -85,43 +83,3 @@ def test_no_row_gets_the_id_of_a_deleted_one(tmp_path: Path) -> None:
         forest.ingest_session("u", "s", said("Carla sold a giraffe.", speaker="Eve"), replace=True)
     after = {table: rows(path, f"SELECT min(id) FROM {table}")[0][0] for table in TABLES}
     assert {table for table in TABLES if after[table] <= before[table]} == set()
-
-
-def test_a_migrated_file_counts_on_above_every_id_in_it(tmp_path: Path) -> None:
-    """Stray derived rows and rows of the change log count too: somebody may still hold their ids."""
-    db = Database(tmp_path / "m.db")
-    migrations.apply(db, NOW, migrations.MIGRATIONS[:5])
-    with db.write() as tx:
-        tx.execute("INSERT INTO session VALUES (7, 's', 'received', 1, 0, '{}')")
-        tx.execute("INSERT INTO derived_turn_words (rowid, words) VALUES (40, 'stray')")
-        tx.execute("INSERT INTO derived_vector VALUES ('fact', 90, x'00', 'm', 1, x'00000000')")
-        tx.execute("INSERT INTO change (kind, item) VALUES ('turn', 55)")
-    migrations.apply(db, NOW)
-    with db.write() as tx:
-        taken = {table: meta.take_ids(tx, table) for table in ("session", "turn", "fact", "cell")}
-    db.close()
-    assert taken == {"session": 8, "turn": 56, "fact": 91, "cell": 1}
-
-
-def test_aliases_of_an_older_file_stand_for_what_may_use_them(tmp_path: Path) -> None:
-    """Words that hold the alias use it; where none does, any mention may; one that nothing can use is dropped."""
-    db = Database(tmp_path / "m.db")
-    migrations.apply(db, NOW, migrations.MIGRATIONS[:5])
-    with db.write() as tx:
-        tx.execute("INSERT INTO session VALUES (1, 's', 'ingested', 1, 0, '{}')")
-        tx.execute("INSERT INTO cell VALUES (1, 1, 0, 0, 0, 'extracted', NULL, 'local-1', '[]')")
-        tx.execute("INSERT INTO fact VALUES (1, 'f', 'x', 'Bo', NULL, NULL, 'unknown', 0, 0, 't', '[]', 0)")
-        tx.execute("INSERT INTO entity VALUES (1, 'melanie', 'Melanie', 'participant', 1)")
-        tx.execute("INSERT INTO entity VALUES (2, 'alexandria', 'Alexandria', 'participant', 1)")
-        for row, text in ((1, "Mel lives in Oslo."), (2, "She lives in Oslo.")):
-            tx.execute(
-                "INSERT INTO occurrence VALUES (?, 1, 1, 'Bo', ?, ?, 0, ?, '[]', NULL)",
-                (row, text, text, text),
-            )
-            tx.execute("INSERT INTO mention VALUES (1, 1, 'subject', ?)", (row,))
-        tx.execute("INSERT INTO alias VALUES ('mel', 1), ('melan', 1), ('alexan', 2)")
-    migrations.apply(db, NOW)
-    db.close()
-    uses = rows(tmp_path / "m.db", "SELECT key, occurrence FROM alias_use")
-    assert uses == [("mel", 1), ("melan", 1), ("melan", 2)]
-    assert rows(tmp_path / "m.db", "SELECT key FROM alias") == [("mel",), ("melan",)]

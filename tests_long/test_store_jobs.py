@@ -21,9 +21,10 @@ from memforest.memory.jobs import Handlers, JobsRun, run_due
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
 from memforest.steps.choose import choose_steps
-from memforest.store import job_checks, jobs, migrations
+from memforest.store import job_checks, jobs
 from memforest.store.db import Database
 from memforest.store.jobs import MOST_BACKOFF_MS, MOST_LEASE_MS, MOST_TRIES, Job
+from memforest.store.schema import ensure_schema
 from memforest.testing import FrozenClock
 
 CLOCK = FrozenClock("2024-06-01T12:00:00+00:00")
@@ -36,7 +37,7 @@ CLOSE = frozenset({("timem", "close")})
 def db(tmp_path: Path) -> Iterator[Database]:
     """An empty database with its schema."""
     made = Database(tmp_path / "a.db")
-    migrations.apply(made, CLOCK())
+    ensure_schema(made)
     yield made
     made.close()
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from memforest.errors import InputError
-from memforest.store import jobs, migrations
+from memforest.store import jobs
 from memforest.store.connections import Connection
 from memforest.store.db import Database
 from memforest.store.jobs import MOST_BACKOFF_MS, MOST_LEASE_MS, MOST_TRIES, DueJob, Job
+from memforest.store.schema import ensure_schema
 
 NOW, MINUTE = 1_700_000_000_000, 60_000
 
@@ -140,7 +140,7 @@ def test_two_who_lease_the_same_keys_share_them(tmp_path: Path) -> None:
     """Each job is one holder's, whatever the threads do at once."""
     path = tmp_path / "a.db"
     db = Database(path)
-    migrations.apply(db, datetime(2024, 6, 1, tzinfo=timezone.utc))
+    ensure_schema(db)
     names = [f"k{n}" for n in range(30)]
     with db.write() as tx:
         for name in names:

@@ -16,9 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, file_of, make_sessions, rows, said
 
 from memforest import AsyncMemForest, Config, MemForest, Ranking
+from memforest.concurrency import Turns
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError, ModelError, ModelUnavailableError
-from memforest.memory.behind import Behind, OneAtATime
+from memforest.memory.behind import Behind
 from memforest.memory.memory import Memory
 from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.calls import Calls
@@ -522,7 +523,7 @@ def test_an_error_behind_a_write_is_raised_where_it_is_waited_for() -> None:
 
 def test_loops_in_several_threads_take_turns() -> None:
     """A lock that is held on one event loop holds up another one, and not for longer than it is held."""
-    turns, order = OneAtATime(), []
+    turns, order = Turns(), []
 
     async def second() -> None:
         async with turns.turn() as waited:

@@ -23,7 +23,6 @@ from tests_long.worlds import (
     fast_folder,
     file_of,
     make_sessions,
-    older_file,
     rows,
 )
 
@@ -175,31 +174,6 @@ def test_without_an_embedder_there_are_no_scenes_and_that_is_said(folder: Path) 
         forest.resume()
         found = forest.user("u").stats()
         assert found.indexes["memforest"]["facts_in_scenes"] == found.facts > 0
-        assert forest.user("u").verify().ok
-
-
-def test_a_memory_of_an_older_version_gets_its_scenes(folder: Path) -> None:
-    """A file from before scenes opens, says that it has none yet, and has them after the next ingest."""
-    *sessions, last = make_sessions(4, sessions=6)
-    with MemForest(folder, fast_config()) as forest:
-        for session_id, turns in sessions:
-            forest.ingest_session("u", session_id, turns)
-    new = file_of(folder)
-    older_file(new, folder / "old", before="m0002_scenes")
-    (folder / "old").replace(new)
-    with sqlite3.connect(new) as conn:
-        conn.execute("PRAGMA foreign_keys=ON")
-        conn.execute("DELETE FROM tree WHERE kind = 'scene'")
-        conn.execute(
-            "DELETE FROM meta WHERE key IN ('scenes', 'scene_k', 'next:scene', 'ix_memforest_routed')"
-        )
-    conn.close()
-    with MemForest(folder, fast_config()) as forest:
-        assert "has not placed" in forest.user("u").verify().notes[0]
-        forest.ingest_session("u", *last)
-        found = forest.user("u").stats()
-        assert found.indexes["memforest"]["facts_in_scenes"] == found.facts
-        assert found.notes == ()
         assert forest.user("u").verify().ok
 
 

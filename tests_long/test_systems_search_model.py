@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from tests_long.small_worlds import AXES, FEW, World, worlds
 from memforest.config import Ranking
 from memforest.ranking import standardise
 from memforest.search.snapshot import Snapshot
-from memforest.store import migrations
 from memforest.store.db import Database
+from memforest.store.schema import ensure_schema
 from memforest.store.tx import Tx
 from memforest.systems.base import Found, Hit, Index, Search
 from memforest.systems.combine import CombinedIndex
@@ -48,7 +47,7 @@ of_turns = st.sampled_from(EVERYTHING)
 def tx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tx]:
     """A read transaction on an empty memory: no words are stored, so that vectors decide."""
     db = Database(tmp_path_factory.mktemp("search") / "m.db")
-    migrations.apply(db, datetime(1970, 1, 1, tzinfo=timezone.utc))
+    ensure_schema(db)
     with db.read() as opened:
         yield opened
     db.close()

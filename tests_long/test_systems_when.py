@@ -19,8 +19,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.hand_made import DAY, Fact, Said, hand_made, searching, state
 
 from memforest.search.snapshot import Snapshot
-from memforest.store import migrations
 from memforest.store.db import Database
+from memforest.store.schema import ensure_schema
 from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
@@ -47,7 +47,7 @@ def homes() -> Snapshot:
 def tx(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tx]:
     """A read transaction on an empty memory: the states of the snapshot are all there is to go by."""
     db = Database(tmp_path_factory.mktemp("when") / "m.db")
-    migrations.apply(db, EPOCH)
+    ensure_schema(db)
     with db.read() as opened:
         yield opened
     db.close()

@@ -19,7 +19,7 @@ from tests_long.inspected import Browser, Keys, key, opened
 from tests_long.worlds import fast_folder
 
 from memforest.access import OpenAccess, Principal, is_local_host
-from memforest.errors import IssuerUnavailableError, UnauthenticatedError
+from memforest.errors import IssuerUnavailableError, RateLimitError, UnauthenticatedError
 from memforest.forest.forest import AsyncMemForest
 from memforest.ui import Ticket, TicketAccess, ui_app
 from memforest.ui.sessions import IDLE_S, LIFE_S, Sessions
@@ -149,7 +149,7 @@ def test_sessions_end_when_idle_and_when_old() -> None:
     """However much a session is used, it ends."""
     now = [0.0]
     sessions = Sessions(lambda: now[0])
-    idle, used = sessions.begin("k"), sessions.begin("k")
+    idle, used = sessions.begin("k", key("k")), sessions.begin("k", key("k"))
     while now[0] + IDLE_S / 2 < LIFE_S:
         now[0] += IDLE_S / 2
         assert sessions.credential(used) == "k"
@@ -162,10 +162,36 @@ def test_sessions_end_when_idle_and_when_old() -> None:
 def test_only_so_many_sessions_are_kept_those_used_last() -> None:
     """The one that was used least recently goes."""
     sessions = Sessions(most=2)
-    first, second = sessions.begin("1"), sessions.begin("2")
+    other = sessions.begin("other", key("other"))
+    first, second = sessions.begin("1", key("k")), sessions.begin("2", key("k"))
     sessions.credential(first)
-    third = sessions.begin("3")
-    assert [sessions.credential(one) for one in (first, second, third)] == ["1", None, "3"]
+    third = sessions.begin("3", key("k"))
+    kept = [sessions.credential(one) for one in (other, first, second, third)]
+    assert kept == ["other", "1", None, "3"]
+
+
+def test_a_tenant_has_its_own_number_of_sessions() -> None:
+    """A key beyond it ends one of its own, or is refused; other tenants are not asked."""
+    sessions = Sessions(most_of_tenant=2)
+    one, two, new = (Principal("t", key=name) for name in ("one", "two", "new"))
+    begun = [sessions.begin(who.key, who) for who in (one, two, one)]
+    with pytest.raises(RateLimitError):
+        sessions.begin("new", new)
+    assert sessions.credential(sessions.begin("other", Principal("o", key="other"))) == "other"
+    assert [sessions.credential(session) for session in begun] == [None, "two", "one"]
+
+
+def test_another_sites_page_opens_no_page_that_may_ask_a_model(forest: AsyncMemForest) -> None:
+    """Its pictures and links are refused, where no key is needed; what a person types or follows here is not."""
+    browser = Browser(ui_app(OpenAccess(forest)))
+
+    def status(path: str, site: str) -> int:
+        return browser.send("GET", path, headers={"Sec-Fetch-Site": site}).status_code
+
+    asked = ("/ask?user=ann&q=Where%3F&answer=1", "/tree?user=ann", "/forest?user=ann")
+    assert {status(path, site) for path in asked for site in ("cross-site", "same-site")} == {403}
+    assert {status(path, site) for path in (asked[0], asked[2]) for site in ("none", "same-origin")} == {200}
+    assert status("/", "cross-site") == 200
 
 
 def test_a_token_is_good_for_its_own_session_alone() -> None:

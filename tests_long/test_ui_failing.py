@@ -25,7 +25,13 @@ from tests_long.worlds import fast_config
 
 from memforest.access import KeyedAccess, OpenAccess
 from memforest.access.faults import place_of
-from memforest.errors import CorruptStoreError, SchemaTooNewError, StoreError, StoreKeyError, StoreLockedError
+from memforest.errors import (
+    CorruptStoreError,
+    SchemaVersionError,
+    StoreError,
+    StoreKeyError,
+    StoreLockedError,
+)
 from memforest.forest.forest import AsyncMemForest
 from memforest.forest.handle import AsyncUserMemory
 from memforest.mcp import http_app
@@ -235,7 +241,7 @@ def test_the_place_is_the_innermost_of_ours() -> None:
 @each(
     ("error", "said"),
     [
-        (SchemaTooNewError(SECRET), "A newer memforest has written this memory"),
+        (SchemaVersionError(SECRET), "Another version of memforest wrote this memory"),
         (StoreKeyError(SECRET), "This memory is encrypted"),
         (CorruptStoreError(SECRET), "`memforest repair` mends"),
         (StoreLockedError(SECRET), "Try again in a moment"),

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
@@ -20,9 +19,8 @@ from typing import Any
 from memforest import Config
 from memforest.keys import Key
 from memforest.models import HashEmbedder
-from memforest.store import migrations, salts
+from memforest.store import salts
 from memforest.store.connections import connect
-from memforest.store.db import Database
 from memforest.store.engine import errors
 from memforest.store.packing import unpack_ids, unpack_text, unpack_vectors
 
@@ -35,7 +33,6 @@ __all__ = [
     "fast_config",
     "file_of",
     "make_sessions",
-    "older_file",
     "rows",
     "summaries",
 ]
@@ -417,40 +414,6 @@ def _as_before_it_had_indexes(conn: sqlite3.Connection) -> None:
             """INSERT OR IGNORE INTO main.meta
                SELECT 'next:scene', value FROM new.meta WHERE key = 'next:ix_memforest_scene'"""
         )
-
-
-def older_file(new: Path, old: Path, before: str = "m0007_compact") -> None:
-    """Write what a file holds into another one as a version without a migration and those after it would have."""
-    known = [migration.__name__ for migration in migrations.MIGRATIONS]
-    database = Database(old)
-    migrations.apply(database, CLOCK, migrations.MIGRATIONS[: known.index(before)])
-    database.close()
-    lean = known.index(before) > known.index("m0008_lean")
-    own = r"sqlite_|(migration|change|entity|meta|scene|scene_member|derived_summary)$"
-    if not lean:
-        own += r"|(node|placement|occurrence|mention|derived_vector)$|derived_\w+_(?!words$)"
-    with sqlite3.connect(old) as conn:
-        conn.execute("ATTACH ? AS new", (str(new),))
-        tables = conn.execute(
-            "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'derived_%_words_%'"
-        ).fetchall()
-        for (table,) in tables:
-            if re.match(own, table) or table.endswith("_terms"):
-                continue
-            columns = [row[1] for row in conn.execute(f"PRAGMA main.table_info({table})")]
-            names = ", ".join(columns + (["rowid"] if columns == ["words"] else []))
-            conn.execute(f"DELETE FROM main.{table}")
-            conn.execute(f"INSERT INTO main.{table} ({names}) SELECT {names} FROM new.{table}")
-        _as_before_it_had_indexes(conn)
-        if lean:
-            conn.execute(
-                """INSERT INTO main.derived_summary SELECT node, text,
-                   maker || CASE vector WHEN 'mean' THEN '+kept' ELSE '' END FROM new.derived_summary"""
-            )
-        else:
-            _as_before_it_was_lean(conn)
-            _lengthen_keys(conn)
-    conn.close()
 
 
 def _lengthen_keys(conn: sqlite3.Connection) -> None:

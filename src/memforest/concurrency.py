@@ -1,16 +1,49 @@
-"""Awaiting several jobs at once, so that none goes on behind the caller's back."""
+"""Awaiting several jobs at once, and worker threads of which no memory and no tenant takes those of the others."""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import os
 import threading
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, TypeVar
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
 
-__all__ = ["Ended", "all_of", "in_thread", "members"]
+from memforest.errors import StoreLockedError
 
+__all__ = [
+    "Ended",
+    "Lanes",
+    "Turns",
+    "all_of",
+    "in_thread",
+    "members",
+    "reading",
+    "to_thread",
+    "within",
+    "writing",
+]
+
+P = ParamSpec("P")
 T = TypeVar("T")
+
+CORES = os.cpu_count() or 1
+READS_OF_ONE = max(2, CORES)
+"""Most threads that read one memory: more would wait for each other."""
+READS = min(32, CORES + 4)
+"""Most that read the memories of one directory."""
+WRITES_OF_ONE = 2
+"""Most that write to one memory: SQLite lets one of them write, and the next one waits for it."""
+WRITES = 8
+MOST_THREADS = max(64, 4 * READS)
 
 
 class Ended(Exception):
@@ -32,8 +65,183 @@ async def all_of(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         raise
 
 
+@dataclass(slots=True)
+class _Waiting:
+    loop: asyncio.AbstractEventLoop
+    granted: Future[None]
+    since: float = field(default_factory=time.monotonic)
+
+
+class Turns:
+    """Lets so many tasks of several event loops go on at once; the others wait, without a thread, in the order they came in.
+
+    Args:
+        most: at once.
+        patience_s: how long one waits for another process's lock. When one that goes on meets such a lock for so long, those
+            who have waited behind it for half of that get the same error: each of them would meet it anew.
+    """
+
+    def __init__(self, most: int = 1, patience_s: float = math.inf) -> None:
+        self._lock = threading.Lock()
+        self._free = most
+        self._patience_s = patience_s
+        self._waiting: deque[_Waiting] = deque()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[bool]:
+        """Wait for a turn, and have it inside the block; yield whether it was waited for."""
+        waited, error = await self.take(), None
+        try:
+            yield waited
+        except BaseException as exc:
+            error = exc
+            raise
+        finally:
+            self.give_back(error)
+
+    async def take(self) -> bool:
+        """Wait for a turn, which is given back later; return whether it was waited for.
+
+        Raises:
+            StoreLockedError: if those before met the lock of another process.
+        """
+        with self._lock:
+            if self._free:
+                self._free -= 1
+                return False
+            mine = _Waiting(asyncio.get_running_loop(), Future())
+            mine.granted.set_running_or_notify_cancel()  # no waiter cancels it for `give_back`
+            self._waiting.append(mine)
+        try:
+            await asyncio.wrap_future(mine.granted)
+        except asyncio.CancelledError:
+            with self._lock:
+                is_mine = mine.granted.done() and mine.granted.exception() is None
+                if not is_mine and mine in self._waiting:
+                    self._waiting.remove(mine)
+            if is_mine:
+                self.give_back()
+            raise
+        return True
+
+    def give_back(self, error: BaseException | None = None) -> None:
+        """Let the next one go on; `error` is what has ended the turn."""
+        with self._lock:
+            if isinstance(error, StoreLockedError):
+                self._refuse(error)
+            while self._waiting:
+                after = self._waiting.popleft()
+                if not after.loop.is_closed():  # else nobody waits there any more
+                    after.granted.set_result(None)
+                    return
+            self._free += 1
+
+    def _refuse(self, error: StoreLockedError) -> None:
+        before = time.monotonic() - self._patience_s / 2
+        while self._waiting and self._waiting[0].since <= before:
+            self._waiting.popleft().granted.set_exception(StoreLockedError(str(error)))
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """What work on a memory waits for before it has a thread: the turns of the memory, then those of all in its directory."""
+
+    reads: tuple[Turns, Turns]
+    writes: tuple[Turns, Turns]
+
+    @classmethod
+    def of_directory(cls) -> tuple[Turns, Turns]:
+        """Return what the memories of a directory share: the turns of reads, and of writes."""
+        return Turns(READS), Turns(WRITES)
+
+    @classmethod
+    def of_memory(cls, shared: tuple[Turns, Turns], patience_s: float) -> Lanes:
+        """Return the lanes of a memory, among those of its directory."""
+        reads, writes = shared
+        return cls((Turns(READS_OF_ONE), reads), (Turns(WRITES_OF_ONE, patience_s), writes))
+
+
+_lanes: ContextVar[Lanes | None] = ContextVar("memforest.lanes", default=None)
+_reads: ContextVar[bool] = ContextVar("memforest.reads", default=False)
+
+
+@contextmanager
+def _set(variable: ContextVar[T], value: T) -> Iterator[None]:
+    before = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(before)
+
+
+within = partial(_set, _lanes)
+"""Let what is awaited in the block, and begun there, have threads by the lanes of a memory."""
+reading = partial(_set, _reads, True)
+"""Let it wait for nobody who writes: it only reads."""
+writing = partial(_set, _reads, False)
+"""Let it wait with those who write, within a block of `reading`."""
+
+_threads: ThreadPoolExecutor | None = None
+
+
+def _after_fork_in_child() -> None:
+    global _threads
+    _threads = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+async def to_thread(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call in a worker thread, as `asyncio.to_thread`, when it is the turn of the memory that this is about.
+
+    A thread that waits for a lock keeps its turn also when its caller is cancelled: it waits on.
+    """
+    global _threads
+    lanes = _lanes.get()
+    if lanes is None:
+        return await asyncio.to_thread(call, *args, **kwargs)
+    turns = lanes.reads if _reads.get() else lanes.writes
+    taken: list[Turns] = []
+
+    def give_back(done: Future[T] | None = None) -> None:
+        error = None if done is None or done.cancelled() else done.exception()
+        for one in taken:
+            one.give_back(error)
+
+    try:
+        for one in turns:
+            await one.take()
+            taken.append(one)
+        if _threads is None:
+            _threads = ThreadPoolExecutor(MOST_THREADS, "memforest")
+        job = _threads.submit(copy_context().run, partial(call, *args, **kwargs))
+    except BaseException:
+        give_back()
+        raise
+    job.add_done_callback(give_back)
+    return await asyncio.wrap_future(job)
+
+
+def _own_thread(call: Callable[[], T]) -> Future[T]:
+    """Call in a thread of its own, and return what comes of it."""
+    made: Future[T] = Future()
+    context = copy_context()
+
+    def run() -> None:
+        made.set_running_or_notify_cancel()
+        try:
+            made.set_result(context.run(call))
+        except BaseException as exc:  # noqa: BLE001 - whoever waits for the future gets it
+            made.set_exception(exc)
+
+    threading.Thread(target=run, name="memforest-own").start()
+    return made
+
+
 async def in_thread(work: Callable[[Callable[[], None]], T]) -> T:
-    """Run long blocking work in a worker thread, and end it when the caller is cancelled.
+    """Run long blocking work in a thread of its own, and end it when the caller is cancelled.
 
     Args:
         work: calls what it is given from time to time, which raises when it is to end.
@@ -47,7 +255,7 @@ async def in_thread(work: Callable[[Callable[[], None]], T]) -> T:
         if ended.is_set():
             raise Ended
 
-    job = asyncio.ensure_future(asyncio.to_thread(work, check))
+    job = asyncio.wrap_future(_own_thread(partial(work, check)))
     try:
         return await asyncio.shield(job)
     except asyncio.CancelledError:

@@ -15,6 +15,7 @@ from memforest.text import cut
 __all__ = [
     "UNSAFE",
     "escaped",
+    "escaped_lines",
     "html_paragraph",
     "html_table",
     "html_text",
@@ -59,6 +60,18 @@ def escaped(text: str) -> str:
     She said \"no\".
     """
     return one_line(text).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def escaped_lines(text: str) -> str:
+    r"""Return `escaped` of a text with its line breaks written out as ``\n``, and the blanks with which its lines begin.
+
+    A list, a table or code can be read off it, and it is one line.
+
+    >>> print(escaped_lines('server:\n  port: 80'))
+    server:\n  port: 80
+    """
+    rows = [row.rstrip() for row in text.strip().splitlines()]
+    return r"\n".join(f"{' ' * (len(row) - len(row.lstrip()))}{escaped(row)}" for row in rows if row)
 
 
 def html_text(text: str) -> str:

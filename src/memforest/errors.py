@@ -17,7 +17,7 @@
     ├── StoreError                        the database file
     │   ├── StoreLockedError              another process is writing
     │   ├── StoreClosedError              used after close()
-    │   ├── SchemaTooNewError             written by a newer memforest
+    │   ├── SchemaVersionError             written by another version of memforest
     │   ├── ForeignStoreError             not a memforest database, or another user's
     │   ├── StoreKeyError                 an encrypted memory, or a plain one, and not the key for it
     │   ├── StoreReplacedError            the file was deleted or replaced while it was open
@@ -67,7 +67,7 @@ __all__ = [
     "NotFoundError",
     "RateLimitError",
     "ReplyError",
-    "SchemaTooNewError",
+    "SchemaVersionError",
     "SessionConflictError",
     "SomeUsersFailedError",
     "StepError",
@@ -193,8 +193,8 @@ class StoreClosedError(StoreError):
     """The memory was used after it was closed."""
 
 
-class SchemaTooNewError(StoreError):
-    """The database was written by a newer memforest."""
+class SchemaVersionError(StoreError):
+    """The database was written by another version of memforest."""
 
 
 class ForeignStoreError(StoreError):

@@ -12,6 +12,7 @@ __all__ = [
     "CAPTION",
     "ID",
     "MAX_BODY_BYTES",
+    "MAX_BODY_ITEMS",
     "MAX_CURSOR_CHARS",
     "MAX_FACT_CHARS",
     "MAX_ID_CHARS",
@@ -28,6 +29,7 @@ __all__ = [
     "STORED_ROLES",
     "TEXT",
     "TIME_KEYS",
+    "has_too_many_items",
 ]
 
 MAX_ID_CHARS = 1_024
@@ -69,6 +71,9 @@ warning."""
 MAX_BODY_BYTES = 10_000_000
 """Bytes of one request to a server: a session of a hundred of the longest turns. Longer histories come in more sessions."""
 
+MAX_BODY_ITEMS = 100_000
+"""Values of one request to a server, in all lists and objects together: what is made of a byte of JSON costs up to a hundred."""
+
 STORED_ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 """The roles of chat protocols that a turn may have. A person's name belongs in ``speaker``."""
 
@@ -86,3 +91,20 @@ others; a file's messages and those of `add` alike."""
 
 ROLES = (*STORED_ROLES, *ROLE_ALIASES)
 """All roles that are read."""
+
+
+def has_too_many_items(body: bytes) -> bool:
+    r"""Return whether JSON holds more than `MAX_BODY_ITEMS` values beside each other, before anything is made of it.
+
+    Commas are counted, those within texts not: these are what stands behind every second quotation mark that is not escaped.
+
+    Example:
+        >>> has_too_many_items(b"[" + b"1," * 100_000 + b"1]"), has_too_many_items(b'["' + b"," * 200_000 + b'"]')
+        (True, False)
+    """
+    if body.count(b",") < MAX_BODY_ITEMS:
+        return False
+    plain = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if plain.count(b'"') > 4 * MAX_BODY_ITEMS:  # a name and a text of each
+        return True
+    return sum(part.count(b",") for part in plain.split(b'"')[::2]) >= MAX_BODY_ITEMS

@@ -6,7 +6,7 @@ The children are forked from one process that has imported the package, which is
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -70,9 +70,9 @@ def started(work: Callable[..., None], folder: Path, *args: Any) -> Iterator[Chi
         hears.close()
 
 
-def writes(tells: Connection, folder: Path, turns: int) -> None:
+def writes(tells: Connection, folder: Path, turns: int, indexes: Sequence[str] = ("memforest",)) -> None:
     """Add turns, four a session, and tell of each when the call has returned."""
-    with opened(folder) as forest:
+    with opened(folder, indexes=tuple(indexes)) as forest:
         for at in range(turns):
             turn = {"speaker": "Bo", "content": f"I own loom {at}. I like song {at}.", "id": f"b{at}"}
             forest.user("u").add(turn, session_id=f"b{at // 4}")

@@ -65,7 +65,7 @@ def test_a_quote_that_is_not_of_the_turn_quotes_the_turn(said: str, quote: str) 
     [
         ("I live in Oslo. I own a tent.", ["I live in Oslo. I own a tent."]),
         ("I moved  to\nOslo. How are you? I bought a tent.", ["I moved  to\nOslo. … I bought a tent."]),
-        ("- I bought a tent\n- I sold a car", ["I bought a tent\n- I sold a car"]),
+        ("- I bought a tent\n- I sold a car", ["- I bought a tent\n- I sold a car"]),
         ("Hello! I live in Oslo. Thanks!", ["I live in Oslo."]),
         ("I'm planning a trip to Rome, can you suggest a hotel?", ["I'm planning a trip to Rome …"]),
         ("我住在上海。我喜欢茶。", ["我住在上海。我喜欢茶。"]),

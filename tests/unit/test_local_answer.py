@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from tests.table import each
 
 from memforest.errors import ModelError, StepError
+from memforest.language.quoting import PASSAGE_CHARS
 from memforest.models import MS_MARCO
 from memforest.steps.base import Answer, Answerer, AnswerEvidence
-from memforest.steps.local.answer import MAX_ITEMS, QUOTE_CHARS, LocalAnswerer, quoted
+from memforest.steps.local.answer import MAX_ITEMS, LocalAnswerer, quoted
 from memforest.steps.local.chances import NAMES, chances, weights_for
 from memforest.steps.local.relevance import read_features, read_pieces, read_question, sentences
 from memforest.types import QuestionPlan
@@ -76,7 +77,7 @@ def test_the_day_is_that_of_the_zone() -> None:
 
 @each(
     ("value", "front"),
-    [("porto", "Porto. "), ("Lugo", ""), ("", ""), ("last week", "Last week. ")],
+    [("porto", "Porto. "), ("Lugo", ""), ("", ""), ("last week", "last week. ")],
 )
 def test_the_value_of_a_timeline_stands_in_front_as_the_quote_has_it(value: str, front: str) -> None:
     """One that was not said in these words does not."""
@@ -140,7 +141,7 @@ def test_of_a_long_turn_the_sentences_that_answer_are_quoted() -> None:
     text = ask("What did Ida restore?", said(long)).text or ""
     assert text.startswith('"… I restored my loom. The 9th')
     assert ' …" - Ida' in text
-    assert len(text) < QUOTE_CHARS + 60
+    assert len(text) < PASSAGE_CHARS + 60
 
 
 @each(

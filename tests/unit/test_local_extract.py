@@ -12,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
+from memforest.limits import MAX_TURN_CHARS
 from memforest.steps.base import Extractor
 from memforest.steps.local.extract import (
-    MAX_ASSISTANT_STATEMENTS,
-    MAX_STATEMENTS,
-    MAX_TURN_CHARS,
     LocalExtractor,
 )
 from memforest.types import Candidate, Chunk, ChunkOutcome, State, Turn
@@ -237,14 +235,23 @@ def test_states_come_from_the_injected_finder() -> None:
     assert only(outcome).states == (State("Ana", "residence", "Rome"),)
 
 
-def test_long_turns_are_bounded_and_say_so() -> None:
-    """Statements and characters have limits; what exceeds them is skipped by name."""
-    facts = " ".join(f"I bought {i} red bicycles in {1900 + i}." for i in range(100))
-    outcome = extract(("Ana", facts), ("Ben", "x y z " * MAX_TURN_CHARS))
-    assert sum(c.speaker == "Ana" for c in outcome.candidates) == MAX_STATEMENTS
-    assert {"over the limit", "too long"} <= {skip.reason for skip in outcome.skipped}
-    assistant = extract(("user", "Hi"), ("assistant", facts), roles=True)
-    assert len(assistant.candidates) == MAX_ASSISTANT_STATEMENTS
+@pytest.mark.parametrize(
+    ("speaker", "sentences"), [("Ana", 100), ("Ana", 300), ("assistant", 9), ("assistant", 300)]
+)
+def test_long_turns_are_read_to_their_end(speaker: str, sentences: int) -> None:
+    """Every sentence is in a statement and in its quote; a long turn has fewer statements than sentences."""
+    said = [f"I bought {i} red bicycles in Lyon." for i in range(sentences)]
+    outcome = extract(("user", "Hi"), (speaker, " ".join(said)), roles=True)
+    assert [one.reason for one in outcome.skipped if one.turn == 1] == []
+    for i in range(sentences):
+        assert any(f" {i} red" in one.text and said[i] in one.quote for one in outcome.candidates)
+    assert len(outcome.candidates) < sentences
+
+
+def test_what_is_beyond_the_longest_turn_is_skipped_by_name() -> None:
+    """A turn that is longer than any that is taken ends in one skip."""
+    outcome = extract(("Ana", "x y z " * MAX_TURN_CHARS), ("Ben", "Ok"))
+    assert "too long" in {skip.reason for skip in outcome.skipped}
 
 
 @each("blob", ["A" * 1_000_000, "\x00" * 1000, '"' * 1_000_000, "I I " * 250_000, "[image" * 160_000])

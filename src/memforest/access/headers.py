@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from memforest.access.settings import is_loopback
 from memforest.errors import UnauthenticatedError
 
-__all__ = ["KEY_HEADER", "SCHEMES", "credential_of", "is_local_host"]
+__all__ = ["KEY_HEADER", "SCHEMES", "credential_of", "from_elsewhere", "is_local_host"]
 
 KEY_HEADER = "X-API-Key"
 SCHEMES = ("bearer", "token")
@@ -40,6 +40,15 @@ def _carried(name: str, value: str) -> str:
         return value.strip()
     scheme, _, credential = value.partition(" ")
     return credential.strip() if name == "authorization" and scheme.lower() in SCHEMES else ""
+
+
+def from_elsewhere(headers: Mapping[str, str]) -> bool:
+    """Return whether a browser says that another site's page, or another server's on this machine, has caused a request.
+
+    It says so also of a picture and of a link, which name no ``Origin``.
+    Source: https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
+    """
+    return headers.get("sec-fetch-site", "none").strip().lower() not in ("none", "same-origin")
 
 
 def is_local_host(host: str, others: Collection[str] = ()) -> bool:

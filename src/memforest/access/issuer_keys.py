@@ -10,9 +10,9 @@ from typing import Any
 
 from memforest.access.fetch import Fetch
 from memforest.access.settings import IssuerSettings, check_reachable
+from memforest.concurrency import Turns
 from memforest.endpoint import check_url
 from memforest.errors import ConfigError, IssuerUnavailableError
-from memforest.memory.behind import OneAtATime
 
 __all__ = ["IssuerKeys"]
 
@@ -52,7 +52,7 @@ class IssuerKeys:
         self._settings = settings
         self._monotonic = monotonic
         self._fetch = fetch
-        self._one = OneAtATime()
+        self._one = Turns()
         self._known: _Known | None = None
         self._asked: float | None = None
         self._made: dict[tuple[str, str], Any] = {}

@@ -12,7 +12,7 @@ from memforest.access.issuer import Issuer, looks_like_token
 from memforest.access.keys import PREFIX, KeyStore
 from memforest.access.known import KnownKeys
 from memforest.access.principal import Principal
-from memforest.access.rates import Ingests, Rates
+from memforest.access.rates import Rates, Shares
 from memforest.access.settings import AccessSettings
 from memforest.access.steady import steady
 from memforest.access.tenants import Tenants
@@ -64,7 +64,7 @@ class KeyedAccess:
         given = self.settings.issuer
         self._issuer = None if given is None else Issuer(given, clock, monotonic, fetch)
         self._rates = Rates(self.settings, monotonic)
-        self._ingests = Ingests(self.settings.ingests_per_tenant)
+        self._ingests = Shares(self.settings.ingests_per_tenant, "ingests")
 
     async def identify(self, credential: str | None) -> Principal:
         """Return who makes a request.
@@ -117,7 +117,7 @@ class KeyedAccess:
         if principal == ANYBODY:
             yield
             return
-        async with self._ingests.one(principal.tenant):
+        with self._ingests.one(principal.tenant):
             yield
 
     def forest(self, principal: Principal) -> AbstractAsyncContextManager[AsyncMemForest]:

@@ -17,9 +17,9 @@ from memforest.access.keys import KeyStore, digest_of, id_of, principal_of
 from memforest.access.principal import Principal
 from memforest.access.rows import KeyRow
 from memforest.clock import Clock
+from memforest.concurrency import Turns
 from memforest.errors import StoreError
 from memforest.interval import to_ms
-from memforest.memory.behind import OneAtATime
 
 __all__ = ["LOOK_EVERY_S", "KnownKeys"]
 
@@ -51,7 +51,7 @@ class KnownKeys:
         self._rows: Mapping[str, KeyRow] = {}
         self._ever = False
         self._looked: float | None = None
-        self._one = OneAtATime()
+        self._one = Turns()
         self._used: dict[str, int] = {}
         self._noted = monotonic()
 

@@ -8,7 +8,10 @@ from typing import Literal
 from memforest.errors import ForbiddenError
 from memforest.forest.pool import no_memory
 
-__all__ = ["ALL_SCOPES", "Principal", "Scope"]
+__all__ = ["ALL_SCOPES", "PRINCIPAL", "Principal", "Scope"]
+
+PRINCIPAL = "memforest.principal"
+"""Where the scope of a request in ASGI holds who makes it, from when the key was looked at."""
 
 Scope = Literal["read", "write", "delete", "admin"]
 """What a key allows: to ask and look; to add and correct; to delete and forget; to list users, check and rebuild."""

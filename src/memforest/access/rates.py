@@ -1,4 +1,4 @@
-"""Limits of requests and of ingests, counted in this process.
+"""Limits of requests, and of what a tenant has at once, counted in this process.
 
 `limits` (the extra ``[server]``) reads the rates and decides; its own storage in memory starts a thread for nearly every
 request and reads the system's clock, so counts are kept here: two numbers for each key and tenant, forgotten when they are
@@ -10,8 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from memforest.access.principal import Principal
@@ -21,11 +21,11 @@ from memforest.errors import ConfigError, RateLimitError
 if TYPE_CHECKING:
     from limits import RateLimitItem
 
-__all__ = ["Ingests", "Rates"]
+__all__ = ["Rates", "Shares"]
 
 MOST_COUNTED = 100_000
 """Keys and tenants that are counted at once; of more, those seen longest ago are forgotten."""
-INGEST_RETRY_S = 1.0
+SHARE_RETRY_S = 1.0
 
 
 class Rates:
@@ -79,39 +79,53 @@ class Rates:
                 self._limiter.hit(item, whose, names[whose])
 
 
-class Ingests:
-    """Bounds how many ingests of a tenant are under way.
+class Shares:
+    """Bounds what each tenant has of something at once: ingests, downloads, bytes of bodies. Nobody has another's share.
 
     Args:
-        most: of each.
+        most: of each tenant.
+        what: names it in the message.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, what: str) -> None:
         self._most = most
+        self._what = what
         self._lock = threading.Lock()
-        self._under_way: Counter[str | None] = Counter()
+        self._taken: Counter[str | None] = Counter()
 
-    @asynccontextmanager
-    async def one(self, tenant: str | None) -> AsyncIterator[None]:
-        """Count an ingest for as long as the block lasts.
+    def take(self, tenant: str | None, count: int = 1) -> None:
+        """Take some more, to be given back.
 
         Raises:
-            RateLimitError: on entering, if as many are under way as may be.
+            RateLimitError: if that is more than may be; nothing is taken then.
         """
         with self._lock:
-            if self._under_way[tenant] >= self._most:
+            if self._taken[tenant] + count > self._most:
                 raise RateLimitError(
-                    f"{self._most} ingests of this tenant are under way, which is the most; try again when one is done",
-                    retry_after_s=INGEST_RETRY_S,
+                    f"{self._most:,} {self._what} of this tenant at once are the most; try again when some have ended",
+                    retry_after_s=SHARE_RETRY_S,
                 )
-            self._under_way[tenant] += 1
+            self._taken[tenant] += count
+
+    def give_back(self, tenant: str | None, count: int = 1) -> None:
+        """Give back what was taken."""
+        with self._lock:
+            self._taken[tenant] -= count
+            if not self._taken[tenant]:
+                del self._taken[tenant]
+
+    @contextmanager
+    def one(self, tenant: str | None) -> Iterator[None]:
+        """Take one for as long as the block lasts.
+
+        Raises:
+            RateLimitError: on entering, if there are as many as may be.
+        """
+        self.take(tenant)
         try:
             yield
         finally:
-            with self._lock:
-                self._under_way[tenant] -= 1
-                if not self._under_way[tenant]:
-                    del self._under_way[tenant]
+            self.give_back(tenant)
 
 
 def _named(tenant: str | None, key: str) -> str:

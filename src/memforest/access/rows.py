@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from memforest.errors import SchemaTooNewError
+from memforest.errors import SchemaVersionError
 from memforest.memory.directory import make_directory
 from memforest.store.faults import mapped_errors
 from memforest.store.files import Identity, identity_of, make_own, refuse_link
@@ -220,9 +220,9 @@ class KeyFile:
                 conn.execute(_SCHEMA if sqlite3.sqlite_version_info >= (3, 37) else _SCHEMA_PLAIN)
                 conn.execute(f"PRAGMA user_version = {VERSION}")
             conn.execute("COMMIT")
-        if self._version(conn) > VERSION:
-            raise SchemaTooNewError(
-                f"{self.path.name!r} was written by a newer memforest; upgrade this one (pip install -U memforest)"
+        if self._version(conn) != VERSION:
+            raise SchemaVersionError(
+                f"{self.path.name!r} was written by another version of memforest; use that one, or make the keys anew"
             )
 
     def _version(self, conn: sqlite3.Connection) -> int:

@@ -10,7 +10,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from memforest.cli.call import Call, moment_options, pass_call, shared_options
+from memforest.cli.call import Call, filter_option, moment_options, pass_call, shared_options
 from memforest.cli.completing import complete_indexes
 from memforest.cli.recalling import explore_option, recall_option, with_explore, with_recall
 from memforest.cli.screen import Screen, clean, counted, in_words, sources
@@ -73,6 +73,7 @@ def question_options(command: F) -> F:
             "--during", nargs=2, metavar="START END", help="Only what overlaps the time from START to END."
         ),
         click.option("--as-of", metavar="TIME", help="Only what was so at that time."),
+        filter_option,
         moment_options,
         recall_option,
         explore_option,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Call",
     "StopCommand",
+    "filter_option",
     "give_up_output",
     "global_options",
     "moment_options",
@@ -225,6 +226,18 @@ def reader_may_leave() -> Iterator[None]:
 
 
 pass_call = click.make_pass_decorator(Call, ensure=True)
+
+
+def filter_option(command: F) -> F:
+    """Give a command the option for metadata that messages must have."""
+    return click.option(
+        "--filter",
+        "filters",
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=lambda *given: read_pairs(*given) or None,
+        help="Only what was said in messages with this metadata; may be repeated.",
+    )(command)
 
 
 def read_pairs(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> dict[str, Any]:

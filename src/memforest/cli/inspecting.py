@@ -283,7 +283,7 @@ def _stats_table(call: Call, found: Stats) -> Table:
         table.add_row(
             f"spent by {clean(operation)}", "; ".join(_spent(step, used) for step, used in steps.items())
         )
-    table.add_row("file", f"{size(found.bytes)}, schema {found.schema[-1] if found.schema else 'none'}")
+    table.add_row("file", f"{size(found.bytes)}, schema {found.schema}")
     return table
 
 

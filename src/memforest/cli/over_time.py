@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from rich.text import Text
 
-from memforest.cli.call import Call, moment_options, pass_call, read_pairs, shared_options
+from memforest.cli.call import Call, filter_option, moment_options, pass_call, shared_options
 from memforest.cli.completing import complete_entities, complete_sessions
 from memforest.cli.fact_table import draw_facts
 from memforest.cli.screen import Screen, clean, columns, counted, in_words, sources
@@ -31,14 +31,7 @@ __all__ = ["changes", "diff", "draw_changes", "draw_diff", "draw_timeline", "fac
     help="Only facts that this session supports.",
     shell_complete=complete_sessions,
 )
-@click.option(
-    "--filter",
-    "filters",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=read_pairs,
-    help="Only facts of messages with this metadata; may be repeated.",
-)
+@filter_option
 @click.option("--as-of", metavar="TIME", help="Only what was so at that time.")
 @click.option("--during", nargs=2, metavar="START END", help="Only what overlaps the time from START to END.")
 @moment_options

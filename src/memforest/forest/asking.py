@@ -43,6 +43,8 @@ class AsyncAsking:
             said_by: what had been said by that time; what was said later is as if it were not there.
             known_at: what this memory held at that time; what was stored later is as if it were not there. `warnings` say how
                 much of it has been deleted since.
+            filters: search only what was said in turns that have all of this metadata, of their own, of their call of `add` or of
+                their session; `warnings` name a key that none has.
             top_k: most evidence returned; `Config.top_k` when not given.
             max_facts: most of `top_facts`; `top_k` when not given.
             max_tokens: budget for the texts of all evidence together, estimated.

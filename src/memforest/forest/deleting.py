@@ -106,6 +106,8 @@ def _turn(turn: object) -> tuple[str, str] | None:
         return None
     if not isinstance(turn, (tuple, list)) or len(turn) != 2 or not all(isinstance(one, str) for one in turn):
         raise InputError("delete(turn=...) takes a pair of texts: (session id, turn id)")
+    for one in turn:
+        check_text("delete", "turn", one)
     return turn[0], turn[1]
 
 

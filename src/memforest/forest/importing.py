@@ -197,7 +197,7 @@ class _Run:
         kept: list[Mapping[str, Any]] = []
         wrong: list[tuple[str, str]] = []
         ids: dict[str, int] = {}
-        first = floor = None
+        said: list[datetime] = []
         for index, item in enumerate(session.turns):
             try:
                 turn = reader.turn(item, index, str(len(kept)), len(kept))
@@ -206,19 +206,16 @@ class _Run:
                         raise InputError(
                             f"turns {ids[turn.id]} and {index} have the same id {shown(turn.id)}"
                         )
-                    turn = (
-                        turn if floor is None or turn.said >= floor else reader.not_before(turn, index, floor)
-                    )
-                    first, floor = first or turn.said, turn.said
+                    said.append(turn.said)
                     ids[turn.id] = index
                 kept.append(self._dated(item, turn))
             except InputError as exc:
                 wrong.append((session.place(index), str(exc)))
-        if first is None:
+        if not said:
             return [], None, wrong[0][1] if wrong else "nothing can be stored: no turn has text"
         for where, reason in wrong:
             skips.fail(where, reason)
-        return kept, (first, floor or first), None
+        return kept, (min(said), max(said)), None
 
     def _dated(self, item: Mapping[str, Any], turn: Turn | Refused) -> Mapping[str, Any]:
         """Return a message whose numeric date reads as the caller has stated, whatever the memory's people write."""

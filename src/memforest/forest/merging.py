@@ -147,7 +147,7 @@ class MergingVerbs:
             EmbedderMismatchError: if the vectors of the two are of different embedders.
             CorruptStoreError: if the other memory is damaged; sessions that were merged before are whole.
             StoreKeyError: if it is encrypted with another key than this one, or only one of both is.
-            SchemaTooNewError: if a newer version has written it.
+            SchemaVersionError: if another version has written it.
             StoreError: if a file cannot be read, or this one not be written.
         """
         options = merge_options(

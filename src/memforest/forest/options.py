@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
@@ -16,6 +17,7 @@ from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError
 from memforest.interval import floor_ms, to_ms
 from memforest.limits import MAX_TOP_K, QUESTION_CHARS
+from memforest.memory.ingest.turns import json_object
 from memforest.memory.open import check_embedder, check_key
 from memforest.memory.progress import Report, no_report
 from memforest.memory.query.query_path import Query
@@ -59,6 +61,7 @@ class QueryOptions(TypedDict, total=False):
     during: tuple[TimeLike, TimeLike] | None
     said_by: TimeLike | None
     known_at: TimeLike | None
+    filters: Mapping[str, Any] | None
     top_k: int | None
     max_facts: int | None
     max_tokens: int | None
@@ -82,16 +85,24 @@ def read_time(value: TimeLike | None, config: Config, name: str) -> datetime | N
     )
 
 
-def read_moment(said_by: TimeLike | None, known_at: TimeLike | None, config: Config) -> Moment | None:
-    """Return the moment of what had been said by a time and was held at a time; None when neither is given.
+def read_moment(
+    said_by: TimeLike | None,
+    known_at: TimeLike | None,
+    config: Config,
+    filters: Mapping[str, Any] | None = None,
+) -> Moment | None:
+    """Return the moment of what had been said by a time, was held at a time and has metadata; None when nothing is given.
 
     Raises:
         TimestampError: if a value is no time; the message names it.
+        InputError: if the filters are no mapping of texts to JSON values.
     """
+    wanted = json_object(filters, "filters")
+    having = json.dumps(wanted, sort_keys=True, ensure_ascii=False) if wanted else None
     said, known = read_time(said_by, config, "said_by"), read_time(known_at, config, "known_at")
-    if said is None and known is None:
+    if said is None and known is None and having is None:
         return None
-    return Moment(None if known is None else to_ms(known), None if said is None else to_ms(said))
+    return Moment(None if known is None else to_ms(known), None if said is None else to_ms(said), having)
 
 
 def read_options(question: str, options: QueryOptions, config: Config) -> Query:
@@ -118,12 +129,12 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
     top_k = read_count("top_k", options.get("top_k"), config.top_k, 1, MAX_TOP_K)
     reference = read_time(reference_date if query_time is None else query_time, config, "reference_date")
     return Query(
-        question=question[:QUESTION_CHARS],
+        question=question if len(question) <= QUESTION_CHARS else f"{question[:_END]}\n{question[-_END:]}",
         reference=reference or floor_ms(config.clock()),
         reference_given=reference is not None,
         as_of=read_time(options.get("as_of"), config, "as_of"),
         during=read_window(options.get("during"), config),
-        moment=read_moment(options.get("said_by"), options.get("known_at"), config),
+        moment=read_moment(options.get("said_by"), options.get("known_at"), config, options.get("filters")),
         top_k=top_k,
         max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0, MAX_TOP_K),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
@@ -163,10 +174,14 @@ def read_indexes(given: Any) -> tuple[str, ...] | None:
     return wanted
 
 
+_END = QUESTION_CHARS // 2 - 1
+"""Characters of each end of a question that is longer than `QUESTION_CHARS`."""
+
+
 def _cut_warning(length: int) -> tuple[str, ...]:
     if length <= QUESTION_CHARS:
         return ()
-    return (f"the question has {length:,} characters; the first {QUESTION_CHARS:,} are read",)
+    return (f"the question has {length:,} characters; the first and the last {_END:,} are read",)
 
 
 def check_forest(directory: Any, snapshot_dir: Any, config: object, max_workers: object) -> str:
@@ -179,24 +194,28 @@ def check_forest(directory: Any, snapshot_dir: Any, config: object, max_workers:
     if directory is not None and snapshot_dir is not None:
         raise ConfigError("directory and snapshot_dir are two names of one argument; give one of them")
     directory = snapshot_dir if directory is None else directory
-    if (
-        not isinstance(directory, (str, os.PathLike))
-        or not isinstance(os.fspath(directory), str)
-        or not directory
-    ):
+    given = os.fspath(directory) if isinstance(directory, (str, os.PathLike)) else None
+    if not (isinstance(given, str) and given and "\0" not in given and _has_bytes(given)):
         raise ConfigError(f"MemForest(directory) takes a path, not {shown(directory)}")
     if config is not None and not isinstance(config, Config):
         names = ", ".join(f"{key}=..." for key in config) if isinstance(config, Mapping) else "top_k=5"
-        given = with_article(type(config).__name__)
+        kind = with_article(type(config).__name__)
         raise ConfigError(
-            f"MemForest(config=...) takes a Config, not {given}; write MemForest(directory, Config({names}))"
+            f"MemForest(config=...) takes a Config, not {kind}; write MemForest(directory, Config({names}))"
         )
     if not isinstance(max_workers, int) or isinstance(max_workers, bool) or max_workers < 1:
         raise ConfigError(f"max_workers={shown(max_workers)}: give a whole number of at least 1")
     if config is not None:
         check_embedder(config)
         check_key(config)
-    return str(os.fspath(directory))
+    return given
+
+
+def _has_bytes(path: str) -> bool:
+    try:
+        return bool(os.fsencode(path))
+    except UnicodeEncodeError:  # half of a character
+        return False
 
 
 def check_flags(verb: str, **flags: object) -> None:
@@ -299,7 +318,7 @@ def read_count(name: str, value: object, default: int | None, least: int, most: 
 
 
 def check_text(verb: str, name: str, value: object, *, optional: bool = True) -> None:
-    """Raise unless an argument is a text, or None where it is optional.
+    """Raise unless an argument is a text that UTF-8 can write, or None where it is optional.
 
     Raises:
         InputError: if it is something else.
@@ -307,6 +326,15 @@ def check_text(verb: str, name: str, value: object, *, optional: bool = True) ->
     if value is None and not optional:
         raise InputError(f"{verb}({name}) takes a text, not None")
     _given(verb, name, value, str)
+    _writable(verb, name, str(value))
+
+
+def _writable(verb: str, name: str, text: str) -> None:
+    """Raise if a text holds half of a character, as one that was cut by code units does."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{verb}({name}) holds a lone surrogate; decode it as UTF-8 first") from None
 
 
 def check_path(verb: str, name: str, value: object, stream: str | None = None) -> None:
@@ -322,6 +350,12 @@ def check_path(verb: str, name: str, value: object, stream: str | None = None) -
         InputError: if it is something else.
     """
     if isinstance(value, (str, Path)) and str(value):
+        try:
+            os.lstat(value)
+        except (OSError, ValueError) as exc:  # ValueError: of what no path holds
+            if not isinstance(exc, (FileNotFoundError, NotADirectoryError, PermissionError)):
+                why = getattr(exc, "strerror", None) or exc
+                raise InputError(f"{verb}({name}): {brief(value)} is no path: {why}") from None
         return
     if stream is None or not hasattr(value, stream) or isinstance(value, io.TextIOBase):
         takes = "a path" if stream is None else "a path, or a stream of bytes"
@@ -337,10 +371,7 @@ def check_texts(verb: str, name: str, value: object) -> None:
     texts = value if isinstance(value, (list, tuple)) else (None,)
     if not all(isinstance(text, str) and text.strip() for text in texts):
         raise InputError(f"{verb}({name}) takes a list of texts, none of them empty")
-    try:
-        "".join(texts).encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{verb}({name}) holds a lone surrogate; decode it as UTF-8 first") from None
+    _writable(verb, name, "".join(texts))
 
 
 def check_mapping(verb: str, name: str, value: object) -> None:

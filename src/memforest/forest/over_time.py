@@ -11,7 +11,6 @@ from memforest.errors import InputError
 from memforest.forest.options import (
     TimeLike,
     check_flags,
-    check_mapping,
     check_text,
     read_budget,
     read_count,
@@ -114,7 +113,8 @@ class ReadsOverTime(ReadsMemory):
             offset: how many matching facts to pass over.
             limit: most facts on the page, 1 to 1000.
             cursor: `FactPage.next_cursor` of the page before, of the same arguments; `limit` may be another.
-            filters: metadata that a supporting turn must have, all of it.
+            filters: only what was said in turns that have all of this metadata, of their own, of their call of `add` or of their
+                session; the page's `warnings` name a key that none has.
             entity: a name that the fact must mention.
             session_id: a session that must support it.
             as_of: keep what was so at that time.
@@ -133,10 +133,9 @@ class ReadsOverTime(ReadsMemory):
         check_text("list", "entity", entity)
         check_text("list", "session_id", session_id)
         check_text("list", "verdict", verdict)
-        check_mapping("list", "filters", filters)
         if offset and cursor is not None:
             raise InputError("list: offset and cursor are two ways to page; give one of them")
-        moment = read_moment(said_by, known_at, self._pool.config)
+        moment = read_moment(said_by, known_at, self._pool.config, filters)
         wanted = WantedFacts(
             filters=filters or {},
             entity=entity,

@@ -14,10 +14,11 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+from memforest.concurrency import Lanes, Turns, to_thread, within
 from memforest.config import Config
 from memforest.errors import (
     EmbedderMismatchError,
@@ -29,7 +30,6 @@ from memforest.errors import (
 from memforest.forest.bounds import Bounds, close_all
 from memforest.forest.scheduler import Scheduler
 from memforest.keys import Key
-from memforest.memory.behind import OneAtATime
 from memforest.memory.directory import file_name, has_memory
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.erase.verb import remove_memory
@@ -76,7 +76,9 @@ class MemoryPool:
         self._bounds = bounds or Bounds(config)
         self._open: OrderedDict[str, Memory] = OrderedDict()
         self._busy: dict[str, int] = {}
-        self._opening: weakref.WeakValueDictionary[str, OneAtATime] = weakref.WeakValueDictionary()
+        self._opening: weakref.WeakValueDictionary[str, Turns] = weakref.WeakValueDictionary()
+        self._lanes: weakref.WeakValueDictionary[str, Lanes] = weakref.WeakValueDictionary()
+        self._shared = Lanes.of_directory()
         self._scheduler = self._new_scheduler()
         self._nobody: tuple[MemoryPool, weakref.finalize] | None = None
         with self._lock:
@@ -91,12 +93,21 @@ class MemoryPool:
     def _new_scheduler(self) -> Scheduler:
         return Scheduler(self.config.advance_every_s, lambda: self.opened, self._advance_open)
 
+    def _at(self, user_id: str) -> AbstractContextManager[None]:
+        """Let what is done in the block for a user's memory take no threads of others."""
+        patience_s = self.config.busy_timeout_s
+        with self._lock:
+            lanes = self._lanes.get(user_id) or Lanes.of_memory(self._shared, patience_s)
+            self._lanes[user_id] = lanes
+        return within(lanes)
+
     async def _advance_open(self, user_id: str) -> None:
         """Let a memory do what is due by the calendar, if it is open."""
         memory = self._take(user_id)
         if memory is not None:
             try:
-                await memory.advance_paced()
+                with self._at(user_id):
+                    await memory.advance_paced()
             finally:
                 self._give_back(user_id)
 
@@ -172,11 +183,15 @@ class MemoryPool:
             NotFoundError: if the user has no memory.
         """
         await self._require(user_id)
+        with self._at(user_id):
+            return await self._use_apart(user_id, verb, gives)
+
+    async def _use_apart(self, user_id: str, verb: Callable[[Memory], Awaitable[T]], gives: bool) -> T:
         memory = await self._open_file(user_id, None, other_embedder=True)
         try:
             return await verb(memory)
         finally:
-            await asyncio.to_thread(memory.close)
+            await to_thread(memory.close)
             with self._lock:
                 idle = gives and user_id not in self._busy
                 outdated = self._open.pop(user_id, None) if idle else None
@@ -185,7 +200,7 @@ class MemoryPool:
 
     async def _require(self, user_id: str) -> None:
         """Raise if a user has no memory."""
-        if not self._is_open(user_id) and not await asyncio.to_thread(self.exists, user_id):
+        if not self._is_open(user_id) and not await to_thread(self.exists, user_id):
             raise no_memory(user_id)
 
     async def use(
@@ -206,6 +221,16 @@ class MemoryPool:
         """
         check_id(user_id, "user_id")
         self._scheduler.begin()
+        with self._at(user_id):
+            return await self._use(user_id, verb, label, first)
+
+    async def _use(
+        self,
+        user_id: str,
+        verb: Callable[[Memory], Awaitable[T]],
+        label: str | None,
+        first: Callable[[str], object] | None,
+    ) -> T:
         memory = self._take(user_id) if label is None else None
         surplus: list[Memory] = []
         if memory is None:
@@ -216,7 +241,7 @@ class MemoryPool:
         except (StoreReplacedError, EmbedderMismatchError):
             # The next call opens what is there now; whoever else is at work on this one gets an error too.
             self._forget(user_id, memory)
-            await asyncio.to_thread(memory.close)
+            await to_thread(memory.close)
             raise
         finally:
             self._give_back(user_id)
@@ -226,16 +251,16 @@ class MemoryPool:
 
         If the verb raises, a memory that was made for it and holds nothing is deleted.
         """
-        there = await asyncio.to_thread(self.exists, user_id)
+        there = await to_thread(self.exists, user_id)
         path = self.directory / file_name(user_id)
-        salted = await asyncio.to_thread(salt_file(path).exists)
+        salted = await to_thread(salt_file(path).exists)
         try:
             result = await self.use(user_id, verb)
         except BaseException:
             if not there:
                 await self.let_go(user_id)
                 with suppress(StoreError):  # somebody else uses it now
-                    await asyncio.to_thread(discard_unwritten, path, self.key, salt=not salted)
+                    await to_thread(discard_unwritten, path, self.key, salt=not salted)
             raise
         await self.let_go(user_id)
         return result
@@ -255,13 +280,13 @@ class MemoryPool:
         A file that is open twice would stay so until the memory is closed: SQLite closes none of several before the last.
         """
         with self._lock:
-            opening = self._opening.setdefault(user_id, OneAtATime())
+            opening = self._opening.setdefault(user_id, Turns(patience_s=self.config.busy_timeout_s))
         async with opening.turn():
             memory = self._take(user_id) if label is None else None
             if memory is not None:
                 return memory, []
-            if first is not None and not await asyncio.to_thread(self.exists, user_id):
-                await asyncio.to_thread(first, label or label_of(user_id))
+            if first is not None and not await to_thread(self.exists, user_id):
+                await to_thread(first, label or label_of(user_id))
             return self._keep(user_id, await self._open_file(user_id, label))
 
     async def remove(self, user_id: str, *, dry_run: bool = False) -> DeleteReceipt:
@@ -274,25 +299,26 @@ class MemoryPool:
         """
         path = self.directory / file_name(check_id(user_id, "user_id"))
         with self._lock:
-            opening = self._opening.setdefault(user_id, OneAtATime())
+            opening = self._opening.setdefault(user_id, Turns(patience_s=self.config.busy_timeout_s))
         async with opening.turn():
-            if not await asyncio.to_thread(path.exists):
+            if not await to_thread(path.exists):
                 raise NotFoundError(
                     f"user {cut(repr(user_id), 60)} has no memory; there is nothing to delete"
                 )
             with self._lock:
                 memory = None if dry_run else self._open.pop(user_id, None)
-            if memory is not None:
-                await memory.end(finish=False)
-            wait = self.config.busy_timeout_s
-            return await asyncio.to_thread(
-                remove_memory, path, user_id, busy_timeout_s=wait, key=self.key, dry_run=dry_run
-            )
+            with self._at(user_id):
+                if memory is not None:
+                    await memory.end(finish=False)
+                wait = self.config.busy_timeout_s
+                return await to_thread(
+                    remove_memory, path, user_id, busy_timeout_s=wait, key=self.key, dry_run=dry_run
+                )
 
     async def _open_file(self, user_id: str, label: str | None, *, other_embedder: bool = False) -> Memory:
         """Open a user's file; a call that is cancelled meanwhile waits until it is open and closes it."""
         job = asyncio.ensure_future(
-            asyncio.to_thread(
+            to_thread(
                 open_memory,
                 self.directory,
                 user_id,
@@ -306,7 +332,7 @@ class MemoryPool:
             return await asyncio.shield(job)
         except asyncio.CancelledError:
             with suppress(MemForestError):  # it was not opened
-                await asyncio.to_thread((await job).close)
+                await to_thread((await job).close)
             raise
 
     def _is_open(self, user_id: str) -> bool:
@@ -394,7 +420,8 @@ class MemoryPool:
         self._bounds.lock = threading.Lock()
         self._open = OrderedDict()
         self._busy = {}
-        self._opening = weakref.WeakValueDictionary()
+        self._opening, self._lanes = weakref.WeakValueDictionary(), weakref.WeakValueDictionary()
+        self._shared = Lanes.of_directory()
         self._scheduler = self._new_scheduler()
         if self._nobody is not None:
             self._nobody[1].detach()  # its files are the parent's to delete

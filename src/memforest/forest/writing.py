@@ -209,7 +209,7 @@ class AddsToMemory:
             session_id: appended to this session; when not given, to that of the day of `timestamp`, or of today.
             timestamp: the time of messages that have none.
             infer: False stores the text verbatim, without extraction.
-            metadata: kept with a new session.
+            metadata: kept with each of the messages, beside what they have themselves; see `filters` of `search` and `list`.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
             idempotency_key: a name of this write; a call that comes again with it writes nothing and returns what the first
                 one did. See `AsyncMemForest.ingest_session`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -226,14 +225,10 @@ def _unread(sample: Sample, known: Format | None) -> str:
             return f"{name}, item {wrong}: there is a {kind} where a message should be: {SHAPES}"
         looks = f"this looks like {known.title}: " if known else ""
         return f"{name}: {looks}{_seen(sample)}; the file should hold {SHAPES}"
-    try:
-        value = json.loads(sample.text)
-    except (ValueError, RecursionError):
-        return (
-            f"{name}, line 1: this is no chat of a known format; it should hold {SHAPES}. If it is one, name it with format "
-            "(--format)"
-        )
-    return f"{name}: the file holds a bare {kind_of(value)}; it should hold {SHAPES}"
+    return (
+        f"{name}, line 1: this is no chat of a known format; it should hold {SHAPES}. If it is one, name it with format "
+        "(--format)"
+    )
 
 
 def _seen(sample: Sample) -> str:

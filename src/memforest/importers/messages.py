@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from memforest.display import listed
@@ -83,7 +84,7 @@ class MessageReader:
             for key in stream.fields():
                 if key == "sessions" and stream.peek() == "[":
                     records = ((f"sessions[{n}]", one) for n, one in stream.values())
-                    yield from self._whole(self._objects(records), user=self._user())
+                    yield from self._whole(records, user=self._user())
                     return
                 if key in (*LISTS, "input") and stream.peek() == "[":
                     found[key] = [one for _, one in stream.values()]
@@ -101,24 +102,10 @@ class MessageReader:
             session = self._session(found, "", self.reading.name)
             yield from [session] if session else []
         elif any(key in found for key in TEXT):
-            message = list(self._whole_message())
+            message = list(self.reading.objects())
             yield from self._grouped(message, {_key(one): 0 for _, one in message})
         else:
             self.reading.skips.fail("", f"the object has {listed(found)}; it should hold {SHAPES}")
-
-    def _whole_message(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Read the object once more, as the one message that it is."""
-        with self.reading.json() as stream:
-            value = stream.value()
-        if isinstance(value, Mapping):
-            yield "", value
-
-    def _objects(self, records: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for where, one in records:
-            if isinstance(one, Mapping):
-                yield where, one
-            else:
-                self.reading.skips.fail(where, "a session should be an object with 'turns' or 'messages'")
 
     def _user(self) -> str | None:
         """Return whose memory an object of sessions says that it is, wherever in it that stands."""
@@ -134,30 +121,23 @@ class MessageReader:
         user = value.get("user_id", value.get("user"))
         return None if user is None else self._id(user, where, None)
 
-    def _whole(
-        self, records: Iterable[tuple[str, Mapping[str, Any]]], *, user: str | None = None
-    ) -> Iterator[FileSession]:
+    def _whole(self, records: Iterable[tuple[str, Any]], *, user: str | None = None) -> Iterator[FileSession]:
         """Read session objects; one without an id is numbered, if it is not the only one."""
-        waiting: tuple[str, Mapping[str, Any]] | None = None
+        waiting: tuple[str, Any] | None = None
         count = 0
-        for record in records:
+        for record in chain(records, (None,)):
             if waiting is not None:
                 count += 1
-                yield from self._one(waiting, f"{self.reading.name}-{count}", user)
+                only = count == 1 and record is None
+                yield from self._one(
+                    *waiting, self.reading.name if only else f"{self.reading.name}-{count}", user
+                )
             waiting = record
-        if waiting is None:
+        if not count:
             self.reading.skips.fail("", "'sessions' is empty; it should be a list with at least one entry")
-        else:
-            count += 1
-            yield from self._one(
-                waiting, f"{self.reading.name}-{count}" if count > 1 else self.reading.name, user
-            )
 
-    def _one(
-        self, record: tuple[str, Mapping[str, Any]], default: str, user: str | None
-    ) -> Iterator[FileSession]:
-        where, value = record
-        if held_in(value) is None:
+    def _one(self, where: str, value: Any, default: str, user: str | None) -> Iterator[FileSession]:
+        if not isinstance(value, Mapping) or held_in(value) is None:
             self.reading.skips.fail(where, "a session should be an object with 'turns' or 'messages'")
         elif session := self._session(value, where, default, user):
             yield session

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from memforest.importers.day_order import DayOrder
 from memforest.importers.drafts import Draft, by_day
-from memforest.importers.parts import FileSession, ReadOptions
+from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 
@@ -54,11 +55,8 @@ def read(reading: Reading) -> Iterator[FileSession]:
     for number, line in Reading(reading.source, reading.options).lines():
         if head := _HEAD.match(line):
             order.see(head["stamp"], f"line {number}")
-    given = reading.options
-    options = ReadOptions(
-        given.session_id, order.decide(reading.source.name, given.day_first), given.zone, given.owner
-    )
-    reading = Reading(reading.source, options, reading.skips, reading.shape)
+    day_first = order.decide(reading.source.name, reading.options.day_first)
+    reading = replace(reading, options=replace(reading.options, day_first=day_first))
     yield from by_day(_drafts(reading), reading, reading.name)
 
 

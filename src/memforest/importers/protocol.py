@@ -14,14 +14,14 @@ from memforest.importers.drafts import tool_call, tool_result
 from memforest.importers.parts import Skips
 from memforest.limits import CAPTION, ROLES, SPEAKER, TEXT, TIME_KEYS
 
-__all__ = ["is_protocol_message", "is_talk", "turns_of", "with_speaker"]
+__all__ = ["UNSAID", "is_protocol_message", "is_talk", "turns_of", "with_speaker"]
 
 _CALLS = ("tool_calls", "function_call")
 _CALL_ITEMS = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
 """Type of an item that asks a tool -> the field of what it is asked."""
 _RESULT_ITEMS = ("function_call_output", "custom_tool_call_output")
 _REASONING = ("reasoning", "thinking", "redacted_thinking")
-_UNSAID = ("type", "status", "refusal", "annotations", "audio", "logprobs", "phase")
+UNSAID = ("type", "status", "refusal", "annotations", "audio", "logprobs", "phase")
 """Fields of a message that say nothing of what was said."""
 _NAMES = ("sender", "sender_name", "author")
 """Where other programs have the name of who speaks, or an object with a ``name``; what only names a role is the role."""
@@ -136,7 +136,7 @@ def _calls(message: Mapping[str, Any], tools: dict[str, str]) -> Iterator[dict[s
 
 def _said(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> Iterator[dict[str, Any]]:
     """Yield the words of a message, and the calls and results among its typed parts."""
-    left = {key: one for key, one in message.items() if key not in (*_CALLS, *TIME_KEYS, *_UNSAID)}
+    left = {key: one for key, one in message.items() if key not in (*_CALLS, *TIME_KEYS, *UNSAID)}
     role, content = message.get("role"), message.get("content")
     if role in ("tool", "function"):
         if text := _text(content, skips):

@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -53,7 +52,7 @@ class Source:
     """Whether the name is the file's own."""
     archive: str | None = None
     """The name of the archive that it is in."""
-    modified: datetime | None = None
+    modified: str | None = None
     """When it was written, by the archive's clock, which tells no zone."""
 
     @property
@@ -152,9 +151,13 @@ class Archive:
                 self.refused.append((one.filename, problem))
             else:
                 start: Any = partial(self._zip.open, one)
-                found.append(
-                    Source(one.filename, start, one.file_size, archive=self.name, modified=_written(one))
+                # A zip archive that does not tell when has the year in which the format begins.
+                written = (
+                    "{}-{:02}-{:02} {:02}:{:02}:{:02}".format(*one.date_time)
+                    if one.date_time > (1981,)
+                    else None
                 )
+                found.append(Source(one.filename, start, one.file_size, archive=self.name, modified=written))
         packed = sum(one.compress_size for one in files)
         if whole > RATIO_FROM and whole > MOST_RATIO * max(1, packed):
             raise InputError(
@@ -165,15 +168,6 @@ class Archive:
 
 def _stem(name: str) -> str:
     return PurePosixPath(name.replace("\\", "/")).stem
-
-
-def _written(entry: zipfile.ZipInfo) -> datetime | None:
-    """Return when a file of an archive was written; None where that is not told: the year in which the format begins."""
-    try:
-        found = datetime(*entry.date_time)  # noqa: DTZ001 - the zone comes later
-    except ValueError:
-        return None
-    return found if found.year > 1980 else None
 
 
 def _problem(entry: zipfile.ZipInfo) -> str | None:

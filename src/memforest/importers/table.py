@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memforest.errors import InputError
 from memforest.importers.day_order import DayOrder
 from memforest.importers.drafts import Draft, by_day, in_time_order, session_of
-from memforest.importers.parts import FileSession, ReadOptions
+from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 from memforest.limits import ROLES, TIME_KEYS
@@ -80,10 +80,8 @@ def _with_order(reading: Reading, header: _Header) -> Reading:
     order = DayOrder()
     for number, row in _rows(Reading(reading.source, reading.options), header):
         order.see(row[column], f"line {number}")
-    given = reading.options
-    day_first = order.decide(reading.source.name, given.day_first)
-    options = ReadOptions(given.session_id, day_first, given.zone, given.owner)
-    return Reading(reading.source, options, reading.skips, reading.shape)
+    day_first = order.decide(reading.source.name, reading.options.day_first)
+    return replace(reading, options=replace(reading.options, day_first=day_first))
 
 
 def _header(line: str) -> _Header | None:

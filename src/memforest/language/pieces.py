@@ -12,9 +12,10 @@ from functools import lru_cache
 
 from memforest.language.attribution import is_present_verb
 from memforest.language.language import load_word_lists
-from memforest.text import STOP_WORDS, word_set, words
+from memforest.text import STOP_WORDS, negated, word_set, words
 
 __all__ = [
+    "is_afterword",
     "is_clause",
     "is_question",
     "is_yes_no_answer",
@@ -24,6 +25,7 @@ __all__ = [
     "statement_before_question",
     "strip_address",
     "strip_tag",
+    "takes_back",
 ]
 
 _EN = load_word_lists("en")
@@ -227,6 +229,32 @@ def lacks_content(text: str, names: Collection[str]) -> bool:
 def _lowered(text: str) -> tuple[str, ...]:
     """Return the words of a sentence in lower case, apostrophes straight; several rules ask for the same one."""
     return tuple(words(text.lower().replace("’", "'")))
+
+
+def is_afterword(text: str) -> bool:
+    """Return whether `text` is a very short sentence without content of its own that says how the one before it is meant.
+
+    Pleasantries are none, nor is what answers or asks.
+
+    >>> [is_afterword(one) for one in ("Not.", "Just kidding!", "As if.", "Thanks!", "Not you?", "Red.")]
+    [True, True, True, False, False, False]
+    """
+    found = _lowered(text)
+    if not 0 < len(found) <= AFTERWORDS or _QUESTION_END.search(text):
+        return False
+    return _AFTERWORDS.issuperset(found) and _NO_AFTERWORDS.isdisjoint(found)
+
+
+def takes_back(text: str) -> bool:
+    """Return whether an afterword denies what stands before it, or says that it was not meant."""
+    return negated(text) or not _TAKES_BACK.isdisjoint(_lowered(text))
+
+
+AFTERWORDS = 3
+"""Words of a sentence that only says how the one before it is meant, at most."""
+_TAKES_BACK = _EN.lists["takes_back"] | load_word_lists("es").lists["takes_back"]
+_AFTERWORDS = STOP_WORDS | _TAKES_BACK | word_set("not never hardly barely")
+_NO_AFTERWORDS = _INTERJECTIONS - word_set("so actually but") | _YES_NO
 
 
 def is_clause(text: str) -> bool:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
 
-from memforest.language.pieces import is_clause, is_question, is_yes_no_answer, opens_with_answer
-from memforest.language.sentences import split_sentences
+from memforest.language.pieces import (
+    is_afterword,
+    is_clause,
+    is_question,
+    is_yes_no_answer,
+    opens_with_answer,
+)
+from memforest.language.sentences import Piece, split_sentences
+from memforest.text import lexical_tokens
 from memforest.types import Spoken
 
-__all__ = ["MARK", "in_full", "is_bare", "kept_quote", "open_question", "quoted"]
+__all__ = ["MARK", "PASSAGE_CHARS", "in_full", "is_bare", "kept_quote", "open_question", "passage", "quoted"]
 
 MARK = "…"
 """Stands where words were left out."""
@@ -18,6 +27,11 @@ ANSWER_WORDS = 14
 QUESTION_WORDS = 25
 READ_CHARS = 600
 """Characters at the end of a turn in which a question is looked for."""
+
+PASSAGE_CHARS = 300
+"""Characters of a long turn that are quoted around the words of a question, about."""
+PASSAGES = 3
+"""Sentences of a long turn that are quoted for words of a question which no other says."""
 
 _UNSPACED = "\u2e80"
 """Scripts from here on are written without spaces, two characters or so a word."""
@@ -52,6 +66,67 @@ def quoted(said: str, quote: str | None) -> str:
     if not spans:  # of an older file, where sentences are joined by spaces
         spans = _find(said, [piece.text for line in lines for piece in split_sentences(line)])
     return _marked(said, spans) if spans else said
+
+
+def passage(said: str, wanted: Collection[str], shown: str | None = None) -> str:
+    """Return the sentences of a long text that say the words of a question best, `MARK` where others are left out.
+
+    Args:
+        said: all of the text.
+        wanted: lexical tokens of the question.
+        shown: what is quoted of the text already, as by `quoted`. It stays, and is all unless other sentences say half as much that it does not.
+
+    >>> passage("I sail. The hut is at Elm Bay. Ida cooks. We dive.", {"ida"}, "I sail.")
+    'I sail. … Ida cooks. We dive.'
+    """
+    spans = [] if shown is None else _find(said, [one.strip() for one in shown.split(MARK) if one.strip()])
+    if shown and not spans:
+        return shown
+    pieces = split_sentences(said)
+    words = [frozenset(wanted).intersection(lexical_tokens(one.text)) for one in pieces]
+    times = Counter(token for own in words for token in own)
+
+    def worth(tokens: Collection[str]) -> float:
+        return sum(math.log1p(len(pieces) / times[token]) for token in tokens)
+
+    told = {
+        token
+        for own, one in zip(words, pieces, strict=True)
+        for token in own
+        if any(start < one.end and one.start < end for start, end in spans)
+    }
+    least, taken = worth(told) / 2, list[int]()
+    while len(taken) < PASSAGES and not told.issuperset(times):
+        best = max(range(len(pieces)), key=lambda at: (worth(words[at] - told), -at))
+        if worth(words[best] - told) < least:
+            break
+        taken.append(best)
+        told |= words[best]
+    if not taken:
+        return _marked(said, spans) if spans else said
+    spans += [(pieces[at].start, _reach(pieces, at, taken)) for at in taken]
+    return _marked(said, _merged(said, spans))
+
+
+def _reach(pieces: Sequence[Piece], at: int, taken: Sequence[int]) -> int:
+    """Return where the passage ends that begins with a sentence: of the first that was taken, behind those that fit."""
+    end = at
+    used = sum(len(pieces[one].text) for one in taken)
+    while end + 1 < len(pieces):
+        used += len(pieces[end + 1].text)
+        if not is_afterword(pieces[end + 1].text) and (at != taken[0] or used > PASSAGE_CHARS):
+            break
+        end += 1
+    return pieces[end].end
+
+
+def _merged(said: str, spans: Sequence[Span]) -> list[Span]:
+    """Return passages in order, as one where they meet."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        meets = bool(found) and not any(ch.isalnum() for ch in said[found[-1][1] : start])
+        found.append((found[-1][0], max(found.pop()[1], end)) if meets else (start, end))
+    return found
 
 
 def in_full(spoken: Sequence[Spoken], speaker: str, said: str, limit: int) -> tuple[Spoken, ...]:

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from memforest.language.language import Code, load_word_lists
-from memforest.text import STOP_WORDS, words
+from memforest.language.pieces import is_question
+from memforest.language.sentences import split_sentences
+from memforest.text import STOP_WORDS, lexical_tokens, words
 
-__all__ = ["is_imperative", "is_request_question"]
+__all__ = ["asked_in", "is_imperative", "is_request_question"]
+
+ASKED_CHARS = 600
+"""Characters of the longest question that is one question; of a longer text, what it asks is looked for at its ends."""
+BESIDE_CHARS = 200
+"""Characters in front of a question, on its line, that say what it is about."""
 
 _EN = load_word_lists("en").lists
 _ELIDED = frozenset(load_word_lists("en").tables["elided"])
@@ -33,6 +41,28 @@ _ADVERBIAL = re.compile(
     r"(?:(?:from|in|for|at|next|starting|as|if)\b[^,.;!?]{1,40},|from now on|in (?:the )?future)\s+", re.I
 )
 _ENCLITICS = ("me", "nos", "lo", "la", "los", "las", "te")
+
+
+@lru_cache(maxsize=64)
+def asked_in(text: str) -> str:
+    r"""Return what a long text asks: the questions at its end, else at its beginning, else both of its ends.
+
+    Whoever pastes a page and asks something behind it does not ask for the words of the page.
+
+    >>> asked_in("at line 42 in handle\n" * 90 + "Where is my key?"), asked_in("Where is my key?")
+    ('Where is my key?', 'Where is my key?')
+    """
+    if len(text) <= ASKED_CHARS:
+        return text
+    head, tail = text[:ASKED_CHARS], text[-ASKED_CHARS:]
+    for end in (tail, head):
+        asks = [one for one in split_sentences(end) if is_question(one.text)]
+        if len(lexical_tokens(" ".join(one.text for one in asks))) > 1:
+            first = asks[0].start
+            line = end.rfind("\n", 0, first) + 1
+            beside = end[max(line, first - BESIDE_CHARS) : first]
+            return beside.lstrip() + " ".join(one.text for one in asks)
+    return f"{head[: ASKED_CHARS // 2]} … {tail[-ASKED_CHARS // 2 :]}"
 
 
 def _lowered(text: str) -> list[str]:

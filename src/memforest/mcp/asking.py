@@ -11,7 +11,19 @@ from pydantic import Field
 from memforest.calendar import zone_named
 from memforest.display import one_line
 from memforest.forest.options import QueryOptions
-from memforest.mcp.arguments import AsOf, Cursor, During, Id, Limit, Tokens, TopK, User, given, window
+from memforest.mcp.arguments import (
+    AsOf,
+    Cursor,
+    During,
+    Filters,
+    Id,
+    Limit,
+    Tokens,
+    TopK,
+    User,
+    given,
+    window,
+)
 from memforest.mcp.desk import memory_of
 from memforest.mcp.quoted import evidence_lines, fact_line, found_text, quote, quoted, timeline_line
 from memforest.mcp.shapes import (
@@ -36,6 +48,7 @@ async def search_memory(
     query: str,
     as_of: AsOf = "",
     during: During = None,
+    filters: Filters = None,
     top_k: TopK = 8,
     max_tokens: Tokens = None,
     user: User,
@@ -44,6 +57,7 @@ async def search_memory(
     options: QueryOptions = {
         "as_of": given(as_of),
         "during": window(during),
+        "filters": filters,
         "top_k": top_k,
         "max_tokens": max_tokens,
     }
@@ -98,6 +112,7 @@ async def list_facts(
     entity: Id = "",
     session_id: Id = "",
     as_of: AsOf = "",
+    filters: Filters = None,
     cursor: Cursor = "",
     limit: Limit = 20,
     user: User,
@@ -109,9 +124,14 @@ async def list_facts(
             entity=given(entity),
             session_id=given(session_id),
             as_of=given(as_of),
+            filters=filters,
             limit=limit,
         )
     data = Facts(
-        note=NOTE, facts=[fact_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
+        note=NOTE,
+        facts=[fact_of(one) for one in page],
+        total=page.total,
+        next_cursor=page.next_cursor,
+        warnings=[one_line(one) for one in page.warnings],
     )
     return said_result(data, quoted([fact_line(one) for one in page], "There are no such facts."))

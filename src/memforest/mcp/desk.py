@@ -8,18 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 from mcp.server.mcpserver import Context
 
-from memforest.access import Access, Principal, Scope
+from memforest.access import PRINCIPAL, Access, Principal, Scope
 from memforest.errors import NotFoundError
 from memforest.forest.handle import AsyncUserMemory
 
 if TYPE_CHECKING:
     from memforest.mcp.server import MemoryServer
 
-__all__ = ["PRINCIPAL", "Desk", "desk_of", "memory_of"]
-
-PRINCIPAL = "memforest.principal"
-"""Where the HTTP app puts who makes a request, in its ASGI scope."""
-
+__all__ = ["Desk", "desk_of", "memory_of"]
 
 NOBODY = "there is no memory of this user yet; add_memory begins one"
 """Said of a user without a memory, and alike of one that the caller may not see."""

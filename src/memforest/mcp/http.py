@@ -6,6 +6,7 @@ https://www.rfc-editor.org/rfc/rfc9728
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -22,10 +23,9 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router
 
-from memforest.access import ALL_SCOPES, Access, Principal, credential_of
+from memforest.access import ALL_SCOPES, PRINCIPAL, Access, Principal, credential_of
 from memforest.errors import AccessError, ForbiddenError, RateLimitError, StoreError, UnauthenticatedError
-from memforest.limits import MAX_BODY_BYTES
-from memforest.mcp.desk import PRINCIPAL
+from memforest.limits import MAX_BODY_BYTES, MAX_BODY_ITEMS, has_too_many_items
 from memforest.mcp.sentences import of_error
 from memforest.mcp.server import MemoryServer
 from memforest.mcp.toolsets import Profile
@@ -119,8 +119,8 @@ class HttpApp:
 
         try:
             await self._serve(scope, receive, sends)
-        except HTTPException:
-            raise  # of the app that this is a part of, which answers it: a body that is too large
+        except (HTTPException, AccessError):
+            raise  # of the app that this is a part of, which answers it: a body that is too large, or too late
         except Exception as exc:  # noqa: BLE001 - whatever it is, a server would write its trace into the log
             said = of_error(exc, "the request")  # which logs its kind and place
             if not started:
@@ -134,6 +134,11 @@ class HttpApp:
             await self._refuse(exc, send)
             return
         scope[PRINCIPAL] = who
+        body, receive = await _whole(receive)
+        if len(body) <= MAX_BODY_BYTES and await asyncio.to_thread(has_too_many_items, body):
+            said = f"the body has more than {MAX_BODY_ITEMS:,} values; send it in parts"
+            await _send_json(send, 413, {"error": "invalid_request", "error_description": said}, {})
+            return
         scope["user"] = AuthenticatedUser(token_of(who))
         free, bound = self._servers
         manager = (free if who.user is None else bound).session_manager
@@ -159,6 +164,23 @@ class HttpApp:
             headers["retry-after"] = str(RETRY_S)
         said = of_error(error, "access")
         await _send_json(send, status, {"error": name, "error_description": said}, headers)
+
+
+async def _whole(receive: Receive) -> tuple[bytes, Receive]:
+    """Return the body of a request as far as it may be read, and what gives it once more before all that comes after it."""
+    came: list[Message] = []
+    size, more = 0, True
+    while more and size <= MAX_BODY_BYTES:
+        came.append(await receive())
+        size += len(came[-1].get("body", b""))
+        more = came[-1].get("more_body", False)
+    left = iter(came)
+
+    async def again() -> Message:
+        found = next(left, None)
+        return await receive() if found is None else found
+
+    return b"".join(one.get("body", b"") for one in came), again
 
 
 async def _send_json(send: Send, status: int, content: Mapping[str, str], headers: Mapping[str, str]) -> None:

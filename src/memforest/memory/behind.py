@@ -1,4 +1,4 @@
-"""Background work of one memory: one task at a time, and one refresh at a time, over all event loops.
+"""Background work of one memory: one task at a time, over all event loops.
 
 The task belongs to the event loop of the write that began it, and ends with it. Nothing is lost then: what is left to do
 stands in the file as dirty marks, and the next refresh goes on from there.
@@ -10,15 +10,15 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 
 from memforest.endpoint import Budget
 from memforest.store.savepoint import named
 
-__all__ = ["Behind", "OneAtATime", "Writes"]
+__all__ = ["Behind", "Writes"]
 
 LOOK_AGAIN_S = 1.0
 QUIET_S = 0.1
@@ -40,36 +40,6 @@ def _promise() -> Future[None]:
 async def _until(ended: Future[None]) -> None:
     """Wait until a task ends, at most `LOOK_AGAIN_S`: a task whose loop was closed never ends."""
     await asyncio.wait({asyncio.ensure_future(asyncio.wrap_future(ended))}, timeout=LOOK_AGAIN_S)
-
-
-class OneAtATime:
-    """A lock that tasks of several event loops may wait for."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._held: Future[None] | None = None
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[bool]:
-        """Wait for the lock and hold it inside the block; yield whether another task held it before."""
-        mine, waited = _promise(), False
-        while (other := self._take(mine)) is not None:
-            waited = True
-            await asyncio.wrap_future(other)
-        try:
-            yield waited
-        finally:
-            with self._lock:
-                self._held = None
-            mine.set_result(None)
-
-    def _take(self, mine: Future[None]) -> Future[None] | None:
-        """Take the lock and return None, or return the future of the task that holds it."""
-        with self._lock:
-            if self._held is None:
-                self._held = mine
-                return None
-            return self._held
 
 
 class Writes:

@@ -7,7 +7,6 @@ Indexes that are placed behind a write are placed before the verb returns.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Collection, Mapping
@@ -19,6 +18,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import to_thread
 from memforest.config import Config
 from memforest.errors import CorrectionError, InputError, ModelError, NotFoundError
 from memforest.facts.canonical import fact_identity
@@ -71,7 +71,7 @@ class Corrector:
 
     async def update(self, fact_id: str, given: Update) -> CorrectionView:
         """Put another statement in the place of one; see `AsyncUserMemory.update`."""
-        text = await asyncio.to_thread(self._text, fact_id, given)
+        text = await to_thread(self._text, fact_id, given)
         vectors = self.writer.vectors
         found = {} if vectors is None else await vectors.make([text], "fact")
 
@@ -105,7 +105,7 @@ class Corrector:
                 meta.bump(tx)
                 return done
 
-        done = await asyncio.to_thread(run)
+        done = await to_thread(run)
         if done.unembedded:
             with suppress(ModelError):  # it is corrected; resume() makes what is left
                 await self.writer.fill_vectors()

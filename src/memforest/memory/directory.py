@@ -16,10 +16,11 @@ from memforest.errors import (
 )
 from memforest.keys import AnyKey, Key
 from memforest.memory.plain import Result
-from memforest.store import meta, migrations
+from memforest.store import meta
 from memforest.store.db import Database
 from memforest.store.faults import mapped_errors
 from memforest.store.files import OWN_DIRECTORY, State, state_of
+from memforest.store.schema import version
 
 __all__ = [
     "Survey",
@@ -145,7 +146,7 @@ def _owner(path: Path, key: AnyKey | None) -> str | None:
     db = Database(path, busy_timeout_s=LOOK_S, readonly=True, key=key)
     try:
         with db.read() as tx:
-            return meta.get(tx, "user_id") if migrations.applied(tx) else None
+            return meta.get(tx, "user_id") if version(tx) else None
     finally:
         db.close()
 

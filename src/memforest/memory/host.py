@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import to_thread, writing
 from memforest.config import Config
 from memforest.errors import InputError, ModelError
 from memforest.memory.summaries import Summaries
@@ -89,7 +90,7 @@ class MemoryHost:
             with self.db.read() as tx:
                 return work(tx, self.cache.get(tx))
 
-        return await asyncio.to_thread(run)
+        return await to_thread(run)
 
     async def look(self, work: Callable[[Tx], T]) -> T:
         """Run work in a read transaction alone, in another thread."""
@@ -98,7 +99,7 @@ class MemoryHost:
             with self.db.read() as tx:
                 return work(tx)
 
-        return await asyncio.to_thread(run)
+        return await to_thread(run)
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run work in a write transaction, in another thread; what it wrote is undone if it raises."""
@@ -107,7 +108,8 @@ class MemoryHost:
             self._pace.busy_s = 0.0
         started = time.perf_counter()
         try:
-            return await asyncio.to_thread(self._write, work)
+            with writing():  # also where a question waits for it
+                return await to_thread(self._write, work)
         finally:
             self._pace.busy_s += time.perf_counter() - started
 
@@ -146,7 +148,7 @@ class MemoryHost:
             EmbedderMismatchError: if the memory's vectors are of another embedder.
         """
         vectors = self._own_vectors()
-        await asyncio.to_thread(self._check_own, vectors)
+        await to_thread(self._check_own, vectors)
         found = await vectors.make(texts, kind="text")
         rows = [found[digest(text)] for text in texts]
         return np.array(rows, dtype=np.float32).reshape(len(rows), vectors.embedder.dimension)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from typing import Any
 
+from memforest.concurrency import to_thread
 from memforest.errors import IndexStateError, NotFoundError
 from memforest.memory.ingest.writer import SessionWriter
 from memforest.memory.inspect.indexes import index_views
@@ -35,7 +35,7 @@ async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexVie
             writer.attached.add(tx, name, settings)
             meta.bump(tx)
 
-    await asyncio.to_thread(add)
+    await to_thread(add)
     await catch_up(writer, [name])
     found = [view for view in await _views(writer) if view.name == name]
     if not found:
@@ -77,7 +77,7 @@ async def _views(writer: SessionWriter) -> list[IndexView]:
         with writer.db.read() as tx:
             return index_views(tx, writer.attached)
 
-    return await asyncio.to_thread(look)
+    return await to_thread(look)
 
 
 def keep_writers_embedder(tx: Tx, writer: SessionWriter) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from memforest.clock import Clock
+from memforest.concurrency import to_thread
 from memforest.errors import BudgetError, MemForestError, ModelRefusedError, StoreError
 from memforest.interval import to_ms
 from memforest.store import jobs
@@ -63,16 +63,16 @@ async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collec
         Exception: what a handler raises that is no error of memforest's; it is noted in the job, and ends the run.
     """
     runner = _Runner(db, clock, handlers, but)
-    unhandled = await asyncio.to_thread(runner.note_unhandled)
+    unhandled = await to_thread(runner.note_unhandled)
     done = failed = 0
-    while (job := await asyncio.to_thread(runner.take)) is not None:
+    while (job := await to_thread(runner.take)) is not None:
         try:
             await handlers[job.owner, job.kind](job)
         except _NOT_THE_JOBS_FAULT as exc:
-            await asyncio.to_thread(runner.give_back, job, str(exc))
+            await to_thread(runner.give_back, job, str(exc))
             return JobsRun(done, failed, unhandled, stopped=str(exc))
         except MemForestError as exc:
-            await asyncio.to_thread(runner.fail, job, str(exc))
+            await to_thread(runner.fail, job, str(exc))
             failed += 1
         except BaseException as exc:
             told = f"{type(exc).__name__}: {exc}"
@@ -83,7 +83,7 @@ async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collec
                     runner.give_back(job, told)
             raise
         else:
-            done += await asyncio.to_thread(runner.finish, job)
+            done += await to_thread(runner.finish, job)
     return JobsRun(done, failed, unhandled)
 
 

@@ -6,7 +6,6 @@ nothing is held across a step that a model may do.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -14,6 +13,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from memforest.concurrency import to_thread
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, ModelError
 from memforest.interval import to_ms
@@ -90,7 +90,7 @@ class Memory(ReadableMemory):
                 )
             if batch.replaced:
                 # The log still holds what was overwritten in the file.
-                await asyncio.to_thread(purge, self.db)
+                await to_thread(purge, self.db)
             return [batch.result(at) for at in range(len(arrivals))]
 
         with self._summaries.writing():
@@ -208,7 +208,7 @@ class Memory(ReadableMemory):
             with self.db.write() as tx:
                 decide(tx, now_ms=to_ms(self.config.clock()))
 
-        await asyncio.to_thread(run)
+        await to_thread(run)
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for what goes on behind writes, and bring every dirty node up to date; see `AsyncUserMemory.flush`."""
@@ -227,7 +227,7 @@ class Memory(ReadableMemory):
             return await self._writes("resume", budget, work)
 
     async def _resume(self, writer: SessionWriter) -> list[IngestResult]:
-        left = await asyncio.to_thread(self._unfinished)
+        left = await to_thread(self._unfinished)
         batch = Batch(writer, self._warnings)
         turns, names = [one.turns for one in left], [one.session_id for one in left]
         for group in groups_of_turns(turns, names, together=self._steps.extracts_apart):
@@ -237,7 +237,7 @@ class Memory(ReadableMemory):
         await writer.fill_vectors()
         behind = await writer.catch_up()
         batch.warn(behind)
-        await run_due(self.db, self.config.clock, self.handlers, but=await asyncio.to_thread(self._paced))
+        await run_due(self.db, self.config.clock, self.handlers, but=await to_thread(self._paced))
         await self._finish(batch, refresh=True)
         if not left:  # else it is said with the results
             for problem in behind:
@@ -253,7 +253,7 @@ class Memory(ReadableMemory):
 
         async def work() -> Usage:
             if what.stale and self._cell_turns is not None:
-                await asyncio.to_thread(self._cut_otherwise, self._cell_turns)
+                await to_thread(self._cut_otherwise, self._cell_turns)
             writer, timer = self._writer(), Timer()
             await rebuild(writer, timer, what)
             return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
@@ -274,7 +274,7 @@ class Memory(ReadableMemory):
 
     async def drop_index(self, name: str) -> None:
         """Delete an index; see `AsyncUserMemory.drop_index`."""
-        await asyncio.to_thread(indexing.drop_index, self.db, self._attached, name)
+        await to_thread(indexing.drop_index, self.db, self._attached, name)
 
     async def advance(
         self, as_of: datetime | None, *, force: bool = False, budget: Budget | None = None
@@ -286,7 +286,7 @@ class Memory(ReadableMemory):
 
     async def advance_paced(self) -> list[str]:
         """Let paced indexes do what is due by the clock, but for what has failed; return which could not, and why."""
-        names = await asyncio.to_thread(self._paced)
+        names = await to_thread(self._paced)
         if not names:
             return []
         problems: list[str] = await self._writes(
@@ -306,7 +306,7 @@ class Memory(ReadableMemory):
         async def work() -> tuple[int, list[str]]:
             writer = self._writer()
             if vectors:
-                await asyncio.to_thread(self._keep_embedder)
+                await to_thread(self._keep_embedder)
             made = await writer.fill_vectors() if vectors else 0
             return made, await writer.catch_up()
 
@@ -330,12 +330,12 @@ class Memory(ReadableMemory):
         found = await self.verify()
         if any(problem.part == "file" for problem in found.problems):
             return RepairReport((), found.problems)
-        did = await asyncio.to_thread(repair_parts, self.db, self.config, self._attached, found)
+        did = await to_thread(repair_parts, self.db, self.config, self._attached, found)
         try:
             resumed = await self.resume()
         except ModelError as exc:
             did.append(f"could not finish what was left: {exc}")
         else:
             did += [f"finished session {cut(repr(one.session_id), 60)}" for one in resumed]
-        did += await asyncio.to_thread(reclaim_space, self.db)
+        did += await to_thread(reclaim_space, self.db)
         return RepairReport(tuple(did), (await self.verify()).problems)

@@ -27,10 +27,11 @@ from memforest.model_settings import EmbedderSetting, is_embedder
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.steps.choose import Steps
-from memforest.store import derived, meta, migrations
+from memforest.store import derived, meta
 from memforest.store.db import Database
 from memforest.store.engine import check_cipher
 from memforest.store.faults import RESTORE
+from memforest.store.schema import ensure_schema
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.text import cut
@@ -89,7 +90,7 @@ def open_memory(
         steps.calls.check_trace()
     db = Database(path, busy_timeout_s=config.busy_timeout_s, key=Key.of(config.key))
     try:
-        migrations.apply(db, config.clock())
+        ensure_schema(db)
         stored = _ensure_settings(db, user_id, config, label)
         opened = _embedder(path, config, None if other_embedder else stored.get("embedder"), steps)
         kept = replace(config, cell_turns=_cell_turns(path, stored["cell_turns"]))

@@ -5,18 +5,17 @@ Everything here is async; SQLite and other blocking work runs in worker threads,
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
+from memforest.concurrency import Turns, reading, to_thread
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import StoreError
 from memforest.interval import from_ms, to_ms
-from memforest.memory.behind import OneAtATime
 from memforest.memory.filing import written
 from memforest.memory.host import MemoryHost
 from memforest.memory.ingest.in_hand import InHand
@@ -85,7 +84,7 @@ class ReadableMemory:
         self._cache = SnapshotCache(known_of(opened.embedder), self._check_embedder)
         self._threshold = opened.threshold
         self._cell_turns = opened.cell_turns
-        self._resuming, self._in_hand = OneAtATime(), InHand()
+        self._resuming, self._in_hand = Turns(), InHand()
         self._attached = Attached(config)
         self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
@@ -137,12 +136,13 @@ class ReadableMemory:
     async def _asked(self, operation: str, asking: Awaitable[R]) -> R:
         """Await a query and store its usage; an error that only damage can cause names the damage."""
         try:
-            result = await asking
+            with reading():
+                result = await asking
         except UNEXPECTED as exc:
-            await asyncio.to_thread(self.db.explain, exc)
+            await to_thread(self.db.explain, exc)
             raise
         if result.usage.steps:
-            await asyncio.to_thread(self._keep_spent, operation, result.usage.steps)
+            await to_thread(self._keep_spent, operation, result.usage.steps)
         return result
 
     async def view(self, make: Callable[..., T], *args: Any, moment: Moment | None = None, **how: Any) -> T:
@@ -156,7 +156,8 @@ class ReadableMemory:
                 )
                 return make(context, *args, **how)
 
-        return await asyncio.to_thread(run)
+        with reading():
+            return await to_thread(run)
 
     async def tree(self, wanted: Wanted) -> list[TreeView]:
         """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
@@ -225,7 +226,7 @@ class ReadableMemory:
             host = MemoryHost(
                 self.db, self._cache, self.config, self._steps, self._vector_maker(), self._summaries
             )
-            return [why for index in await asyncio.to_thread(ready) for why in await index.ready(host)]
+            return [why for index in await to_thread(ready) for why in await index.ready(host)]
 
         return await self._writes("refresh", None, work)
 
@@ -237,7 +238,8 @@ class ReadableMemory:
                 report = verify(tx, self._attached)
                 return report if not deleted else with_residue(tx, self.db.path, report, deleted)
 
-        return await asyncio.to_thread(run)
+        with reading():
+            return await to_thread(run)
 
     async def stale(self) -> Stale:
         """Return what would be made otherwise now; see `AsyncUserMemory.stale`."""
@@ -246,7 +248,8 @@ class ReadableMemory:
             with self.db.read() as tx:
                 return what_is_stale(tx, self.config, self._attached, self._present, self._summaries.describe)
 
-        return await asyncio.to_thread(run)
+        with reading():
+            return await to_thread(run)
 
     @property
     def _present(self) -> Present:
@@ -267,7 +270,7 @@ class ReadableMemory:
                 return await work()
         finally:
             if ledger.steps:
-                await asyncio.to_thread(self._keep_spent, ledger.operation, ledger.steps)
+                await to_thread(self._keep_spent, ledger.operation, ledger.steps)
 
     def _keep_spent(self, operation: str, steps: Mapping[str, StepUsage]) -> None:
         """Add usage to the stored sums; a failure to write them is ignored, because the operation itself succeeded."""
@@ -276,7 +279,7 @@ class ReadableMemory:
 
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file."""
-        await asyncio.to_thread(purge if self.db.unfinished else Database.checkpoint, self.db)
+        await to_thread(purge if self.db.unfinished else Database.checkpoint, self.db)
 
     # -- what is held open --------------------------------------------------------------------
 
@@ -304,7 +307,7 @@ class ReadableMemory:
         try:
             await self._summaries.close(finish=finish)
         finally:
-            await asyncio.to_thread(self.close)
+            await to_thread(self.close)
 
     def close(self) -> None:
         """Fold the log into the file and close it; a second call does nothing."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from memforest.concurrency import to_thread
 from memforest.errors import InputError, ModelError
 from memforest.memory.indexing import catch_up, keep_writers_embedder
 from memforest.memory.ingest.reextract import reextract
@@ -55,7 +55,7 @@ async def rebuild(writer: SessionWriter, timer: Timer, what: Rebuild) -> None:
         await _give_embedder(writer, what.report)
         return
     if what.zone:
-        await asyncio.to_thread(_give_zone, writer)
+        await to_thread(_give_zone, writer)
         await catch_up(writer, None)
         return
     left: ModelError | None = None
@@ -65,7 +65,7 @@ async def rebuild(writer: SessionWriter, timer: Timer, what: Rebuild) -> None:
                 await reextract(writer, what.report)
             except ModelError as exc:
                 left = exc
-    await asyncio.to_thread(_forget, writer, what)
+    await to_thread(_forget, writer, what)
     filled = await writer.fill_vectors()
     try:
         await catch_up(writer, None if what.index is None else [what.index])

@@ -6,8 +6,7 @@ killed run has left is, so the same loop makes both. Verdicts on near-duplicates
 
 from __future__ import annotations
 
-import asyncio
-
+from memforest.concurrency import to_thread
 from memforest.errors import StoreLockedError
 from memforest.memory.progress import Progress, Report
 from memforest.memory.vectors import VectorMaker
@@ -49,14 +48,14 @@ async def reembed(db: Database, attached: Attached, maker: VectorMaker, report: 
         StoreError: if the memory cannot be written.
         StoreLockedError: if other writers add texts more quickly than they are embedded.
     """
-    if not await asyncio.to_thread(_begin, maker):
+    if not await to_thread(_begin, maker):
         return False
     for _ in range(ROUNDS):
-        left = await asyncio.to_thread(_left, db)
+        left = await to_thread(_left, db)
         progress = Progress("vectors", left, report)
         for kind in derived.ITEM_KINDS:
             await _make(maker, kind, progress)
-        if await asyncio.to_thread(_switch, db, attached, maker):
+        if await to_thread(_switch, db, attached, maker):
             return True
     raise StoreLockedError(
         f"{db.path.name!r} grows more quickly than its texts are embedded; what was made is kept: run it again when less "
@@ -84,13 +83,13 @@ async def _make(maker: VectorMaker, kind: derived.ItemKind, progress: Progress) 
     """Make the vectors of a kind that are lacking, block by block."""
     after = 0
     while True:
-        last, texts = await asyncio.to_thread(_block, maker.db, kind, after)
+        last, texts = await to_thread(_block, maker.db, kind, after)
         if last is None:
             return
         if texts:
             rows = await maker.embed([text for _, text in texts], kind)
             found = [(item, digest(text), row) for (item, text), row in zip(texts, rows, strict=True)]
-            await asyncio.to_thread(_put, maker, kind, found)
+            await to_thread(_put, maker, kind, found)
         progress.add(len(texts))
         after = last
 

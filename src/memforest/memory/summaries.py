@@ -8,17 +8,17 @@ one is extracted. Another process may run one as well, see `memforest.refresh`.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Protocol
 
+from memforest.concurrency import Turns, to_thread, writing
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, StoreClosedError, StoreLockedError, StoreWriteError
-from memforest.memory.behind import Behind, OneAtATime, Writes
+from memforest.memory.behind import Behind, Writes
 from memforest.memory.progress import NOBODY, Watch
 from memforest.memory.results import FlushResult
 from memforest.memory.timing import Timer
@@ -95,7 +95,7 @@ class Summaries:
         self._embedder = embedder
         self._attached = attached
         self._accounted = accounted
-        self._turns = OneAtATime()
+        self._turns = Turns()
         self._behind = Behind(self._run_behind)
         self._early = Behind(self._run_early)
         self._next_early: frozenset[int] = frozenset()
@@ -167,13 +167,13 @@ class Summaries:
         """Run a refresh with the memory's embedder, if this is the maker's, and note its time and whether it failed."""
         with timer.timed("refresh"):
             done = await work(*await self._embedding(maker))
-            self._given_up = await asyncio.to_thread(self._mark) if done.failures else None
+            self._given_up = await to_thread(self._mark) if done.failures else None
         _note(timer, done)
         return done
 
     async def _embedding(self, maker: VectorMaker | None) -> tuple[Embed | None, str | None]:
         """Return what embeds nodes, and its model, if it is what the memory keeps vectors of."""
-        if maker is None or not await asyncio.to_thread(self._is_own_embedder, maker):
+        if maker is None or not await to_thread(self._is_own_embedder, maker):
             return None, None
         return partial(maker.make, kind="node"), maker.embedder.model_id
 
@@ -202,11 +202,11 @@ class Summaries:
             timer: of the operation.
             maker: counts the embeddings of the operation; None for one that nobody reads.
         """
-        if not (await asyncio.to_thread(self._wanted, chosen))[0]:
+        if not (await to_thread(self._wanted, chosen))[0]:
             return []
         async with self._turns.turn():
             await self._early.present()
-            wanted, mark = await asyncio.to_thread(self._wanted, chosen)
+            wanted, mark = await to_thread(self._wanted, chosen)
             if not wanted:
                 return []
             return await self._tried(mark, lambda: self._make(maker or self._maker(), timer, wanted))
@@ -222,7 +222,7 @@ class Summaries:
 
         async with self._turns.turn():
             await self._early.present()
-            mark = await asyncio.to_thread(self._mark)
+            mark = await to_thread(self._mark)
             return await self._tried(mark, lambda: self._run(maker or self._maker(), timer, make))
 
     async def consolidate(
@@ -249,7 +249,8 @@ class Summaries:
         if mark == self._given_up:
             return ["summaries are out of date, as they could not be made; flush() tries again"]
         try:
-            return (await make()).failures
+            with writing():  # also where a question waits for it
+                return (await make()).failures
         except (StoreWriteError, StoreLockedError) as exc:
             return [f"summaries are left: {exc}"]
 
@@ -278,7 +279,7 @@ class Summaries:
             budget: what may be spent on it.
             trees: those that were written.
         """
-        if budget == Budget() and (settled := await asyncio.to_thread(self._settled, trees)):
+        if budget == Budget() and (settled := await to_thread(self._settled, trees)):
             with self._lock:
                 self._next_early |= settled
             self._early.begin(budget)
@@ -304,7 +305,7 @@ class Summaries:
             self._in_hand, self._next_early = self._next_early, frozenset()
 
         async def make(maker: VectorMaker | None, timer: Timer) -> Refreshed:
-            return await self._make(maker, timer, await asyncio.to_thread(self._roots, self._in_hand))
+            return await self._make(maker, timer, await to_thread(self._roots, self._in_hand))
 
         try:
             if self._in_hand:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import to_thread
 from memforest.errors import EmbedderMismatchError, ModelError
 from memforest.models import Embedder
 from memforest.search.texts import digest
@@ -46,7 +46,7 @@ class VectorMaker:
             EmbedderMismatchError: if the memory's vectors have another dimension.
         """
         by_digest = {digest(text): text for text in texts}
-        found = await asyncio.to_thread(self._stored, list(by_digest))
+        found = await to_thread(self._stored, list(by_digest))
         missing = [key for key in by_digest if key not in found]
         if missing:
             rows = await self.embed([by_digest[key] for key in missing], kind)

@@ -11,9 +11,9 @@ made of its children's texts stays so too when a child gets its text in the same
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
+from memforest.concurrency import to_thread
 from memforest.errors import ModelError
 from memforest.ports import Summariser
 from memforest.refresh.made import Job, Made, Refreshed, made_of, put, summarised
@@ -53,7 +53,7 @@ async def annotate(
     """
     done = Refreshed()
     with timed(done, "store_ms"):
-        jobs = await asyncio.to_thread(_read, db, choose)
+        jobs = await to_thread(_read, db, choose)
     if not jobs:
         return done
     try:
@@ -65,7 +65,7 @@ async def annotate(
     with timed(done, "embed_ms"):
         vectors = await vectors_of(made, embed, done.failures)
     with timed(done, "store_ms"):
-        done.nodes = await asyncio.to_thread(_write, db, made, vectors, summariser, model)
+        done.nodes = await to_thread(_write, db, made, vectors, summariser, model)
     return done
 
 

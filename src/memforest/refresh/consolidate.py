@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from memforest.concurrency import to_thread
 from memforest.errors import BudgetError, ModelError, ModelRefusedError
 from memforest.ports import Summariser, is_remote
 from memforest.refresh.annotate import put_with_vectors, vectors_of
@@ -72,8 +73,8 @@ async def consolidate(
     """
     done = Consolidated()
     with timed(done, "store_ms"):
-        wave, done.reasons = await asyncio.to_thread(_read, db, choose, summariser)
-        kept = await asyncio.to_thread(_keep, db, wave, summariser) if wave.same else frozenset()
+        wave, done.reasons = await to_thread(_read, db, choose, summariser)
+        kept = await to_thread(_keep, db, wave, summariser) if wave.same else frozenset()
         done.nodes = len(kept)
     refused: ModelRefusedError | None = None
     under_way = {
@@ -176,7 +177,7 @@ async def _put(
             return len(valid)
 
         with timed(done, "store_ms"):
-            done.nodes += await asyncio.to_thread(write)
+            done.nodes += await to_thread(write)
 
 
 def _keep(db: Database, wave: _Wave, summariser: Summariser) -> frozenset[int]:

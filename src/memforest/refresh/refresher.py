@@ -22,6 +22,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from memforest.concurrency import to_thread
 from memforest.errors import BudgetError, ModelError
 from memforest.ports import Summariser, is_remote
 from memforest.refresh.made import Job, Made, Refreshed, keep_unchanged, made_of, put, summarised, unchanged
@@ -95,7 +96,7 @@ class Refresher:
     async def _run(self, nodes: Collection[int] | None, but: Collection[int] = ()) -> Refreshed:
         done = Refreshed()
         with timed(done, "store_ms"):
-            dirty = await asyncio.to_thread(_dirty_beneath, self._db, nodes, but, self._without)
+            dirty = await to_thread(_dirty_beneath, self._db, nodes, but, self._without)
         if dirty:
             vectors = NodeVectors(self._embed)
             try:
@@ -105,10 +106,8 @@ class Refresher:
             finally:
                 await vectors.cancel()
             with timed(done, "store_ms"):
-                await asyncio.to_thread(self._write_vectors, rows, vectors.means)
-        done.left = await asyncio.to_thread(
-            _still_dirty, self._db, None if nodes is None else dirty, self._without
-        )
+                await to_thread(self._write_vectors, rows, vectors.means)
+        done.left = await to_thread(_still_dirty, self._db, None if nodes is None else dirty, self._without)
         return done
 
     # -- texts ------------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ class Refresher:
             while ready or under_way:
                 self._report(order.clean, failed, order.total)
                 with timed(done, "store_ms"):
-                    jobs = await asyncio.to_thread(self._read, order, ready, vectors)
+                    jobs = await to_thread(self._read, order, ready, vectors)
                 under_way |= {self._begin(jobs_): jobs_ for jobs_ in self._together(jobs)}
                 if not under_way:
                     break
@@ -173,7 +172,7 @@ class Refresher:
         clean: list[int] = []
         for first in range(0, len(made), WRITE_NODES):
             part = made[first : first + WRITE_NODES]
-            written = await asyncio.to_thread(_write, self._db, part, self._summariser)
+            written = await to_thread(_write, self._db, part, self._summariser)
             vectors.begin([(one.node.id, one.text) for one in written if one.vector == "own"])
             vectors.means += [one.node.id for one in written if one.vector == "mean"]
             clean += [one.node.id for one in written]

@@ -25,6 +25,7 @@ _MEANS = {
     401: "There is no key or token, or it does not hold.",
     403: "The key or token does not allow it.",
     404: "There is no such user, session, fact, turn or entity, or the caller may not see it.",
+    408: "The body did not come in time.",
     409: "It is not as the request supposes: stored otherwise, corrected already, or the key of a write came with another request.",
     413: "The body is too large.",
     415: "The body is no JSON.",
@@ -57,7 +58,7 @@ def can_fail(*more: int, body: bool = False, writes: bool = False) -> dict[int |
         body: it takes one.
         writes: it may fill the disk.
     """
-    wanted = {*ALWAYS, *more, 500, *((400, 413, 415) if body else ()), *((507,) if writes else ())}
+    wanted = {*ALWAYS, *more, 500, *((400, 408, 413, 415) if body else ()), *((507,) if writes else ())}
     return {
         status: {
             "model": ProblemDetails,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 from urllib.parse import quote, urlsplit
 
@@ -9,6 +10,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from memforest.access import PRINCIPAL, Principal, Shares, from_elsewhere
 from memforest.limits import MAX_BODY_BYTES
 from memforest.rest import problems
 
@@ -17,6 +19,12 @@ __all__ = ["HEADERS", "Around"]
 
 ENCODED = "/v1/"
 """Below it, paths are matched as they came: an id in them may hold an encoded slash."""
+MOST_HELD = 8 * MAX_BODY_BYTES
+"""Bytes of the bodies of a tenant's requests that are under way."""
+BODY_S = 120.0
+"""How long a body may take from its first byte that is read to its last, however it comes."""
+COSTS = ("/v1/", "/compat/", "/mcp")
+"""What may ask models, also when it is only read."""
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 PLAIN = "mem0-user-id"
@@ -47,6 +55,7 @@ class Around:
         self.app = app
         self.origins = frozenset(origins)
         self.max_body = max_body
+        self._held = Shares(MOST_HELD, "bytes of bodies")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -58,22 +67,27 @@ class Around:
         scope = {**scope, "path": _path_of(scope)}
         if scope["method"] == "HEAD":
             scope["method"] = "GET"
+        receives = _Receives(scope, receive, self.max_body, self._held)
         try:
             if (problem := self._refused(scope, headers)) is not None:
                 await problem(scope, receive, sends)
             else:
-                await self.app(scope, _Receives(receive, self.max_body), sends)
+                await self.app(scope, receives, sends)
         except Exception as exc:  # noqa: BLE001 - whatever it is, Starlette would write its text into the log
             answer = problems.unexpected(exc)
             if not sends.started:
                 await answer(scope, receive, sends)
             # A response that was begun stays unfinished, by which the client sees that it failed.
+        finally:
+            receives.let_go()
 
     def _refused(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         """Return the problem of a request that no route is to see, None for every other."""
         origin = headers.get("origin")
         if origin is not None and scope["method"] not in SAFE and not self._may_write(origin, headers):
             return problems.http_problem(403, "pages of another origin may not do this")
+        if scope["path"].startswith(COSTS) and from_elsewhere(headers) and not self._is_allowed(origin):
+            return problems.http_problem(403, "a page of another origin has asked for this, which may cost")
         coding = headers.get("content-encoding", "identity").strip().lower()
         if coding != "identity" and scope["method"] not in SAFE:
             return problems.http_problem(
@@ -92,7 +106,10 @@ class Around:
         A browser sends simple requests to a server on loopback from any page, without asking first.
         """
         own = headers.get("host", "").lower()
-        return origin in self.origins or "*" in self.origins or urlsplit(origin.lower()).netloc == own
+        return self._is_allowed(origin) or urlsplit(origin.lower()).netloc == own
+
+    def _is_allowed(self, origin: str | None) -> bool:
+        return origin is not None and (origin in self.origins or "*" in self.origins)
 
 
 def _too_large(most: int) -> str:
@@ -115,20 +132,44 @@ def _path_of(scope: Scope) -> str:
 
 
 class _Receives:
-    """Receives a body as long as it is not too large, however it is sent."""
+    """Receives a body as long as it is not too large, comes in time, and its sender's tenant has not too much under way."""
 
-    def __init__(self, receive: Receive, most: int) -> None:
+    def __init__(self, scope: Scope, receive: Receive, most: int, held: Shares) -> None:
+        self._scope = scope
         self._receive = receive
-        self._left = most
         self._most = most
+        self._held = held
+        self._shares: list[tuple[str | None, int]] = []
+        self._came = 0
+        self._until: float | None = None
+        self._whole = False
 
     async def __call__(self) -> Message:
-        message = await self._receive()
+        message = await (self._receive() if self._whole else self._in_time())
         if message["type"] == "http.request":
-            self._left -= len(message.get("body", b""))
-            if self._left < 0:
+            size = len(message.get("body", b""))
+            self._came += size
+            if self._came > self._most:
                 raise HTTPException(413, _too_large(self._most))
+            who = self._scope.get(PRINCIPAL)
+            if size and isinstance(who, Principal):
+                self._held.take(who.tenant, size)
+                self._shares.append((who.tenant, size))
+        self._whole = not message.get("more_body", False)
         return message
+
+    async def _in_time(self) -> Message:
+        loop = asyncio.get_running_loop()
+        self._until = self._until or loop.time() + BODY_S
+        try:
+            return await asyncio.wait_for(self._receive(), self._until - loop.time())
+        except asyncio.TimeoutError:
+            raise HTTPException(408, "the body did not come in time") from None
+
+    def let_go(self) -> None:
+        """Give back what the body takes of its tenant's share."""
+        for tenant, size in self._shares:
+            self._held.give_back(tenant, size)
 
 
 class _Sends:

@@ -14,6 +14,7 @@ from memforest.rest.fields import (
     Id,
     IndexOf,
     IndexOrGraph,
+    Many,
     MaxFacts,
     Metadata,
     Mode,
@@ -71,7 +72,7 @@ class Message(BaseModel):
 
     role: Role | None = Field(None, description="of a chat protocol; a person's name belongs into `speaker`")
     speaker: Id | None = Field(None, description="who spoke")
-    content: str | list[str | dict[str, Any]] | None = Field(
+    content: str | Many[str | dict[str, Any]] | None = Field(
         None, description="what was said: a text, or its parts as chat protocols have them"
     )
     text: str | None = Field(None, description="another name for `content`")
@@ -114,7 +115,7 @@ class IngestSessionBody(Body):
         }
     )
 
-    turns: list[Message] = Field(min_length=1)
+    turns: Many[Message] = Field(min_length=1)
     timestamp: Time | None = Field(None, description="the time of turns that have none of their own")
     infer: StrictBool = Field(True, description="extract statements; false stores the turns as they are")
     replace: StrictBool = Field(False, description="overwrite a stored session that differs")
@@ -131,7 +132,7 @@ class AddBody(Body):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"content": "I adopted a cat called Miso."}]})
 
-    content: str | Message | list[Message] = Field(description="a text by the user, a message, or several")
+    content: str | Message | Many[Message] = Field(description="a text by the user, a message, or several")
     session_id: Id | None = Field(
         None,
         description="appended to this session; one session for each day on which something was said when not given",
@@ -140,7 +141,7 @@ class AddBody(Body):
         None, description="the time of messages that have none; now when not given"
     )
     infer: StrictBool = Field(True, description="false stores the text verbatim, without extraction")
-    metadata: Metadata | None = Field(None, description="kept with a new session")
+    metadata: Metadata | None = Field(None, description="kept with each of the messages")
     budget: BudgetBody | None = None
 
 
@@ -172,7 +173,7 @@ class MergeBody(Body):
     same: dict[str, str] | None = Field(
         None, description="names there -> names here, of who is called otherwise here"
     )
-    apart: list[Id] = Field([], description="names there of who has the name of somebody else here")
+    apart: Many[Id] = Field([], description="names there of who has the name of somebody else here")
     refresh: StrictBool | None = None
     budget: BudgetBody | None = None
 
@@ -182,7 +183,7 @@ class MergeUserForestsBody(Body):
 
     model_config = _shown({"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True})
 
-    source_user_ids: list[Id] = Field(
+    source_user_ids: Many[Id] = Field(
         min_length=1,
         json_schema_extra={"uniqueItems": True},
         description="whose memories, merged in this order",
@@ -234,10 +235,13 @@ class SearchBody(Body):
     during: Span | None = Field(None, description="keep what overlaps [start, end)")
     said_by: Time | None = Field(None, description="what had been said by that time")
     known_at: Time | None = Field(None, description="what this memory held at that time")
+    filters: Metadata | None = Field(
+        None, description="only what was said in turns with all of this metadata"
+    )
     top_k: TopK | None = Field(None, description="most evidence returned")
     max_facts: MaxFacts | None = Field(None, description="most of `top_facts`")
     max_tokens: Count | None = Field(None, description="for the texts of all evidence together, estimated")
-    index: IndexOf | Annotated[list[IndexOf], Field(min_length=1)] | None = Field(
+    index: IndexOf | Annotated[Many[IndexOf], Field(min_length=1)] | None = Field(
         None, description="which indexes to search; several are fused"
     )
     ranking: RankingBody | None = Field(None, description="weights for this question")
@@ -320,7 +324,7 @@ class VerifyBody(Body):
 
     model_config = _shown({"deleted": ["what Ana said of her boss"]})
 
-    deleted: list[Words] = Field([], description="texts that must be nowhere any more")
+    deleted: Many[Words] = Field([], description="texts that must be nowhere any more")
 
 
 class RebuildBody(SpendBody):

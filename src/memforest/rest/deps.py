@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from typing import Annotated, Any, cast
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
-from memforest.access import Access, Principal, Scope, credential_of
+from memforest.access import PRINCIPAL, Access, Principal, Scope, credential_of
 from memforest.forest.forest import AsyncMemForest
 
-__all__ = ["Again", "Forest", "Ingesting", "Who", "access_of", "caller", "needs"]
+__all__ = ["Again", "Forest", "Ingesting", "Needs", "Who", "access_of", "caller"]
 
 
 def access_of(request: Request) -> Access:
@@ -19,7 +20,7 @@ def access_of(request: Request) -> Access:
 
 
 async def caller(request: Request) -> Principal:
-    """Return who asks, counted against the limits.
+    """Return who asks, counted against the limits; once for each request.
 
     How one says who one is stands in the document (`memforest.rest.openapi.SECURITY`). FastAPI's own dependencies for that
     would be solved anew wherever this one is asked for, and look at nothing that is used.
@@ -28,23 +29,28 @@ async def caller(request: Request) -> Principal:
         UnauthenticatedError: if no key or token is there that is needed, or it does not hold.
         RateLimitError: if it is one request too many.
     """
-    access = access_of(request)
-    who = await access.identify(credential_of(request.headers))
-    await access.count(who)
-    return who
+    found = request.scope.get(PRINCIPAL)
+    if not isinstance(found, Principal):
+        access = access_of(request)
+        found = await access.identify(credential_of(request.headers))
+        await access.count(found)
+        request.scope[PRINCIPAL] = found
+    return found
 
 
 Who = Annotated[Principal, Depends(caller)]
 """Who asks."""
 
 
-def needs(scope: Scope) -> Callable[..., Coroutine[Any, Any, None]]:
-    """Return a dependency that lets only those pass who have a scope."""
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """A dependency that lets only those pass who have a scope."""
 
-    async def check(who: Who) -> None:
-        who.require(scope)
+    scope: Scope
 
-    return check
+    async def __call__(self, who: Who) -> None:
+        """Raise unless the caller has the scope."""
+        who.require(self.scope)
 
 
 async def forest_of(request: Request, who: Who) -> AsyncIterator[AsyncMemForest]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from fastapi.exceptions import RequestValidationError
 from pydantic import (
@@ -37,6 +37,7 @@ __all__ = [
     "Id",
     "IndexOf",
     "IndexOrGraph",
+    "Many",
     "MaxFacts",
     "Metadata",
     "Mode",
@@ -52,6 +53,9 @@ __all__ = [
     "read_budget",
     "settings_body",
 ]
+
+
+T = TypeVar("T")
 
 
 def _integral(value: object) -> object:
@@ -107,6 +111,10 @@ Mode: TypeAlias = Literal[MODES]  # type: ignore[valid-type]  # a Literal of wha
 Role: TypeAlias = Literal[tuple(sorted(ROLES))]  # type: ignore[valid-type]  # likewise
 
 
+Many: TypeAlias = Annotated[list[T], Field(fail_fast=True)]
+"""A list that is read up to the first of its items that is wrong: one that is all wrong is as long as a body may be."""
+
+
 class Body(BaseModel):
     """A body: what is not among its fields is refused."""
 
@@ -157,7 +165,7 @@ def _strictly(hint: Any) -> Any:
     if origin in (Union, UnionType):
         return Union[tuple(_strictly(one) for one in args)]  # noqa: UP007 - made at run time
     if origin is tuple:
-        return list[_strictly(args[0])]  # type: ignore[misc]  # made at run time
+        return Many[_strictly(args[0])]  # type: ignore[misc]  # made at run time
     return hint
 
 

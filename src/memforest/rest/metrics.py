@@ -20,7 +20,7 @@ from memforest.errors import ForbiddenError
 from memforest.intake import ENDED, Intake
 from memforest.models.ledger import spent_so_far
 from memforest.rest.answers import can_fail
-from memforest.rest.deps import Who, needs
+from memforest.rest.deps import Needs, Who
 from memforest.rest.routing import SCOPES, strict_router
 
 __all__ = ["Measured", "Metrics", "Seen", "router"]
@@ -185,7 +185,7 @@ async def may_measure(who: Who) -> None:
     "/metrics",
     operation_id="metrics",
     response_class=Response,
-    dependencies=[Depends(needs("admin")), Depends(may_measure)],
+    dependencies=[Depends(Needs("admin")), Depends(may_measure)],
     openapi_extra={SCOPES: "admin, of a key of the server itself"},
     responses={
         **can_fail(),

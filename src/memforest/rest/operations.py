@@ -9,7 +9,7 @@ from typing import cast
 from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-from memforest.access import Access
+from memforest.access import Access, Shares
 from memforest.intake import Intake
 from memforest.rest import health, metrics
 from memforest.rest.health import Health
@@ -20,10 +20,14 @@ __all__ = ["drain", "install", "operating"]
 WITHIN_S = 10.0
 """How long jobs that are under way may take to end with the app."""
 
+DOWNLOADS = 4
+"""Exports of a tenant at once: each has a thread, and keeps the memory from folding its log, for as long as it is read."""
+
 
 def install(app: FastAPI, access: Access, intake: Intake) -> None:
     """Give an app its ingest jobs, health and metrics; called when all other middleware is there."""
     app.state.intake = intake
+    app.state.downloads = Shares(DOWNLOADS, "downloads")
     app.state.health = Health(access)
     app.state.metrics = Metrics(access, intake)
     for router in (health.router, metrics.router):

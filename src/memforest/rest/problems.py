@@ -60,7 +60,7 @@ _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreReplacedError, "the memory was deleted or replaced meanwhile; try again"),
     (errors.CorruptStoreError, "the memory is damaged; whoever runs the server can verify and restore it"),
     (errors.StoreKeyError, "the memory is encrypted otherwise than the server is set up for"),
-    (errors.SchemaTooNewError, "the memory was written by a newer memforest than the server's"),
+    (errors.SchemaVersionError, "another version of memforest wrote the memory"),
     (errors.IndexStateError, "the index cannot be used as the memory has it; rebuild it"),
     (errors.StoreWriteError, "the memory cannot be read or written; its disk or directory needs attention"),
     (errors.StoreError, "the memory cannot be used; the server's log says more"),

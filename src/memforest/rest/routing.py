@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, get_args, get_origin
 from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi._compat import ModelField
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
@@ -16,38 +18,63 @@ from starlette.requests import ClientDisconnect
 
 from memforest.access import Scope
 from memforest.errors import InputError
+from memforest.limits import MAX_BODY_ITEMS, has_too_many_items
 from memforest.rest.answers import can_fail
-from memforest.rest.deps import Ingesting, needs
+from memforest.rest.deps import Ingesting, Needs, caller
 
-__all__ = ["SCOPES", "StrictRoute", "operation", "read_json", "strict_router"]
+__all__ = ["SCOPES", "KeyedRoute", "StrictRoute", "operation", "read_json", "strict_router"]
 
 SCOPES = "x-scopes"
 """Where the document says what a key needs: the schemes of OpenAPI have scopes for OAuth alone."""
+SHORT_BYTES = 64 * 1024
+"""A body up to this is read at once: that takes less than the way to a thread and back may."""
+MOST_MEMBERS = 10_000
+"""Of an object in JSON: each name that there is not costs a message."""
 MOST_DIGITS = 400
 """Of a number in JSON; longer ones are nothing that a memory could hold, and slow to read."""
 
 
-class StrictRoute(APIRoute):
+class KeyedRoute(APIRoute):
+    """A route that looks at the key, and at what it allows, before anything else of a request, and reads bodies within bounds.
+
+    A long body is read and checked in a worker thread; what FastAPI would do with it after that is done already.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers requests."""
+        answer, field = super().get_route_handler(), self.body_field
+        calls = list(_calls(self.dependant))
+        scopes = [one.scope for one in calls if isinstance(one, Needs)]
+        is_checked = any(one is field for one in self.dependant.body_params)  # else it is one of several
+
+        async def handled(request: Request) -> Response:
+            if caller in calls:
+                who = await caller(request)
+                for scope in scopes:
+                    who.require(scope)
+            self.look(request)
+            if field is not None:
+                request = _ReadRequest(request.scope, request.receive)
+                await request.read(field if is_checked else None)
+            return await answer(request)
+
+        return handled
+
+    def look(self, request: Request) -> None:
+        """Raise if something beside the body is wrong; everything is right here."""
+
+
+class StrictRoute(KeyedRoute):
     """A route that refuses what others pass over.
 
     Query parameters that there are not, or twice; names in JSON twice, and NaN; bodies of another type.
     """
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers requests."""
-        answer = super().get_route_handler()
-        known = dict(_query_names(self.dependant))
-        takes_body = self.body_field is not None
-
-        async def strict(request: Request) -> Response:
-            _check_query(request, known)
-            if takes_body:
-                _require_json(request)
-                request = _StrictRequest(request.scope, request.receive)
-                await request.read()
-            return await answer(request)
-
-        return strict
+    def look(self, request: Request) -> None:
+        """Raise if the query or the type of the body is wrong."""
+        _check_query(request, dict(_query_names(self.dependant)))
+        if self.body_field is not None:
+            _require_json(request)
 
 
 def strict_router(noun: str, prefix: str = "/v1") -> APIRouter:
@@ -90,12 +117,19 @@ def operation(
     return {
         "operation_id": verb,
         "response_model": answers,
-        "dependencies": [Depends(needs(scope)), *((Ingesting,) if ingests else ())],
+        "dependencies": [Depends(Needs(scope)), *((Ingesting,) if ingests else ())],
         "status_code": status,
         "responses": responses,
         "openapi_extra": {SCOPES: scopes or scope, **more.pop("openapi_extra", {})},
         **more,
     }
+
+
+def _calls(dependant: Dependant) -> Iterator[object]:
+    """Return what a route depends on, directly or not."""
+    for one in dependant.dependencies:
+        yield one.call
+        yield from _calls(one)
 
 
 def _query_names(dependant: Dependant) -> Iterator[tuple[str, bool]]:
@@ -145,26 +179,45 @@ def _require_json(request: Request) -> None:
             raise HTTPException(415, "the body must be JSON, with Content-Type: application/json")
 
 
-class _StrictRequest(Request):
+class _ReadRequest(Request):
     """A request whose body is read as strict JSON, before anything else is done with it."""
 
     _read: Any = None
 
-    async def read(self) -> None:
+    async def read(self, field: ModelField | None) -> None:
         """Read the body.
 
+        Args:
+            field: what it must be; None where FastAPI checks that.
+
         Raises:
-            InputError: if it is no JSON.
+            InputError: if it is no JSON, or holds too much.
+            RequestValidationError: if it is not as the field has it.
         """
         try:
             body = await self.body()
         except ClientDisconnect:
             raise HTTPException(400, "the connection ended before the body did") from None
-        if body:
-            self._read = read_json(body)
+        if len(body) > SHORT_BYTES:
+            self._read = await asyncio.to_thread(_checked, body, field)
+        elif body:
+            self._read = _checked(body, field)
 
     async def json(self) -> Any:
         return self._read
+
+
+def _checked(body: bytes, field: ModelField | None) -> Any:
+    """Return what a body says, as what it must be if that is known."""
+    if has_too_many_items(body):
+        raise InputError(f"the body has more than {MAX_BODY_ITEMS:,} values; send it in parts")
+    given = read_json(body)
+    if field is None or given is None:
+        return given
+    made, wrong = field.validate(given, loc=("body",))
+    if wrong:
+        raise RequestValidationError(wrong, body=given)
+    return made
 
 
 def read_json(body: bytes, what: str = "the body") -> Any:
@@ -193,6 +246,8 @@ def read_json(body: bytes, what: str = "the body") -> Any:
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object; of two members of one name, readers differ in which of them counts (RFC 8259, 4)."""
+    if len(members) > MOST_MEMBERS:
+        raise ValueError(f"an object has more than {MOST_MEMBERS:,} members")
     made = dict(members)
     if len(made) < len(members):
         raise ValueError("an object has two members of one name")

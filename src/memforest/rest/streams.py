@@ -1,20 +1,26 @@
-"""A file that a worker thread writes and a response sends, without a place on disk in between."""
+"""A file that a thread of its own writes and a response sends, without a place on disk in between."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import CancelledError
 from concurrent.futures import TimeoutError as LateError
 from contextlib import suppress
 
-__all__ = ["Pipe", "first_of"]
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+__all__ = ["Pipe", "PipeResponse"]
 
 CHUNK = 64 * 1024
 WAITING = 8
 """Most chunks that wait for a slow reader; the writer waits with them."""
 PATIENCE_S = 60.0
 """How long a reader may take for one chunk. Whoever stops reading does not keep the memory for longer."""
+LEAST_BYTES_S = 10_000
+"""Bytes a second that a reader takes over the whole, beyond the patience: whoever takes a byte now and then does not either."""
 
 
 class Pipe:
@@ -29,6 +35,7 @@ class Pipe:
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
         self._held = bytearray()
         self._over = False
+        self._left_s = PATIENCE_S
         self._work = asyncio.ensure_future(self._run(work))
 
     async def _run(self, work: Callable[[Pipe], Awaitable[object]]) -> None:
@@ -52,16 +59,19 @@ class Pipe:
         if self._over:
             raise BrokenPipeError("nobody reads")
         waiting = asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop)
+        begun = time.monotonic()
         try:
-            waiting.result(PATIENCE_S)
+            waiting.result(self._left_s)
         except (LateError, CancelledError):
             waiting.cancel()
             raise BrokenPipeError("nobody reads") from None
+        waited = time.monotonic() - begun
+        self._left_s = min(PATIENCE_S, self._left_s - waited + len(chunk) / LEAST_BYTES_S)
 
     def flush(self) -> None:
         """Do nothing: what is held is sent at the end."""
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         """Give what is written, as it comes.
 
         Raises:
@@ -96,16 +106,29 @@ class Pipe:
             await self._work
 
 
-async def first_of(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Return an iterator over the same chunks once the first is there, so that what fails at once fails before it is begun."""
-    try:
-        first = await chunks.__anext__()
-    except StopAsyncIteration:
-        first = b""
+class PipeResponse(StreamingResponse):
+    """A response of what is written into a pipe; however it ends, the writer ends with it."""
 
-    async def all_of() -> AsyncIterator[bytes]:
-        yield first
-        async for chunk in chunks:
-            yield chunk
+    @classmethod
+    async def of(cls, pipe: Pipe, media_type: str) -> PipeResponse:
+        """Return the response once its first chunk is there, so that what fails at once fails before it is begun."""
+        chunks = pipe.chunks()
+        first = await anext(chunks, b"")
 
-    return all_of()
+        async def every() -> AsyncIterator[bytes]:
+            yield first
+            async for chunk in chunks:
+                yield chunk
+
+        made = cls(every(), media_type=media_type)
+        made.chunks = chunks
+        return made
+
+    chunks: AsyncGenerator[bytes, None]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self.chunks.aclose()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from memforest.display import escaped, one_line
+from memforest.display import escaped, escaped_lines, one_line
 from memforest.tokens import count_tokens
 from memforest.types import Spoken
 
@@ -38,8 +38,8 @@ def render(
     >>> print(render(1, datetime(2023, 5, 8), "Bob (work)", "Bob has a cat.", 'I said "cat".'))
     [1] 8 May 2023: Bob has a cat. ("Bob (work)" said: "I said \"cat\".")
     """
-    statement, told = escaped(text), escaped(quote)
-    own = "" if told in statement else f'{_name(speaker, names_quoted)} said: "{told}"'
+    statement, told = escaped(text), escaped_lines(quote)
+    own = "" if escaped(quote) in statement else f'{_name(speaker, names_quoted)} said: "{told}"'
     return f"[{number}] {day_of(said)}: {statement}{_notes(_beside(stated, statement), note, own)}"
 
 
@@ -67,7 +67,7 @@ def render_quote(
     >>> print(render_quote(1, datetime(2023, 5, 8), [Spoken("Bob", 'I said "cat" yesterday.')], stated="7 May 2023"))
     [1] 8 May 2023, Bob: "I said \"cat\" yesterday." (7 May 2023)
     """
-    words = " – ".join(f'{_name(one.speaker, names_quoted)}: "{escaped(one.text)}"' for one in spoken)
+    words = " – ".join(f'{_name(one.speaker, names_quoted)}: "{escaped_lines(one.text)}"' for one in spoken)
     found_by = f'statement: "{escaped(statement)}"' if statement else ""
     return f"[{number}] {day_of(said)}, {words}{_notes(_beside(stated, words), note, found_by)}"
 

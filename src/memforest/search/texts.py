@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from hashlib import blake2b
 
-from memforest.text import lexical_tokens
+from memforest.text import lexical_tokens, long_numbers, words
 
 __all__ = [
     "QUESTION_MARKS",
@@ -23,7 +23,11 @@ __all__ = [
     "question_tokens",
     "turn_text",
     "without_names",
+    "worded",
 ]
+
+LONG_NUMBER = 7
+"""Digits of a number that names one thing, as a telephone or an order."""
 
 QUESTION_MARKS = ("?", "？", "؟", "՞")
 """Of Latin, East Asian, Arabic and Armenian script."""
@@ -73,6 +77,18 @@ def index_tokens(speaker: str, text: str, when: datetime) -> list[str]:
 def day_text(when: datetime) -> str:
     """Return a day as the lexical index spells it: ``"4 march 2024"``."""
     return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
+
+
+def worded(question: str) -> float:
+    """Return which share of a question is no long number: to a vector numbers that differ in a digit are the same.
+
+    Example:
+        >>> worded("+44 20 7946 0958"), worded("Whose cat is it?")
+        (0.0, 1.0)
+    """
+    alone = [word for word in words(question) if len(word) >= LONG_NUMBER and word.isdigit()]
+    digits = sum(map(len, (*alone, *long_numbers(question))))
+    return 1.0 - min(1.0, digits / max(1, sum(ch.isalnum() for ch in question)))
 
 
 def _spelled(token: str) -> str:

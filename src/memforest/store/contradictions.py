@@ -13,7 +13,7 @@ from typing import get_args
 from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store.changes import Changes
 from memforest.store.dialect import place_tie
-from memforest.store.migration_indexes import FEED_KINDS
+from memforest.store.feed import KINDS
 from memforest.store.tx import Tx
 from memforest.types import EntityKind, Precision
 
@@ -252,7 +252,7 @@ _SETTINGS: tuple[Check, ...] = (
         "tombstone {0}: its count or times cannot be",
     ),
     (
-        f"SELECT DISTINCT kind FROM feed WHERE kind NOT BETWEEN 0 AND {len(FEED_KINDS) - 1}",
+        f"SELECT DISTINCT kind FROM feed WHERE kind NOT BETWEEN 0 AND {len(KINDS) - 1}",
         "the feed knows items of kind {0}, which there is not",
     ),
 )

@@ -22,7 +22,6 @@ from memforest.concurrency import members
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
-    SchemaTooNewError,
     StoreClosedError,
     StoreError,
     StoreKeyError,
@@ -36,6 +35,7 @@ from memforest.store.faults import RESTORE, mapped_errors, sqlite_damage
 from memforest.store.files import DatabaseFile
 from memforest.store.forks import GATE
 from memforest.store.gaps import raw_open, release
+from memforest.store.schema import require_schema
 from memforest.store.tx import Tx
 
 __all__ = ["APPLICATION_ID", "Database"]
@@ -77,7 +77,7 @@ class Database:
         self._closed = False
         self._opened: set[Connection] = set()
         self._most_opened = 0
-        self._migrations: int | None = None
+        self._has_schema = False
         # Of deletions: whether one has left text in the log, and the salt of the log behind the last.
         self.unfinished = False
         self.next_salt: int | None = None
@@ -189,14 +189,14 @@ class Database:
             StoreWriteError: if the disk is full or read-only.
             StoreClosedError: if the database was closed.
             StoreReplacedError: if the file was deleted or replaced since it was opened.
-            SchemaTooNewError: if a newer version has migrated the file since it was opened.
+            SchemaVersionError: if the file has another schema.
             CorruptStoreError: if it fails on rows that contradict each other.
         """
         with GATE.inside(), self._write_lock, mapped_errors(self.path, self._diagnosis):
             self._require_open()
             conn = self._open_writer()
             with transaction(conn, writes=True):
-                self._check_version(conn)
+                self._check_schema(conn)
                 yield conn
             # Else it was committed into a file that has no name any more.
             self.file.require_same()
@@ -214,7 +214,7 @@ class Database:
             conn = self._take_reader()
             try:
                 with transaction(conn):
-                    self._check_version(conn)
+                    self._check_schema(conn)
                     yield conn
                     self.file.check_unchanged()
             finally:
@@ -268,22 +268,24 @@ class Database:
         except StoreError:
             return None  # it cannot be looked at now: closed, or in use
 
-    def expect(self, migrations: int) -> None:
-        """Refuse from now on a file that has had more migrations than that; see `_check_version`."""
-        self._migrations = migrations
-
-    def _check_version(self, tx: Tx) -> None:
-        """Refuse a file that a newer version has migrated while this process had it open.
+    def expect_schema(self) -> None:
+        """Refuse a file of another schema, now and at the beginning of each later transaction.
 
         Raises:
-            SchemaTooNewError: if that is so.
+            SchemaVersionError: if it is one.
         """
-        if self._migrations is None:
-            return
-        if tx.execute("SELECT count(*) FROM migration").fetchone()[0] > self._migrations:
-            raise SchemaTooNewError(
-                f"{self.path.name!r} was upgraded by a newer memforest in another process; upgrade memforest here too"
-            )
+        self._has_schema = True
+        with self.read():
+            pass
+
+    def _check_schema(self, tx: Tx) -> None:
+        """Refuse a file of another schema, also one that was put in its place while this process had it open.
+
+        Raises:
+            SchemaVersionError: if that is so.
+        """
+        if self._has_schema:
+            require_schema(tx, self.path.name)
 
     def _take_reader(self) -> Connection:
         with self._readers_lock:

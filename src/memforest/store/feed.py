@@ -13,7 +13,6 @@ from typing import Literal, get_args
 
 from memforest.store import indexes, meta
 from memforest.store.dialect import last_number
-from memforest.store.migration_indexes import FEED_KINDS
 from memforest.store.tx import Tx
 
 __all__ = ["Items", "Kind", "compact", "compacted", "drop_repeated", "note", "position", "read", "waiting"]
@@ -22,9 +21,8 @@ Kind = Literal["turn", "cell", "fact", "entity"]
 """What the feed notes: turns, chunks, facts, and entities whose kind changed."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-"""By their codes, which `memforest.store.migration_indexes` wrote into triggers."""
+"""By their codes, which stand in the triggers of `schema.sql`."""
 
-assert KINDS == FEED_KINDS
 
 Items = Mapping[Kind, Sequence[int]]
 """Row ids by kind, in the order in which they were noted last."""

@@ -6,6 +6,7 @@ since is not there to be read: `deleted_since` counts it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -17,11 +18,13 @@ __all__ = [
     "Deleted",
     "deleted_since",
     "facts_beside",
+    "keys_unknown",
     "later_occurrences",
     "later_turns",
     "mentions_without",
     "states_of",
     "supports_without",
+    "turns_having",
     "updates_taken_back",
 ]
 
@@ -36,6 +39,32 @@ class Deleted(NamedTuple):
 def later_turns(tx: Tx, known_ms: int) -> list[int]:
     """Return the turns that were stored after a moment."""
     return [row for (row,) in tx.execute("SELECT id FROM turn WHERE stored_ms > ?", (known_ms,))]
+
+
+def turns_having(tx: Tx, having: str) -> list[int]:
+    """Return the turns whose metadata, or that of their session, has all of some (a JSON object); a turn's own goes first."""
+    wanted = json.loads(having)
+    about = {
+        session: json.loads(metadata)
+        for session, metadata in tx.execute("SELECT id, metadata FROM session WHERE metadata != '{}'")
+    }
+    rows = tx.execute(
+        """SELECT t.id, t.session, t.metadata FROM turn t JOIN session s ON s.id = t.session
+           WHERE t.metadata != '{}' OR s.metadata != '{}'"""
+    )
+    found = []
+    for row, session, metadata in rows:
+        held = {**about.get(session, {}), **json.loads(metadata)}
+        if all(key in held and held[key] == one for key, one in wanted.items()):
+            found.append(row)
+    return found
+
+
+def keys_unknown(tx: Tx, having: str) -> list[str]:
+    """Return the keys of metadata (a JSON object) that no turn and no session has."""
+    has = """SELECT EXISTS (SELECT 1 FROM turn, json_each(turn.metadata) j WHERE turn.metadata != '{}' AND j.key = ?1)
+        OR EXISTS (SELECT 1 FROM session, json_each(session.metadata) j WHERE session.metadata != '{}' AND j.key = ?1)"""
+    return [key for key in json.loads(having) if not tx.execute(has, (key,)).fetchone()[0]]
 
 
 def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from typing import Any
 from memforest.interval import EARLIEST, LATEST, to_ms
 from memforest.store import changes, derived, meta, relations
 from memforest.store.engine import errors
-from memforest.store.migration_indexes import FEED_KINDS
+from memforest.store.feed import KINDS
 from memforest.store.packing import pack_ids, pack_text
 from memforest.store.parts import Column, Part
 from memforest.store.tx import Tx
@@ -68,9 +68,7 @@ def without_triggers(tx: Tx) -> Iterator[None]:
 def note_all(tx: Tx) -> None:
     """Note everything that a memory holds in its feed, and break the logs of changes, so that whoever follows them reads all."""
     for kind in ("turn", "cell", "fact"):
-        tx.execute(
-            f"INSERT INTO feed (kind, item) SELECT {FEED_KINDS.index(kind)}, id FROM {kind} ORDER BY id"
-        )
+        tx.execute(f"INSERT INTO feed (kind, item) SELECT {KINDS.index(kind)}, id FROM {kind} ORDER BY id")
     newest = changes.position(tx)
     tx.execute("DELETE FROM change")
     tx.execute(

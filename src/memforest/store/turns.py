@@ -10,7 +10,7 @@ from memforest.store.dialect import AMONG
 from memforest.store.digests import turn_digest
 from memforest.store.tx import Tx
 
-__all__ = ["MOST", "StoredTurn", "insert_turns", "turns_of_session", "turns_with_ids"]
+__all__ = ["MOST", "StoredTurn", "insert_turns", "turns_behind", "turns_of_session", "turns_with_ids"]
 
 MOST = 2**62
 """More than any session has turns."""
@@ -51,6 +51,14 @@ def turns_of_session(tx: Tx, session: int, first: int = 0, last: int = MOST) -> 
         (session, first, last),
     )
     return [StoredTurn(*row) for row in found]
+
+
+def turns_behind(tx: Tx, session: int, said_ms: int) -> list[StoredTurn]:
+    """Return the turns of a session that stand behind those said at a time, in order."""
+    (first,) = tx.execute(
+        "SELECT min(ordinal) FROM turn WHERE session = ? AND said_ms > ?", (session, said_ms)
+    ).fetchone()
+    return [] if first is None else turns_of_session(tx, session, first)
 
 
 def insert_turns(tx: Tx, new: Sequence[StoredTurn]) -> list[int]:

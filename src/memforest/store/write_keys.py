@@ -12,7 +12,7 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = ["Brought", "WriteKey", "add_key", "brought", "cells_of", "find_key"]
+__all__ = ["Brought", "WriteKey", "add_key", "brought", "cells_of", "find_key", "move_keys"]
 
 
 class WriteKey(NamedTuple):
@@ -36,6 +36,15 @@ def add_key(tx: Tx, key: bytes, write: WriteKey) -> None:
     tx.execute(
         "INSERT INTO write_key (key, request, session, result, stored_ms) VALUES (?, ?, ?, ?, ?)",
         (key, write.request, write.session, json.dumps(result), write.stored_ms),
+    )
+
+
+def move_keys(tx: Tx, session: int, first: int, by: int) -> None:
+    """Let the writes of a session's turns from the ordinal `first` on be of those that stand further behind now."""
+    tx.execute(
+        """UPDATE write_key SET result = json_set(result, '$.first', json_extract(result, '$.first') + ?)
+           WHERE session = ? AND json_extract(result, '$.first') >= ?""",
+        (by, session, first),
     )
 
 

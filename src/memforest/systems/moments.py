@@ -33,8 +33,9 @@ from memforest.store.corrections import HIDDEN, NOW, PINNED
 from memforest.store.facts import FactRow
 from memforest.store.snapshot import EntityName, muted_turns, turns_with_hidden_places
 from memforest.store.tx import Tx
+from memforest.text import cut
 
-__all__ = ["Moment", "MomentCache", "VerdictsAt", "deleted_warning", "snapshot_at"]
+__all__ = ["Moment", "MomentCache", "VerdictsAt", "moment_notes", "snapshot_at"]
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -43,10 +44,14 @@ VerdictsAt = Callable[[Tx, int], Mapping[int, int] | None]
 
 
 class Moment(NamedTuple):
-    """A moment in UTC ms: what the memory held at `known_ms` of what had been said by `said_ms`; None is no bound."""
+    """A moment in UTC ms: what the memory held at `known_ms` of what had been said by `said_ms`; None is no bound.
+
+    `having` is metadata (a JSON object): what was said in turns that do not have all of it is left out as well.
+    """
 
     known_ms: int | None = None
     said_ms: int | None = None
+    having: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +190,8 @@ def _left_out(tx: Tx, base: Snapshot, moment: Moment, verdicts: Mapping[int, int
     if moment.known_ms is not None:
         later = rows_of(base.turns.ids, as_array(held.later_turns(tx, moment.known_ms)))
         turns[later[later >= 0]] = True
+    if moment.having is not None:
+        turns |= ~np.isin(base.turns.ids, as_array(held.turns_having(tx, moment.having)))
     lost = held.later_occurrences(tx, moment.known_ms, base.turns.ids[turns].tolist())
     occurrences, touched = {row for row, _ in lost}, {fact for _, fact in lost}
     beside = set(held.facts_beside(tx, touched, occurrences))
@@ -269,9 +276,20 @@ def _entities(base: Snapshot, mentions: Ints, speakers: Sequence[str]) -> dict[i
     return {row: one for row, one in base.entities.items() if row in named or one.key in heard}
 
 
-def deleted_warning(tx: Tx, moment: Moment | None) -> list[str]:
-    """Return warnings that name how much of what was held at a moment is not kept: deleted, or an update that was taken back."""
-    if moment is None or moment.known_ms is None:
+def moment_notes(tx: Tx, moment: Moment | None) -> list[str]:
+    """Return warnings of a moment: metadata that no turn has, and how much of what was held then is not kept.
+
+    That is what was deleted, or an update that was taken back.
+    """
+    if moment is None:
+        return []
+    unknown = [] if moment.having is None else held.keys_unknown(tx, moment.having)
+    notes = [f"no turn or session has metadata {cut(repr(key), 60)}; nothing matches" for key in unknown]
+    return [*notes, *_deleted(tx, moment)]
+
+
+def _deleted(tx: Tx, moment: Moment) -> list[str]:
+    if moment.known_ms is None:
         return []
     gone, told = held.deleted_since(tx, moment.known_ms), []
     if taken_back := held.updates_taken_back(tx, moment.known_ms):

@@ -9,7 +9,7 @@ __all__ = ["sentence_of", "status_of"]
 
 _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreLockedError, "Another program is writing to this memory. Try again in a moment."),
-    (errors.SchemaTooNewError, "A newer memforest has written this memory; upgrade the one that shows it."),
+    (errors.SchemaVersionError, "Another version of memforest wrote this memory; look at it with that one."),
     (
         errors.StoreKeyError,
         "This memory is encrypted, and not with the key that this server has, if it has one.",

@@ -10,21 +10,29 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memforest.access import Principal
+from memforest.errors import RateLimitError
+
 __all__ = ["IDLE_S", "LIFE_S", "MOST", "Sessions"]
 
-MOST = 1_000
-"""Most sessions at once; one more ends the one that was used least recently."""
+MOST = 20
+"""Most sessions of one key at once; one more ends that of it which was used least recently."""
+MOST_OF_TENANT = 1_000
+"""Most of a tenant's keys together; a key with further sessions ends its own alone, a key without one is refused."""
 IDLE_S = 2 * 3600.0
 """A session that nobody used for so long has ended."""
 LIFE_S = 12 * 3600.0
 """A session lasts no longer, however much it is used."""
 
+RETRY_S = 60.0
 _ID_BYTES = 32
 
 
 @dataclass(slots=True)
 class _Session:
     credential: str
+    tenant: str | None
+    key: str
     begun: float
     used: float
 
@@ -37,12 +45,19 @@ class Sessions:
 
     Args:
         clock: seconds that only grow.
-        most: bound on how many there are.
+        most: bound on how many there are of one key.
+        most_of_tenant: and of all keys of a tenant.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, most: int = MOST) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        most: int = MOST,
+        most_of_tenant: int = MOST_OF_TENANT,
+    ) -> None:
         self._clock = clock
         self._most = most
+        self._most_of_tenant = most_of_tenant
         self._secret = secrets.token_bytes(32)
         self._open: OrderedDict[bytes, _Session] = OrderedDict()
 
@@ -54,12 +69,22 @@ class Sessions:
         """Return a random id for a cookie: 256 bits."""
         return secrets.token_urlsafe(_ID_BYTES)
 
-    def begin(self, credential: str) -> str:
-        """Begin a session and return its id, which is a new one: whoever knew an id before knows none of this."""
+    def begin(self, credential: str, who: Principal) -> str:
+        """Begin a session and return its id, which is a new one: whoever knew an id before knows none of this.
+
+        Raises:
+            RateLimitError: if the tenant's keys have as many as may be, and this one has none that could be ended.
+        """
         made, now = self.new_id(), self._clock()
-        self._open[_digest(made)] = _Session(credential, now, now)
-        while len(self._open) > self._most:
-            self._open.popitem(last=False)
+        for digest in [digest for digest, one in self._open.items() if self._has_ended(one, now)]:
+            del self._open[digest]
+        tenants = [(digest, one) for digest, one in self._open.items() if one.tenant == who.tenant]
+        own = [digest for digest, one in tenants if one.key == who.key]
+        if len(own) >= self._most or len(tenants) >= self._most_of_tenant:
+            if not own:
+                raise RateLimitError("too many sessions of this tenant are open", retry_after_s=RETRY_S)
+            del self._open[own[0]]
+        self._open[_digest(made)] = _Session(credential, who.tenant, who.key, now, now)
         return made
 
     def credential(self, session_id: str) -> str | None:
@@ -68,12 +93,16 @@ class Sessions:
         found = self._open.get(key)
         if found is None:
             return None
-        if now - found.used > IDLE_S or now - found.begun > LIFE_S:
+        if self._has_ended(found, now):
             del self._open[key]
             return None
         found.used = now
         self._open.move_to_end(key)
         return found.credential
+
+    @staticmethod
+    def _has_ended(one: _Session, now: float) -> bool:
+        return now - one.used > IDLE_S or now - one.begun > LIFE_S
 
     def end(self, session_id: str) -> None:
         """End a session, if there is one."""

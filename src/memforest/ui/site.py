@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from memforest.access import Access, Principal, Scope, is_local_host
+from memforest.access import Access, Principal, Scope, from_elsewhere, is_local_host
 from memforest.errors import ForbiddenError, MemForestError, RateLimitError, UnauthenticatedError
 from memforest.intake import Intake
 from memforest.ui.entering import Ticket
@@ -23,6 +23,8 @@ __all__ = ["COOKIE", "Site"]
 COOKIE = "memforest_ui"
 _ID_CHARS = 43
 """Characters of a session's id."""
+
+ELSEWHERE = "Another site's page has asked for this, which may cost or change something. Open it from here."
 
 Handler = Callable[[Visit], Awaitable[Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -77,6 +79,8 @@ class Site:
                 who = await self._identify(request, credential)
                 await self._access.count(who)
                 who.require(scope)
+                if from_elsewhere(request.headers) and (posted or request.query_params):
+                    raise ForbiddenError(ELSEWHERE)
                 form = await self._checked_form(request, session) if posted else {}
                 async with self._access.forest(who) as forest:
                     visit = Visit(
@@ -131,8 +135,8 @@ class Site:
             ForbiddenError: if it did not.
             InputError: if it is no form.
         """
-        if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise ForbiddenError("this form came from another site")
+        if from_elsewhere(request.headers):
+            raise ForbiddenError(ELSEWHERE)
         form = await read_form(request)
         if not self._sessions.is_token(session, form.pop("token", "")):
             raise ForbiddenError("this form is out of date; open the page again and repeat")
@@ -153,13 +157,14 @@ class Site:
             who = await self._identify(request, credential)
             await self._access.count(who)
             who.require("read")
+            self._sessions.end(session)
+            begun = self._sessions.begin(credential, who)
         except UnauthenticatedError:
             return self._login_page(request, session, "This key is not known, or no longer valid.", 401)
         except MemForestError as exc:
             return _in_time(self._login_page(request, session, sentence_of(exc), status_of(exc)), exc)
-        self._sessions.end(session)
         answer = RedirectResponse(link(_base(request), ""), 303)
-        return self._with_cookie(request, answer, self._sessions.begin(credential), anew=True)
+        return self._with_cookie(request, answer, begun, anew=True)
 
     async def enter(self, request: Request) -> Response:
         """Let the person in who has the ticket's word."""
@@ -169,7 +174,7 @@ class Site:
         if credential is None:
             return RedirectResponse(link(_base(request), "login"), 303)
         answer = RedirectResponse(link(_base(request), ""), 303)
-        return self._with_cookie(request, answer, self._sessions.begin(credential), anew=True)
+        return self._with_cookie(request, answer, self._sessions.begin(credential, Principal()), anew=True)
 
     async def logout(self, request: Request) -> Response:
         """End the session."""

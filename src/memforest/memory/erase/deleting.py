@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import timedelta
 
+from memforest.concurrency import to_thread
 from memforest.errors import ConfigError, ModelError
 from memforest.interval import EARLIEST, to_ms
 from memforest.memory.erase.receipt import DeleteReceipt
@@ -39,13 +39,13 @@ async def expire(writer: SessionWriter, *, dry_run: bool = False) -> DeleteRecei
         end = EARLIEST
     receipt = await delete(writer, Target(during=(None, end)), dry_run=dry_run)
     if not dry_run:
-        await asyncio.to_thread(_note_expiry, writer, to_ms(now))
+        await to_thread(_note_expiry, writer, to_ms(now))
     return replace(receipt, target="expired")
 
 
 async def expire_if_due(writer: SessionWriter) -> str | None:
     """Delete what has expired, if that was not done within the last day; return what is to be said of it."""
-    if writer.config.retention is None or not await asyncio.to_thread(_is_due, writer):
+    if writer.config.retention is None or not await to_thread(_is_due, writer):
         return None
     receipt = await expire(writer)
     return (
@@ -77,8 +77,8 @@ async def delete(writer: SessionWriter, target: Target, *, dry_run: bool) -> Del
     """
     now_ms = to_ms(writer.config.clock())
     if dry_run:
-        return await asyncio.to_thread(count_target, writer.db, writer.attached, target, now_ms)
-    done = await asyncio.to_thread(delete_target, writer.db, writer.attached, target, now_ms)
+        return await to_thread(count_target, writer.db, writer.attached, target, now_ms)
+    done = await to_thread(delete_target, writer.db, writer.attached, target, now_ms)
     problems: list[str] = []
     if not done.receipt:
         return done.receipt
@@ -88,7 +88,7 @@ async def delete(writer: SessionWriter, target: Target, *, dry_run: bool) -> Del
         except ModelError as exc:
             problems.append(f"vectors are left: {exc}; resume() makes them")
     problems += await writer.catch_up(failed=False, occasion="write")
-    purged = await asyncio.to_thread(purge, writer.db)
+    purged = await to_thread(purge, writer.db)
     return replace(
         done.receipt,
         secure_delete=purged.secure_delete,

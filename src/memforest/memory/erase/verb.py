@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from memforest.errors import CorruptStoreError, ForeignStoreError, StoreKeyError
+from memforest.errors import CorruptStoreError, ForeignStoreError, StoreKeyError, StoreWriteError
 from memforest.keys import Key
 from memforest.memory.erase.erase import Erased, erase_turns
 from memforest.memory.erase.receipt import LAYERS, DeleteReceipt
@@ -17,6 +17,7 @@ from memforest.store.db import Database
 from memforest.store.disposal import remove
 from memforest.store.erase_counts import Counts, counting, owner_of, table_counts
 from memforest.store.erase_traces import note_deleted
+from memforest.store.faults import mapped_errors
 from memforest.store.files import count_files, remove_files
 from memforest.store.savepoint import undone
 from memforest.store.tx import Tx
@@ -93,13 +94,18 @@ def remove_memory(
     try:
         encrypted = key is not None and salts.read(path) is not None
         db = Database(path, busy_timeout_s=busy_timeout_s, key=key if encrypted else None)
-    except (CorruptStoreError, StoreKeyError) as exc:  # nobody can write to it
-        gone["files"] = count_files(path) if dry_run else remove_files(path)
+    except (
+        CorruptStoreError,
+        StoreKeyError,
+        StoreWriteError,
+    ) as exc:  # nobody can write to it, be it for want of room
+        with mapped_errors(path):
+            gone["files"] = count_files(path) if dry_run else remove_files(path)
         return DeleteReceipt("user", gone, dry_run=dry_run, warnings=(f"nothing could be counted: {exc}",))
     try:
         try:
             gone |= _counted(db, user_id)
-        except CorruptStoreError as exc:
+        except (CorruptStoreError, StoreWriteError) as exc:
             warnings.append(f"not all could be counted: {exc}")
         gone["files"] = count_files(path) if dry_run else remove(db)
     finally:

@@ -236,6 +236,7 @@ class Batch:
                 *stored.problems,
                 *stored.notes,
                 *_refusals(stored.refused),
+                *_unread(done.chunks),
                 *(self._whole_warnings() if last else ()),
                 *done.warnings,
                 *refreshed.failures,
@@ -308,6 +309,20 @@ def _refusals(refused: Sequence[Refused]) -> list[str]:
     more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
     said = "; ".join(str(one) for one in refused[:3])
     return [f"{len(refused)} turn(s) were not stored, all others are: {said}{more}"]
+
+
+def _unread(chunks: Sequence[ChunkReport]) -> list[str]:
+    """Say how many turns were not read to their end, because of a limit."""
+    turns = {
+        turn for one in chunks for turn, reason in one.skipped if reason in ("too long", "over the limit")
+    }
+    if not turns:
+        return []
+    more = f" and {len(turns) - 3} more" if len(turns) > 3 else ""
+    named = ", ".join(cut(repr(turn), 60) for turn in sorted(turns)[:3])
+    return [
+        f"turn {named}{more}: what is over a limit is found by its words and in no statement; give it in shorter turns"
+    ]
 
 
 def _with_stored(exc: ModelError, session_id: str) -> ModelError:

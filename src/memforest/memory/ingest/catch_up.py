@@ -6,10 +6,10 @@ than the step that it ends.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 from functools import partial
 
+from memforest.concurrency import to_thread
 from memforest.memory.host import MemoryHost
 from memforest.store import feed, indexes
 from memforest.store.db import Database
@@ -35,8 +35,8 @@ async def catch_up(
         StoreError: if the memory cannot be written.
     """
     problems: list[str] = []
-    for index in await asyncio.to_thread(_wanted, host.db, attached, names, failed):
-        until, lost = await asyncio.to_thread(_target, host.db, attached, index.name)
+    for index in await to_thread(_wanted, host.db, attached, names, failed):
+        until, lost = await to_thread(_target, host.db, attached, index.name)
         if lost is not None:
             problems.append(lost)
         elif (error := await attempted(index.advance(host, until))) is not None:
@@ -49,9 +49,7 @@ async def catch_up(
                     f"the index {index.name!r} failed: {named(error)}; {goes_on}",
                 )
             )
-        elif await asyncio.to_thread(
-            _is_stopped, host.db, index.name
-        ):  # by what failed before, also elsewhere
+        elif await to_thread(_is_stopped, host.db, index.name):  # by what failed before, also elsewhere
             await host.write(partial(indexes.go_on, name=index.name))
     return problems
 

@@ -101,7 +101,7 @@ def commit(
     done.warnings.update(dict.fromkeys(settled.warnings))
     rows = [
         (row, key, work.vectors[key])
-        for first, last in work.spans
+        for first, last in still_open.spans
         for row, turn in work.stored.span(first, last)
         if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
     ]
@@ -120,6 +120,19 @@ def _still_open(tx: Tx, work: ExtractedSession) -> ExtractedSession:
     Raises:
         SessionConflictError: if the turns are not those that were read.
     """
+    try:
+        sessions.session_with_row(tx, work.stored.row)
+    except KeyError:
+        raise overwritten() from None
+    spans = {
+        (cell.row, cell.first, cell.last)
+        for cell in sessions.cells(tx, work.stored.row)
+        if cell.status in ("pending", "failed")
+    }
+    # Those of which another writer has cut the turns anew, as an earlier one came between, are that writer's to read.
+    work = replace(
+        work, outcomes=[pair for pair in work.outcomes if (pair[0].row, pair[0].first, pair[0].last) in spans]
+    )
     if not work.outcomes:
         return work
     first, last = min(work.spans)[0] - CONTEXT_TURNS, max(last for _, last in work.spans)
@@ -130,14 +143,7 @@ def _still_open(tx: Tx, work: ExtractedSession) -> ExtractedSession:
         for at in range(start - CONTEXT_TURNS, end + 1)
     ):
         raise overwritten()
-    spans = {
-        (cell.row, cell.first, cell.last)
-        for cell in sessions.cells(tx, work.stored.row, first, last)
-        if cell.status in ("pending", "failed")
-    }
-    return replace(
-        work, outcomes=[pair for pair in work.outcomes if (pair[0].row, pair[0].first, pair[0].last) in spans]
-    )
+    return work
 
 
 def _finish(tx: Tx, cell: CellRow, outcome: ChunkOutcome, maker: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memforest.importers.langchain import converted, role_of
-from memforest.importers.protocol import with_speaker
+from memforest.importers.protocol import UNSAID, with_speaker
 from memforest.limits import CAPTION, ID, SPEAKER, TEXT, TIME_KEYS
 from memforest.text import cut
 
@@ -29,21 +29,14 @@ __all__ = [
 KNOWN = frozenset((*TEXT, *TIME_KEYS, *ID, *SPEAKER, *CAPTION, "role"))
 _ATTRIBUTES = ("type", *sorted(KNOWN), "refusal", "tool_calls", "additional_kwargs", "metadata")
 """What is looked for in an object that cannot say what it holds."""
-_UNSAID = frozenset(
-    [
-        "type",
-        "status",
-        "refusal",
-        "annotations",
-        "audio",
-        "logprobs",
-        "function_call",
-        "additional_kwargs",
-        "response_metadata",
-        "usage_metadata",
-        "invalid_tool_calls",
-        "example",
-    ]
+_UNSAID = (
+    "function_call",
+    "additional_kwargs",
+    "response_metadata",
+    "usage_metadata",
+    "invalid_tool_calls",
+    "example",
+    *UNSAID,
 )
 """What the classes of clients have beside what was said."""
 

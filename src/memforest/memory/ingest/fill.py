@@ -6,9 +6,9 @@ written only to what still has none and still says what was embedded.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
+from memforest.concurrency import to_thread
 from memforest.memory.vectors import VectorMaker
 from memforest.refresh.vectors import write_means
 from memforest.search.texts import digest, turn_text
@@ -34,9 +34,9 @@ async def fill_vectors(db: Database, attached: Attached, maker: VectorMaker) -> 
     filled = 0
     for kind in ("turn", "fact", "node"):
         filled += await _fill(db, attached, maker, kind)
-    means = await asyncio.to_thread(_missing_means, db)
+    means = await to_thread(_missing_means, db)
     if means:
-        await asyncio.to_thread(write_means, db, means)
+        await to_thread(write_means, db, means)
     return filled + len(means)
 
 
@@ -44,12 +44,12 @@ async def _fill(db: Database, attached: Attached, maker: VectorMaker, kind: deri
     """Make the missing vectors of a kind and return how many; what other writers keep changing is left."""
     filled = 0
     for _ in range(ROUNDS):
-        missing = await asyncio.to_thread(_missing, db, kind)
+        missing = await to_thread(_missing, db, kind)
         if not missing:
             break
         found = await maker.make([text for _, text in missing], kind)
         rows = [(item, digest(text), found[digest(text)]) for item, text in missing]
-        filled += await asyncio.to_thread(_put, attached, maker, kind, rows)
+        filled += await to_thread(_put, attached, maker, kind, rows)
     return filled
 
 

@@ -8,7 +8,6 @@ identities, so they hold whatever another process writes in the meantime.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -16,6 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import to_thread
 from memforest.facts.canonical import Said, Same, signature
 from memforest.facts.thresholds import judge_threshold
 from memforest.memory.ingest.restate import fact_signature
@@ -80,7 +80,7 @@ async def find_same(
     """
     if model is None:
         return {}
-    asked = await asyncio.to_thread(_questions, db, cache, works, judge_threshold(model), among)
+    asked = await to_thread(_questions, db, cache, works, judge_threshold(model), among)
     if not asked:
         return {}
     verdicts = await judge.judge(

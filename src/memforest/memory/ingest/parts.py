@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from memforest.concurrency import to_thread
 from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.interval import to_ms
@@ -53,10 +54,10 @@ async def commit_in_parts(
         if at:
             await asyncio.sleep(PAUSE_S)
         try:
-            await asyncio.to_thread(_commit_part, db, config, attached, part, done, timer)
+            await to_thread(_commit_part, db, config, attached, part, done, timer)
         except SessionConflictError as exc:
             return exc
-    done.superseded = await asyncio.to_thread(_superseded, db, work, done)
+    done.superseded = await to_thread(_superseded, db, work, done)
     return done
 
 

@@ -6,7 +6,6 @@ searchable by their words; nothing is extracted yet.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +13,14 @@ from datetime import datetime
 from functools import partial
 
 from memforest.calendar import window_of
+from memforest.concurrency import to_thread
 from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
 from memforest.interval import floor_ms, from_ms, to_ms
 from memforest.memory.erase.corrections import sweep_corrections
 from memforest.memory.ingest.redact import redacted
-from memforest.memory.ingest.repeats import KeyedWrite, keyed
-from memforest.memory.ingest.retract import Told, retract_cell, retract_session, told_by
+from memforest.memory.ingest.repeats import KeyedWrite, KnownTurns, additions, clash_of, keyed, named_apart
+from memforest.memory.ingest.retract import Told, retract_cell, retract_session, take_out, told_by
 from memforest.memory.ingest.stored_session import StoredSession
 from memforest.memory.ingest.turns import Arrival, Reading, check_id, json_object, read_addition, read_arrival
 from memforest.memory.known import known_shares, mean_share, unknown_note
@@ -33,11 +33,12 @@ from memforest.search.texts import index_tokens
 from memforest.store import derived, meta, sessions
 from memforest.store.db import Database
 from memforest.store.digests import damaged_turns
+from memforest.store.erase import drop_turn
 from memforest.store.erase_traces import note_deleted
 from memforest.store.sessions import SessionRow
-from memforest.store.turns import StoredTurn, turns_of_session
+from memforest.store.turns import StoredTurn, insert_turns, turns_behind, turns_of_session
 from memforest.store.tx import Tx
-from memforest.store.write_keys import WriteKey
+from memforest.store.write_keys import WriteKey, move_keys
 from memforest.systems.attached import Attached, Placings
 from memforest.text import cut
 from memforest.types import Turn
@@ -71,7 +72,7 @@ class Receiver:
         write = keyed(arrival, append=True)
         now = floor_ms(self.config.clock())
         if arrival.session_id is None:
-            day = await asyncio.to_thread(self._day, arrival.timestamp or now)
+            day = await to_thread(self._day, arrival.timestamp or now)
             arrival = replace(arrival, session_id=f"live-{day}{'' if arrival.infer else '-verbatim'}")
 
         session_id = check_id(arrival.session_id, "session_id")
@@ -79,7 +80,7 @@ class Receiver:
         def read(tx: Tx) -> Reading:
             found = sessions.find_session(tx, session_id)
             first, floor = (0, None) if found is None else (found.next, from_ms(found.end_ms))
-            known = None if found is None else _KnownTurns(tx, found)
+            known = None if found is None else KnownTurns(tx, found)
             reading = read_addition(
                 arrival,
                 self.config,
@@ -99,7 +100,7 @@ class Receiver:
         self, arrival: Arrival, read: Callable[[Tx], Reading], write: KeyedWrite | None, *, append: bool
     ) -> StoredSession:
         started = time.perf_counter()
-        stored = await asyncio.to_thread(self._store, arrival, read, write, append)
+        stored = await to_thread(self._store, arrival, read, write, append)
         stored.timer.add("store", started)
         return stored
 
@@ -127,10 +128,10 @@ class Receiver:
                 replace=arrival.replace,
                 append=append,
                 stored_ms=now_ms,
-                metadata=json_object(arrival.metadata, "metadata"),
+                metadata={} if append else json_object(arrival.metadata, "metadata"),
             )
             if write is not None:
-                write.keep(tx, stored.row, reading.turns, stored.new_turns, stored.replaced, now_ms)
+                write.keep(tx, stored.row, stored.first, stored.new_turns, stored.replaced, now_ms)
             placed = placings.close()
             if stored.replaced:
                 derived.drop_stale(tx)  # now that the nodes above what went are marked
@@ -144,7 +145,7 @@ class Receiver:
             refused=reading.refused,
             redacted=arrival.redacted or 0,
             known_turns=len(reading.turns) + reading.known - stored.new_turns,
-            notes=(*reading.notes, *doubts),
+            notes=(*reading.notes, *_order_notes(max(reading.late, stored.late)), *doubts),
         )
 
     def _repeated(self, tx: Tx, arrival: Arrival, write: WriteKey) -> StoredSession:
@@ -164,7 +165,7 @@ class Receiver:
             refused=reading.refused,
             redacted=arrival.redacted or 0,
             known_turns=len(reading.turns),
-            notes=reading.notes,
+            notes=(*reading.notes, *_order_notes(reading.late)),
             repeats=write,
         )
 
@@ -202,10 +203,10 @@ def _store_session(
         config: for the cell size.
         placings: the indexes, which are told what goes.
         session_id: the caller's id.
-        turns: the whole session; with `append` only the new turns, numbered after the stored ones.
+        turns: the whole session in time order; with `append` only the new turns.
         infer: whether statements will be extracted.
         replace: overwrite a stored session that differs; one of which something was deleted is overwritten in any case.
-        append: `turns` come after what is stored.
+        append: `turns` are added to what is stored.
         stored_ms: the present, UTC ms.
         metadata: kept with a new session.
 
@@ -216,15 +217,21 @@ def _store_session(
     found = sessions.find_session(tx, session_id)
     old: list[StoredTurn] = []
     replaced, reworded, told = False, False, Told()
-    # What is appended may have the last chunk read again.
-    damage = None if found is None else _damage(tx, found, found.next - config.cell_turns if append else 0)
+    # What is appended may have the last chunk read again, and what stands behind it in time.
+    late = bool(append and found is not None and turns and to_ms(turns[0].said) < found.end_ms)
+    damage = (
+        None
+        if found is None
+        else _damage(tx, found, found.next - config.cell_turns if append and not late else 0)
+    )
     if damage is not None and append:
         raise SessionConflictError(
             f"session {cut(repr(session_id), 60)}: {damage}; ingest the session again with replace=True, or append to another one"
         )
     if found is not None and not append:
         stored = [turn for _, turn in sessions.turns(tx, found.row)]
-        clash = damage or _clash(stored, turns)
+        new = additions(stored, turns)
+        clash = damage or (clash_of(stored, turns) if new is None else None)
         if clash is None and found.erased and len(turns) > len(stored):
             clash = "something of it was deleted"  # the turns behind that have other numbers now
         if clash is not None:
@@ -236,7 +243,7 @@ def _store_session(
             reworded = retract_session(tx, placings, found.row)
             found, replaced = None, True
         else:
-            turns = turns[len(stored) :]
+            turns = named_apart(stored, new or [])
     if found is not None and found.infer != infer and turns:
         raise InputError(
             f"session {cut(repr(session_id), 60)} was stored with infer={found.infer}, and a session is read in one way; "
@@ -246,13 +253,22 @@ def _store_session(
         row = sessions.add_session(tx, session_id, infer=infer, stored_ms=stored_ms, metadata=metadata)
     else:
         row = found.row
+    first = 0
     if turns:
-        again, told = _store_turns(tx, config, placings, row, turns, stored_ms)
+        again, told, first = _store_turns(tx, config, placings, row, turns, found, stored_ms)
         reworded |= again
     if replaced:
         _note_replaced(tx, session_id, old, turns_of_session(tx, row))
     unfinished = found is not None and row in sessions.unfinished(tx)
-    return StoredSession(row, session_id, len(turns), replaced, unfinished, reworded, told)
+    behind = 0 if found is None else sum(to_ms(turn.said) < found.end_ms for turn in turns)
+    return StoredSession(
+        row, session_id, len(turns), replaced, unfinished, reworded, told, first=first, late=behind
+    )
+
+
+def _order_notes(late: int) -> tuple[str, ...]:
+    """Return the note on turns that came behind some of a later time; none of none."""
+    return (f"{late} turn(s) came out of order; all are stored, in the order of their times",) if late else ()
 
 
 def _note_replaced(tx: Tx, session_id: str, old: Sequence[StoredTurn], new: Sequence[StoredTurn]) -> None:
@@ -268,88 +284,57 @@ def _damage(tx: Tx, found: SessionRow, first: int) -> str | None:
     return None if damaged is None else f"{damaged.name} is damaged: it is not what was stored"
 
 
-def _clash(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
-    """Return how a session conflicts with the stored one; None when it equals or continues it.
-
-    Times that the store stamped itself are not compared: they were not the caller's.
-    """
-    for old, new in zip(stored, turns, strict=False):
-        same_time = old.said == new.said or "clock" in (old.time_source, new.time_source)
-        same = {
-            "text": old.text == new.text,
-            "speaker": old.speaker == new.speaker,
-            "id": old.id == new.id,
-            "time": same_time,
-        }
-        # Not the text itself: a message may go into logs.
-        if others := [name for name, is_same in same.items() if not is_same]:
-            return f"turn {old.ordinal} is stored with another {' and another '.join(others)}"
-    if len(turns) < len(stored):
-        return f"{len(stored)} turns are stored and {len(turns)} came"
-    return None
-
-
-class _KnownTurns:
-    """Says which messages that are added to a session are in it already, by their own ids and what they say.
-
-    When they were said is not compared: a message that is sent again may be stamped anew. `notes` tells of those that
-    state another time themselves.
-
-    Args:
-        tx: the open write transaction.
-        session: which they are added to.
-    """
-
-    def __init__(self, tx: Tx, session: SessionRow) -> None:
-        self._tx = tx
-        self._session = session
-        self.notes: list[str] = []
-
-    def __call__(self, turn: Turn) -> bool:
-        """Return whether a turn is stored.
-
-        Raises:
-            InputError: if another one with its id is.
-        """
-        stored = sessions.turn_with_id(self._tx, self._session.row, turn.id)
-        if stored is None:
-            return False
-        called = f"session {cut(repr(self._session.session_id), 60)} has a message with the id {cut(repr(turn.id), 60)} already"
-        if (stored.speaker, stored.text) != (turn.speaker, turn.text):
-            raise InputError(
-                f"{called}, of other content or by another speaker; leave the id out or change it"
-            )
-        if stored.said != turn.said and {stored.time_source, turn.time_source} <= {"given", "naive"}:
-            self.notes.append(f"{called}, said at another time; it stays as it is")
-        return True
-
-
 def _store_turns(
-    tx: Tx, config: Config, placings: Placings, session: int, turns: Sequence[Turn], stored_ms: int
-) -> tuple[bool, Told]:
-    """Insert turns, their word rows and pending cells; a last cell that was not full is cut anew.
+    tx: Tx,
+    config: Config,
+    placings: Placings,
+    session: int,
+    turns: Sequence[Turn],
+    found: SessionRow | None,
+    stored_ms: int,
+) -> tuple[bool, Told, int]:
+    """Insert turns, their word rows and pending cells.
+
+    Ordinals are in time order, always: chunks, leaves and exchanges are stretches of them. So turns that are said before stored
+    ones take their places, and those behind are put in again; chunks that hold one of these are cut anew, as a last one that
+    was not full is. That costs what reading the session from there on costs, and leaves what ingesting all in time order would.
 
     Returns:
-        Whether a fact is worded otherwise now, and what was told of the cell that is cut anew.
+        Whether a fact is worded otherwise now, what was told of the cells that are cut anew, and the first new ordinal.
     """
-    reworded, told = False, Told()
+    first, kept = (0, []) if found is None else (found.next, [])
+    if found is not None and (said_ms := to_ms(turns[0].said)) < found.end_ms:
+        kept = turns_behind(tx, session, said_ms)
+        first = kept[0].ordinal
+        move_keys(tx, session, first, len(turns))
     cells = sessions.cells(tx, session)
-    first = turns[0].ordinal
-    if cells and cells[-1].last - cells[-1].first + 1 < config.cell_turns:
-        partial = cells.pop()
-        told = told_by(tx, partial.row)
-        reworded = retract_cell(tx, placings, partial.row)
-        first = partial.first
-    rows = sessions.add_turns(tx, session, turns, stored_ms)
-    for row, turn in zip(rows, turns, strict=True):
-        derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, turn.said))
-    last = turns[-1].ordinal
-    ordinal = max((cell.ordinal for cell in cells), default=-1) + 1
+    again = [cell for cell in cells if cell.last >= first]
+    if cells and not again and cells[-1].last - cells[-1].first + 1 < config.cell_turns:
+        again = cells[-1:]
+    told = told_by(tx, [cell.row for cell in again])
+    reworded = [retract_cell(tx, placings, cell.row) for cell in again]
+    take_out(tx, placings, [turn.row for turn in kept])
+    for turn in kept:
+        drop_turn(tx, turn.row)
+    ordered = sorted(
+        [*kept, *turns], key=lambda one: one.said_ms if isinstance(one, StoredTurn) else to_ms(one.said)
+    )
+    at = {turn: first + place for place, turn in enumerate(map(id, ordered))}
+    rows = insert_turns(tx, [turn._replace(ordinal=at[id(turn)]) for turn in kept])
+    rows += sessions.add_turns(
+        tx, session, [replace(turn, ordinal=at[id(turn)]) for turn in turns], stored_ms
+    )
+    for row, turn in zip(rows, [*kept, *turns], strict=True):
+        said = from_ms(turn.said_ms) if isinstance(turn, StoredTurn) else turn.said
+        derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, said))
+    begin = min(first, *(cell.first for cell in again)) if again else first
+    ordinal = max((cell.ordinal for cell in cells if cell not in again), default=-1) + 1
+    last = first + len(ordered) - 1
     spans = [
         (ordinal + i, start, min(start + config.cell_turns - 1, last))
-        for i, start in enumerate(range(first, last + 1, config.cell_turns))
+        for i, start in enumerate(range(begin, last + 1, config.cell_turns))
     ]
     sessions.add_cells(tx, session, spans)
     sessions.set_status(tx, session, "received")
     meta.bump(tx)
-    return reworded, told
+    return any(reworded), told, first

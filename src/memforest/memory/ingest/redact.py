@@ -7,11 +7,11 @@ traces) sees what came out. Ids of sessions and turns, and the names of keys, ar
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from memforest.concurrency import to_thread
 from memforest.config import Config
 from memforest.errors import InputError
 from memforest.memory.ingest.fields import Withheld, field_of
@@ -38,7 +38,7 @@ async def redacted(arrival: Arrival, config: Config) -> Arrival:
         return arrival
     if isinstance(arrival.turns, (str, bytes, Mapping)) or not isinstance(arrival.turns, Sequence):
         return arrival  # which the reader refuses
-    return await asyncio.to_thread(_redact, arrival, config)
+    return await to_thread(_redact, arrival, config)
 
 
 def _redact(arrival: Arrival, config: Config) -> Arrival:

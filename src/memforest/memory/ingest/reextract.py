@@ -6,12 +6,11 @@ read whole stays as it is. What is the same as before keeps the time at which it
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from memforest.concurrency import all_of
+from memforest.concurrency import all_of, to_thread
 from memforest.errors import BudgetError, StepError
 from memforest.interval import to_ms
 from memforest.memory.ingest.commit import CommittedSession, commit
@@ -55,11 +54,11 @@ async def reextract(writer: SessionWriter, report: Report) -> int:
         ModelError: if a model cannot be used at all.
         StoreError: if the memory cannot be written.
     """
-    rows = await asyncio.to_thread(_stale, writer)
+    rows = await to_thread(_stale, writer)
     progress, left, done = Progress("sessions", len(rows), report), _Left(), 0
-    for group in await asyncio.to_thread(lambda: list(_groups(writer, rows))):
+    for group in await to_thread(lambda: list(_groups(writer, rows))):
         for work in await _read(writer, group):
-            done += await asyncio.to_thread(_replace, writer, work, left)
+            done += await to_thread(_replace, writer, work, left)
             progress.add()
         if left.over_budget:
             break
@@ -104,7 +103,7 @@ def _groups(writer: SessionWriter, rows: Sequence[int]) -> Iterator[list[int]]:
 
 async def _read(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[ExtractedSession, list[CellRow]]]:
     """Extract the stale chunks of sessions; return each with the cells that it replaces, as they were read."""
-    found = await asyncio.to_thread(_load, writer, rows)
+    found = await to_thread(_load, writer, rows)
     made = await all_of(extract(one, writer.steps, writer.vectors, writer.threshold) for one, _ in found)
     if writer.steps.judge is not None:
         model = None if writer.vectors is None else writer.vectors.embedder.model_id

@@ -5,7 +5,7 @@ Used when a session grows past a half-full cell and when `replace=True` overwrit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memforest.facts.canonical import fact_identity
@@ -26,6 +26,7 @@ __all__ = [
     "demote_silent",
     "retract_cell",
     "retract_session",
+    "take_out",
     "told_by",
 ]
 
@@ -42,8 +43,18 @@ class Told:
     stored: Mapping[str, int] = field(default_factory=dict)
 
 
-def told_by(tx: Tx, cell: int) -> Told:
-    """Return what the statements of a cell have brought, before it is deleted."""
+def told_by(tx: Tx, cells: Sequence[int]) -> Told:
+    """Return what the statements of cells have brought, before they are deleted."""
+    told = [_told_by(tx, cell) for cell in cells]
+    stored: dict[str, int] = {}
+    for one in told:
+        stored.update({fact: min(ms, stored.get(fact, ms)) for fact, ms in one.stored.items()})
+    return Told(
+        frozenset(stored), frozenset[tuple[str, str]]().union(*(one.superseded for one in told)), stored
+    )
+
+
+def _told_by(tx: Tx, cell: int) -> Told:
     stored = fact_rows.facts_with_ids(tx, fact_rows.facts_of_cell(tx, cell))
     said = fact_rows.occurrences(tx, stored)
     ended = superseded_facts(tx, states_of_cell(tx, cell))
@@ -63,15 +74,20 @@ def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
     """Delete a session with everything that only it supports; return whether that reworded a fact."""
     reworded = [retract_cell(tx, placings, cell.row) for cell in sessions.cells(tx, session)]
     turns = sessions.turns(tx, session)
-    placings.leave("turn", [row for row, _ in turns])
-    for row, _ in turns:
-        derived.clear_words(tx, "turn", row)
-        derived.drop_vectors(tx, "turn", (row,))
+    take_out(tx, placings, [row for row, _ in turns])
     sessions.delete_session(tx, session)
     demote_silent(tx, placings, {turn.speaker for _, turn in turns})
     derived.purge_words(tx)
     meta.bump(tx)
     return any(reworded)
+
+
+def take_out(tx: Tx, placings: Placings, turns: Sequence[int]) -> None:
+    """Delete what was made of turns by themselves, whose chunks are retracted: their places, words and vectors."""
+    placings.leave("turn", turns)
+    for row in turns:
+        derived.clear_words(tx, "turn", row)
+        derived.drop_vectors(tx, "turn", (row,))
 
 
 def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:

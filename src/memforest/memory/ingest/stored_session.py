@@ -50,6 +50,8 @@ class StoredSession:
     """What the caller should know of how the turns were read."""
     timer: Timer = field(default_factory=Timer)
     infer: bool = True
+    first: int = 0  # the ordinal of the first new turn
+    late: int = 0  # new turns that are said before stored ones
     redacted: int = 0  # turns that redaction has changed
     known_turns: int = 0  # turns that were given, and had been stored before
     repeats: WriteKey | None = None

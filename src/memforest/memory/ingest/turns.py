@@ -125,6 +125,8 @@ class Reading:
     refused: tuple[Refused, ...]
     notes: tuple[str, ...] = ()
     """What a caller should know of how they were read."""
+    late: int = 0
+    """How many came behind one of a later time."""
     known: int = 0
     """How many turns more were given, and left out as they are stored already."""
 
@@ -162,21 +164,21 @@ class TurnReader:
         is_taken: Callable[[str], bool] | None = None,
         is_known: Callable[[Turn], bool] | None = None,
     ) -> Reading:
-        """Return the turns in order, numbered from `first` without gaps.
+        """Return the turns in the order of their times, of one time in that in which they came, numbered from `first` without gaps.
 
-        A turn without an id is called by its place in the call, from `first`, also behind one that was refused: so the
+        A time that a turn does not state is no earlier than that of the turn in front of it: it stays behind it. A turn without an id is called by its place in the call, from `first`, also behind one that was refused: so the
         same session has the same ids whenever it comes again.
 
         Args:
             raw: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp``, ``id``; others are metadata.
             first: the ordinal of the first one.
-            floor: no turn may be said before this time.
+            floor: when the last turn that is stored was said; one that the clock stamps is said no earlier.
             is_taken: whether an id is another turn's already; the next number that is free is taken instead.
             is_known: whether a turn is stored already, and to be left out; raises if another one has its id.
 
         Raises:
             InputError: if a turn is malformed, or none is left; the message gives the position.
-            TimestampError: if a time is missing, unreadable or earlier than the turn before.
+            TimestampError: if a time is missing or unreadable.
         """
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
@@ -187,7 +189,8 @@ class TurnReader:
         turns: list[Turn] = []
         refused: list[Refused] = []
         seen: dict[str, int] = {}
-        number, known = first, 0
+        number, known, late = first, 0, 0
+        before = latest = floor
         for index, item in enumerate(raw):
             while is_taken is not None and is_taken(str(number)):
                 number += 1
@@ -204,23 +207,23 @@ class TurnReader:
             if is_known is not None and is_known(turn):
                 known, number = known + 1, number - 1
                 continue
-            if floor is not None and turn.said < floor:
-                turn = self.not_before(turn, index, floor, stored=not turns)
-            floor = turn.said
+            stamped = turn.time_source == "clock" or (turn.time_source == "session" and turns)
+            if before is not None and turn.said < before and stamped:
+                turn = replace(turn, said=before)
+            late += latest is not None and turn.said < latest
+            before, latest = turn.said, turn.said if latest is None else max(latest, turn.said)
             turns.append(turn)
         if refused and not turns and not known:
             more = f" (and {len(refused) - 1} more turns without text)" if len(refused) > 1 else ""
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
-        return Reading(tuple(turns), tuple(refused), month_first_warning(times, self.day_first), known)
-
-    def not_before(self, turn: Turn, index: int, floor: datetime, *, stored: bool = False) -> Turn:
-        """Move a time that a turn does not state, as those behind `stored` ones do, up to its predecessor's; refuse another."""
-        if turn.time_source == "clock" or (turn.time_source == "session" and not stored):
-            return replace(turn, said=floor)
-        fix = "give it another session_id" if stored else "sort the turns by time"
-        raise TimestampError(
-            f"turn {index} is said at {turn.said.isoformat()}, before the turn in front of it "
-            f"({floor.isoformat()}); {fix} or correct the timestamp"
+        ordered = sorted(turns, key=lambda one: one.said)
+        numbered = (replace(turn, ordinal=at) for at, turn in enumerate(ordered, first))
+        return Reading(
+            tuple(numbered if late else turns),
+            tuple(refused),
+            month_first_warning(times, self.day_first),
+            late,
+            known,
         )
 
     def turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
@@ -368,12 +371,13 @@ def read_addition(
     """
     if arrival.session_id is not None:
         check_id(arrival.session_id, "session_id")
-    json_object(arrival.metadata, "metadata")
+    shared = json_object(arrival.metadata, "metadata")
     reader = _reader(arrival, config, label, now, day_first=day_first)
     read = reader.read(arrival.turns, first=first, floor=floor, is_taken=is_taken, is_known=is_known)
     if not (read.turns or read.known):
         raise InputError("there is nothing to add; give a text or at least one message")
-    return read
+    turns = (replace(turn, metadata={**shared, **turn.metadata}) for turn in read.turns)
+    return replace(read, turns=tuple(turns)) if shared else read
 
 
 def _reader(

@@ -7,12 +7,11 @@ dirty nodes.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from memforest.concurrency import all_of
+from memforest.concurrency import all_of, to_thread
 from memforest.config import Config
 from memforest.errors import SessionConflictError
 from memforest.memory.chunks import ChunkReport
@@ -68,7 +67,7 @@ class SessionWriter:
         """
         timer = stored[-1].timer
         with timer.timed("store"):
-            loaded = await asyncio.to_thread(self._load, stored)
+            loaded = await to_thread(self._load, stored)
         with timer.timed("extract"):
             extracted = await all_of(
                 extract(one, self.steps, self.vectors, self.threshold, self.watch)
@@ -98,7 +97,7 @@ class SessionWriter:
 
     async def open_chunks(self, stored: StoredSession) -> tuple[ChunkReport, ...]:
         """Return the chunks of a session that are to be read, or failed before."""
-        loaded = await asyncio.to_thread(self._load, [stored])
+        loaded = await to_thread(self._load, [stored])
         return tuple(chunk for one in loaded if isinstance(one, StoredSession) for chunk in one.open_chunks)
 
     async def first_result(self, result: IngestResult, write: WriteKey) -> IngestResult:
@@ -108,7 +107,7 @@ class SessionWriter:
             with self.db.read() as tx:
                 return with_first_result(tx, result, write)
 
-        return await asyncio.to_thread(run)
+        return await to_thread(run)
 
     async def refresh(self, timer: Timer) -> Refreshed:
         """Bring every dirty node up to date."""
@@ -116,12 +115,12 @@ class SessionWriter:
 
     async def refresh_above(self, trees: Collection[int], timer: Timer) -> Refreshed:
         """Bring the roots of some trees up to date, and so every path that leads to them from what was written."""
-        roots = await asyncio.to_thread(self._roots, trees)
+        roots = await to_thread(self._roots, trees)
         return await self.summaries.make(self.vectors, timer, roots, watch=self.watch)
 
     async def deferred_trees(self) -> frozenset[int]:
         """Return the trees of deferred indexes that have nodes out of date: they are written behind a write, not with it."""
-        return await asyncio.to_thread(self._deferred_trees)
+        return await to_thread(self._deferred_trees)
 
     def _deferred_trees(self) -> frozenset[int]:
         with self.db.read() as tx:
@@ -136,7 +135,7 @@ class SessionWriter:
 
     async def refresh_nothing(self) -> Refreshed:
         """Return how many nodes are out of date."""
-        return Refreshed(left=await asyncio.to_thread(self._dirty))
+        return Refreshed(left=await to_thread(self._dirty))
 
     def _dirty(self) -> int:
         with self.db.read() as tx:

@@ -18,7 +18,7 @@ from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import held, written
 from memforest.store.written import Place, Written
-from memforest.systems.moments import deleted_warning
+from memforest.systems.moments import moment_notes
 from memforest.systems.states import Difference, differences, superseded_facts
 from memforest.text import cut
 
@@ -125,7 +125,7 @@ def diff_between(context: ViewContext, a: datetime, b: datetime, entity: str | N
     entries.sort(
         key=lambda one: (one.entity.lower(), one.entity, one.attribute, one.after or "", one.before or "")
     )
-    return Diff(a, b, tuple(entries), tuple(deleted_warning(context.tx, context.moment)))
+    return Diff(a, b, tuple(entries), tuple(moment_notes(context.tx, context.moment)))
 
 
 def _entry(

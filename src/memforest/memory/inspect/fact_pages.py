@@ -22,7 +22,6 @@ from memforest.memory.inspect.fact_views import entity_row, fact_views, naming
 from memforest.memory.inspect.stored import FactPage
 from memforest.memory.inspect.views import ViewContext
 from memforest.search.snapshot import OPEN
-from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.store import paging, sessions
 from memforest.store import snapshot as snapshot_rows
@@ -30,7 +29,7 @@ from memforest.store.corrections import HIDDEN, VERDICTS, hidden_facts
 from memforest.store.facts import FactRow
 from memforest.store.paging import FactKey
 from memforest.systems.filters import allowed_facts
-from memforest.systems.moments import deleted_warning
+from memforest.systems.moments import moment_notes
 from memforest.text import cut
 
 __all__ = ["WantedFacts", "facts_page"]
@@ -41,7 +40,7 @@ class WantedFacts:
     """Which facts are listed: those that are shown, or those with a verdict."""
 
     filters: Mapping[str, Any] = field(default_factory=dict)
-    """Metadata keys and values that a supporting turn must have, all of them."""
+    """Metadata that all supporting turns of a statement have; the moment leaves out all others."""
     entity: str | None = None
     """Name of an entity that the fact must mention."""
     session_id: str | None = None
@@ -112,7 +111,7 @@ def facts_page(
         tuple(fact_views(context, page)),
         total,
         offset + limit if more and key is None else None,
-        tuple(deleted_warning(context.tx, context.moment)),
+        tuple(moment_notes(context.tx, context.moment)),
         listing.cursor(_key(page[-1])) if more else None,
     )
 
@@ -211,16 +210,10 @@ def _was_so(fact: FactRow, at_ms: int | None, window: tuple[int, int] | None) ->
 def _supported(
     context: ViewContext, facts: Sequence[int], session: int | None, wanted: WantedFacts
 ) -> set[int]:
-    """Return which facts have one supporting turn in the session and with all the metadata."""
+    """Return which facts have one supporting turn in the session, of the turns that there are at the moment."""
     pairs = snapshot_rows.supports(context.tx, facts, hidden=True)
     held = context.snapshot.turns.ids
     turns = set(np.intersect1d(held, np.array([turn for _, turn in pairs], dtype=np.int64)).tolist())
     if session is not None:
         turns &= sessions.turn_rows(context.tx, session)
-    if wanted.filters:
-        turns = {
-            row
-            for row, turn in texts.turn_texts(context.tx, turns).items()
-            if all(key in turn.metadata and turn.metadata[key] == one for key, one in wanted.filters.items())
-        }
     return {fact for fact, turn in pairs if turn in turns}

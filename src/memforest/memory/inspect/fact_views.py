@@ -89,7 +89,8 @@ def entity_row(context: ViewContext, name: str) -> int:
         NotFoundError: if nothing is known of it, or was at the moment.
     """
     found = fact_rows.entity_by_key(context.tx, entity_key(name) or "")
-    if found is None or (context.moment is not None and found.row not in context.snapshot.entities):
+    timed = context.moment is not None and context.moment[:2] != (None, None)
+    if found is None or (timed and found.row not in context.snapshot.entities):
         known = ", ".join(repr(cut(one, 40)) for one in sorted(counts.most_named(context.tx, 8)))
         raise NotFoundError(
             f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"

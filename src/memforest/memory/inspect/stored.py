@@ -279,7 +279,7 @@ class Stats(Result):
     failed_chunks: int
     vectors: Mapping[str, int]
     embedder: str | None
-    schema: tuple[str, ...]
+    schema: int
     generation: int
     bytes: int
     unfinished: int = 0

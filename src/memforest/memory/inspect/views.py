@@ -20,7 +20,7 @@ from memforest.memory.staleness import Present, stale_notes
 from memforest.memory.zone import stored_zone, zone_note
 from memforest.search.cache import Snapshots
 from memforest.search.snapshot import Snapshot
-from memforest.store import counts, meta, migrations, spent
+from memforest.store import counts, meta, schema, spent
 from memforest.store import trees as tree_rows
 from memforest.store.corrections import HIDDEN
 from memforest.store.facts import FactRow
@@ -98,7 +98,7 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         vectors=counts.vectors_by_kind(tx),
         embedder=embedder,
         known=known,
-        schema=tuple(migrations.applied(tx)),
+        schema=schema.version(tx),
         generation=meta.generation(tx),
         # Of a user without a memory it is another one's file that is read.
         bytes=counts.size_bytes(tx) if meta.get(tx, "user_id") == user_id else 0,

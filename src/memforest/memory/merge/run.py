@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import to_thread
 from memforest.facts.canonical import Said, Same
 from memforest.interval import to_ms
 from memforest.memory.erase.corrections import sweep_corrections
@@ -102,15 +103,15 @@ class _Merge:
         self._embedder = None if writer.vectors is None else writer.vectors.embedder
 
     async def run(self) -> MergeResult:
-        await asyncio.to_thread(planning.check_source, self._other.db, self._db.path)
-        plan, before = await asyncio.to_thread(self._planned)
+        await to_thread(planning.check_source, self._other.db, self._db.path)
+        plan, before = await to_thread(self._planned)
         if self._options.dry_run:
-            return await asyncio.to_thread(self._dry, plan, before)
-        merging, corrections, cursors = await asyncio.to_thread(self._begin, plan)
+            return await to_thread(self._dry, plan, before)
+        merging, corrections, cursors = await to_thread(self._begin, plan)
         merging.same = await self._judged(plan, merging)
         did = await self._copy(plan, merging)
         with self._timer.timed("place"):
-            taken = await asyncio.to_thread(
+            taken = await to_thread(
                 take_over,
                 self._db,
                 self._writer.attached,
@@ -122,7 +123,7 @@ class _Merge:
             if merging.reworded:
                 await self._writer.fill_vectors()
             problems = await self._writer.catch_up(failed=False, occasion="write")
-        grown, total = await asyncio.to_thread(self._grown, before)
+        grown, total = await to_thread(self._grown, before)
         refreshed = await self._refresh(grown)
         return self._result(
             plan,
@@ -240,7 +241,7 @@ class _Merge:
         if judge is None or self._embedder is None or not merging.vectors:
             return {}
         with self._timer.timed("judge"):
-            statements = await asyncio.to_thread(self._statements, plan)
+            statements = await to_thread(self._statements, plan)
             return await find_same(
                 judge, self._db, self._writer.cache, [statements], self._embedder.model_id, among=False
             )
@@ -267,17 +268,15 @@ class _Merge:
                 await asyncio.sleep(PAUSE_S)
                 busy_s = 0.0
             started = time.perf_counter()
-            await asyncio.to_thread(self._copy_part, plan, merging, part, did)
+            await to_thread(self._copy_part, plan, merging, part, did)
             self._timer.add("copy", started)
             busy_s += time.perf_counter() - started
-        await asyncio.to_thread(merge_choices, self._db, self._other.db, plan.names)
+        await to_thread(merge_choices, self._db, self._other.db, plan.names)
         over = [one.session_id for one in plan.sessions if one.over is not None]
         if over:
-            await asyncio.to_thread(self._sweep, over)
+            await to_thread(self._sweep, over)
         if merging.cut or over:
-            await asyncio.to_thread(
-                purge, self._db
-            )  # the log still holds what was overwritten, or did not stay
+            await to_thread(purge, self._db)  # the log still holds what was overwritten, or did not stay
         return did
 
     def _copy_part(self, plan: Plan, merging: Merging, part: Sequence[Becomes], did: _Did) -> None:
@@ -315,13 +314,13 @@ class _Merge:
         refresh, policy = self._options.refresh, summaries.policy
         if refresh or (refresh is None and policy == "path"):
             with self._timer.timed("refresh"):
-                dirty = await asyncio.to_thread(self._dirty_titles)
+                dirty = await to_thread(self._dirty_titles)
                 done = (
                     await self._writer.refresh(self._timer)
                     if refresh
                     else await self._writer.refresh_above(trees, self._timer)
                 )
-                still = await asyncio.to_thread(self._dirty_titles)
+                still = await to_thread(self._dirty_titles)
             return _Made(done, tuple(dirty[tree] for tree in dirty if tree not in still))
         done = await self._writer.refresh_nothing()
         if refresh is None and policy == "behind" and done.left:

@@ -11,9 +11,11 @@ import numpy as np
 
 from memforest.facts.canonical import fact_identity
 from memforest.interval import Interval, from_ms
+from memforest.language.quoting import passage
+from memforest.language.requests import asked_in
 from memforest.memory.inspect.stored import turn_sources
 from memforest.memory.quoting import Quotes, joined
-from memforest.memory.results import Evidence
+from memforest.memory.results import WHOLE_CHARS, Evidence
 from memforest.search.forest import Forest
 from memforest.search.forests import forest_of
 from memforest.search.snapshot import OPEN, Snapshot
@@ -24,6 +26,7 @@ from memforest.store.tx import Tx
 from memforest.systems.base import Hit, MemoryIndex, NodeHit, Search
 from memforest.systems.filters import allowed, valid_end
 from memforest.systems.places import fact_places, first_turns
+from memforest.text import lexical_tokens
 from memforest.types import Spoken
 
 AnyHit = TypeVar("AnyHit", bound=Hit | NodeHit)
@@ -179,8 +182,11 @@ class _Found:
         return self.quotes.alone(fact, turn) if muted else self.turns[turn].text
 
 
-def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit]) -> list[Evidence]:
-    """Return the evidence of hits that an index ranked."""
+def make_evidence(
+    tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit], question: str = ""
+) -> list[Evidence]:
+    """Return the evidence of hits that an index ranked; of long turns what says the words of the question is quoted too."""
+    wanted = frozenset(lexical_tokens(asked_in(question)))
     turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
     found = _Found(
@@ -191,7 +197,16 @@ def make_evidence(tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence
         paths=_leaf_paths(tx, snapshot, index, hits),
     )
     until = valid_end(snapshot)
-    return [_evidence(snapshot, hit, found, int(until[hit.fact]) if hit.fact >= 0 else OPEN) for hit in hits]
+    ends = (int(until[hit.fact]) if hit.fact >= 0 else OPEN for hit in hits)
+    return [_evidence(snapshot, hit, found, end, wanted) for hit, end in zip(hits, ends, strict=True)]
+
+
+def _passage(turn: rows.TurnText, spoken: tuple[Spoken, ...], wanted: Collection[str]) -> tuple[Spoken, ...]:
+    """Return what was said with the sentences of a long turn that say more of the question's words."""
+    if not spoken or spoken[-1].speaker != turn.speaker or len(turn.text) <= WHOLE_CHARS:
+        return spoken
+    shown = None if spoken[-1].text == turn.text else spoken[-1].text
+    return (*spoken[:-1], Spoken(turn.speaker, passage(turn.text, wanted, shown)))
 
 
 def tree_titles(tx: Tx, index: MemoryIndex, trees: Iterable[int]) -> list[str]:
@@ -201,14 +216,14 @@ def tree_titles(tx: Tx, index: MemoryIndex, trees: Iterable[int]) -> list[str]:
     return [f"{scopes[tree][0]} {labels[tree]}" for tree in wanted]
 
 
-def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Evidence:
+def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int, wanted: Collection[str]) -> Evidence:
     turn = found.turns[int(snapshot.turns.ids[hit.turn])]
     own = (turn.session_id, turn.turn_id)
-    whole = (Spoken(turn.speaker, turn.text),)
+    whole = _passage(turn, (Spoken(turn.speaker, turn.text),), wanted)
     path = found.paths.get((hit.index, hit.leaf), ())
     if hit.fact < 0:
         return Evidence(
-            text=turn.text,
+            text=whole[0].text,
             quote=turn.text,
             speaker=turn.speaker,
             kind="turn",
@@ -227,11 +242,14 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int) -> Eviden
     fact = found.facts[fact_id]
     spoken = found.quotes.of(fact_id, turn_id)
     corrected_ms = found.quotes.corrected_ms(fact_id, turn_id)
+    muted = bool(snapshot.turns.muted[hit.turn])
     if spoken == ():  # the answer is damaged, and this turn is the question
         spoken = whole
+    elif spoken and not muted and corrected_ms is None:
+        spoken = _passage(turn, spoken, wanted)
     return Evidence(
         text=fact.text if spoken is None else joined(spoken),
-        quote=found.quote(fact_id, turn_id, muted=bool(snapshot.turns.muted[hit.turn])),
+        quote=found.quote(fact_id, turn_id, muted=muted),
         speaker=turn.speaker,
         kind="fact",
         score=hit.score,

@@ -49,8 +49,8 @@ def leaf_key(one: Evidence) -> LeafKey:
 
 
 def _bounds(moment: Moment | None) -> list[tuple[str, int | None]]:
-    known_ms, said_ms = moment or Moment()
-    return [("said_by", said_ms), ("known_at", known_ms)]
+    bounds = moment or Moment()
+    return [("said_by", bounds.said_ms), ("known_at", bounds.known_ms)]
 
 
 def explanation(

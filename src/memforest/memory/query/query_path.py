@@ -11,10 +11,12 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.concurrency import to_thread
 from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
 from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
 from memforest.interval import to_ms
+from memforest.language.requests import asked_in
 from memforest.memory.host import MemoryHost
 from memforest.memory.query.answer import answered, parts_in, turns_before, within_budget, without_questions
 from memforest.memory.query.blame import blame
@@ -51,7 +53,7 @@ from memforest.models.ledger import Ledger, keeping
 from memforest.ports import embed_questions
 from memforest.search.cache import SnapshotCache, Snapshots
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import without_names
+from memforest.search.texts import without_names, worded
 from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
@@ -61,7 +63,7 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Chosen
 from memforest.systems.base import MOST_ROUNDS, Hit, MemoryIndex, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
-from memforest.systems.moments import Moment, MomentCache, VerdictsAt, deleted_warning
+from memforest.systems.moments import Moment, MomentCache, VerdictsAt, moment_notes
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
@@ -127,7 +129,7 @@ class QueryPath:
         mode = choose_mode(asked.mode, self.steps)
         timer = Timer()
         started = time.perf_counter()
-        snapshot, waiting, (index, lag, behind) = await asyncio.to_thread(self._snapshot, asked)
+        snapshot, waiting, (index, lag, behind) = await to_thread(self._snapshot, asked)
         timer.add("open", started)
         request, unread = await self._read(asked, snapshot, label, timer)
         maker = None if unread or self.embedder is None else VectorMaker(self.db, self.embedder)
@@ -203,10 +205,10 @@ class QueryPath:
         Raises:
             StepError: if what the planner returns is no plan.
         """
-        names = surface_names(snapshot, label)
+        names, question = surface_names(snapshot, label), asked_in(asked.question)
         # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
         (vectors, warnings), plan = await asyncio.gather(
-            timed(timer, "embed", partial(self._question_vectors, asked.question, snapshot)),
+            timed(timer, "embed", partial(self._question_vectors, question, snapshot)),
             timed(
                 timer,
                 "plan",
@@ -220,12 +222,12 @@ class QueryPath:
         if plan.open_year and not asked.reference_given:
             plan = in_memory(plan, snapshot, to_ms(asked.reference), self.config.zone)
         request = Search(
-            tokens=search_tokens(asked.question, plan, self.config.zone),
+            tokens=search_tokens(question, plan, self.config.zone),
             plan=plan,
             reference_ms=to_ms(asked.reference),
             vector=vectors[0],
             bare_vector=vectors[1],
-            known=self.cache.known([without_names(asked.question, snapshot.speakers)])[0],
+            known=worded(question) * self.cache.known([without_names(question, snapshot.speakers)])[0],
             as_of_ms=None if asked.as_of is None else to_ms(asked.as_of),
             during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
             ranking=asked.ranking,
@@ -247,7 +249,7 @@ class QueryPath:
         """Rank candidates, and let the index refine and repeat the ranking, at most `MOST_ROUNDS` times."""
         for _ in range(MOST_ROUNDS):
             with host.timed("search"):
-                found = await asyncio.to_thread(self._search, asked, index, prepared.request)
+                found = await to_thread(self._search, asked, index, prepared.request)
             refined = await index.refine(host, prepared.request, [candidate(one) for one in found.evidence])
             if refined is None:
                 break
@@ -267,7 +269,7 @@ class QueryPath:
         """Return the snapshot, warnings about what it does not have, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            missing = [*_waiting(sessions.waiting(tx)), *deleted_warning(tx, asked.moment)]
+            missing = [*_waiting(sessions.waiting(tx)), *moment_notes(tx, asked.moment)]
             return snapshot, missing, self.attached.choose(tx, asked.index)
 
     async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
@@ -329,7 +331,8 @@ class QueryPath:
         pinned = list(undamaged_hits(tx, snapshot, pinned_hits(snapshot, request), damage))
         turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best, *facts) if isinstance(hit, Hit)}
         nodes = [hit for hit in best if isinstance(hit, NodeHit)]
-        made = dict(zip(turns, make_evidence(tx, snapshot, index, list(turns.values())), strict=True))
+        told = make_evidence(tx, snapshot, index, list(turns.values()), asked.question)
+        made = dict(zip(turns, told, strict=True))
         summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
         titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
         return Searched(
@@ -358,7 +361,7 @@ class QueryPath:
             with keeping(ledger.part()) as part:
                 result, read = await path._query(asked, label, part)
             told, timer = without_questions(result.evidence), Timer()
-            before = await asyncio.to_thread(turns_before, self.db, path.cache, told)
+            before = await to_thread(turns_before, self.db, path.cache, told)
             made = await timed(
                 timer,
                 "answer",

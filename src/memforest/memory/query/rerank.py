@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.errors import ModelError
+from memforest.language.requests import asked_in
 from memforest.memory.query.explain import Searched, leaf_key
 from memforest.memory.query.time_choice import answer_by_time, led, operator_of
 from memforest.memory.results import Evidence
@@ -39,6 +40,8 @@ WARNING_CHARS = 600
 """Most of an error in a warning: what a server said is cut shorter, and the setting to mend comes after it."""
 BEFORE_CHARS = 120
 """Most of the turn before, from its end: it says what "it" is, and costs as much to read as the candidate."""
+READ_CHARS = 1_500
+"""Most of a turn: what a cross-encoder has room for. Of a longer one it reads what was found."""
 _FRAME = 3
 """Tokens that a cross-encoder puts around the two texts of a pair: [CLS] and two [SEP]."""
 
@@ -87,7 +90,8 @@ def rerank_text(before: str, one: Evidence) -> str:
     """
     if one.kind == "memory":
         return one.text
-    return f"{before[-BEFORE_CHARS:]} {turn_text(one.speaker, one.read)}".strip()
+    read = one.read if len(one.read) <= READ_CHARS else one.text
+    return f"{before[-BEFORE_CHARS:]} {turn_text(one.speaker, read)}".strip()
 
 
 def within_tokens(question: str, texts: Sequence[str], most: int) -> int:
@@ -108,7 +112,7 @@ async def second_look(
     turn behind the one before it. A reranker that fails leaves the order as it is, with a warning.
     """
     operator = operator_of(plan, found) if reading.by_time and getattr(reranker, "logits", False) else None
-    asked = question if operator is None or plan.core is None else plan.core
+    asked = asked_in(question) if operator is None or plan.core is None else plan.core
     pool = found.evidence[: reading.top]
     before = found.before[: len(pool)] if operator is None else [""] * len(pool)
     texts = [rerank_text(*pair) for pair in zip(before, pool, strict=True)]

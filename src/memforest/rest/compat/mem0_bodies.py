@@ -13,6 +13,7 @@ from memforest.limits import MAX_TOP_K
 from memforest.rest.compat.filters import IDS
 from memforest.rest.compat.records import LABELS
 from memforest.rest.compat.wire import Given, unmapped
+from memforest.rest.fields import Many
 
 __all__ = ["Add", "Batch", "List", "One", "Owner", "Search", "Update"]
 
@@ -102,7 +103,7 @@ class Add(Owner):
         *("expiration_date", "immutable"),
     )
 
-    messages: str | dict[str, Any] | list[dict[str, Any]]
+    messages: str | dict[str, Any] | Many[dict[str, Any]]
     metadata: dict[str, Any] | None = None
     infer: bool = True
     timestamp: int | float | str | None = None
@@ -137,8 +138,8 @@ class List(Ids):
 
     filters: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
-    categories: list[str] | None = None
-    fields: list[str] | None = None
+    categories: Many[str] | None = None
+    fields: Many[str] | None = None
     start_date: str | None = None
     end_date: str | None = None
     latest_only: bool | None = None
@@ -218,4 +219,4 @@ class One(Update):
 class Batch(Given):
     """The body of a batch."""
 
-    memories: Annotated[list[One], Field(min_length=1, max_length=1000)]
+    memories: Annotated[Many[One], Field(min_length=1, max_length=1000)]

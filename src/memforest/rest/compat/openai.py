@@ -11,7 +11,7 @@ from memforest.rest.compat.filters import read_openai
 from memforest.rest.compat.records import Memories, Record
 from memforest.rest.compat.routing import facade
 from memforest.rest.compat.wire import Given, unmapped
-from memforest.rest.deps import Forest, Who, needs
+from memforest.rest.deps import Forest, Needs, Who
 
 __all__ = ["router"]
 
@@ -42,7 +42,7 @@ class VectorSearch(Given):
     rewrite_query: bool = False
 
 
-@router.post("/vector_stores/{user:rest}/search", dependencies=[Depends(needs("read"))], response_model=None)
+@router.post("/vector_stores/{user:rest}/search", dependencies=[Depends(Needs("read"))], response_model=None)
 async def search(user: str, body: VectorSearch, forest: Forest, who: Who) -> dict[str, Any]:
     """Search a user's memory; several queries are searched one after the other, and each result is given once.
 

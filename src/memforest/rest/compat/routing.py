@@ -10,7 +10,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 
 from memforest.access import Scope
 from memforest.rest.compat.wire import FacadeRoute
-from memforest.rest.deps import needs
+from memforest.rest.deps import Needs
 
 __all__ = ["PREFIX", "facade", "route"]
 
@@ -49,7 +49,7 @@ def route(router: APIRouter, method: str, path: str, scope: Scope | None) -> Cal
                 one,
                 function,
                 methods=[method],
-                dependencies=[] if scope is None else [Depends(needs(scope))],
+                dependencies=[] if scope is None else [Depends(Needs(scope))],
                 response_model=None,
             )
         return function

@@ -9,13 +9,13 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import StreamingResponse
 
 from memforest.errors import MemForestError
 from memforest.rest import problems
+from memforest.rest.routing import KeyedRoute
 
 __all__ = ["FacadeRoute", "Given", "UnmappedError", "unmapped"]
 
@@ -43,7 +43,7 @@ class Given(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=False)
 
 
-class FacadeRoute(APIRoute):
+class FacadeRoute(KeyedRoute):
     """A route whose errors are problems in the form that the facade's client reads."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:

@@ -17,6 +17,7 @@ from memforest.limits import MAX_ID_CHARS
 from memforest.rest.answers import answer, located
 from memforest.rest.bodies import Body, BudgetBody, Id, Message, Metadata, Time
 from memforest.rest.deps import Again, Who
+from memforest.rest.fields import Many
 from memforest.rest.params import Cursor, IdempotencyKey, PageSize
 from memforest.rest.routing import operation, strict_router
 
@@ -37,7 +38,7 @@ class IngestRequest(Body):
 
     user_id: Id
     session_id: Id
-    turns: list[Message]
+    turns: Many[Message]
     timestamp: Time | None = Field(None, description="the time of turns that have none of their own")
     infer: StrictBool = Field(True, description="extract statements; false stores the turns as they are")
     replace: StrictBool = Field(False, description="overwrite a stored session that differs")
@@ -72,7 +73,7 @@ class IngestBody(Body):
         }
     )
 
-    sessions: list[IngestRequest] = Field(min_length=1, max_length=MOST_SESSIONS)
+    sessions: Many[IngestRequest] = Field(min_length=1, max_length=MOST_SESSIONS)
     budget: BudgetBody | None = None
 
 

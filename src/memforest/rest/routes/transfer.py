@@ -9,13 +9,14 @@ from fastapi import Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.exceptions import HTTPException
 
+from memforest.access import Shares
 from memforest.memory.transfer.results import MemoryImport
 from memforest.rest.answers import answer
 from memforest.rest.deps import Who, access_of
 from memforest.rest.fields import read_budget
 from memforest.rest.params import BudgetText, Memory, UserId
 from memforest.rest.routing import operation, strict_router
-from memforest.rest.streams import Pipe, first_of
+from memforest.rest.streams import Pipe, PipeResponse
 
 __all__ = ["router"]
 
@@ -49,13 +50,14 @@ async def export(
     The connection is cut where it fails on the way: the file is whole if it ends with its last record.
     """
     user = who.user_id(user_id)
+    downloads = cast(Shares, request.app.state.downloads)
 
     async def work(pipe: Pipe) -> None:
-        async with access_of(request).forest(who) as forest:
-            await forest.user(user).export(cast(BinaryIO, pipe), vectors=vectors, summaries=summaries)
+        with downloads.one(who.tenant):
+            async with access_of(request).forest(who) as forest:
+                await forest.user(user).export(cast(BinaryIO, pipe), vectors=vectors, summaries=summaries)
 
-    chunks = await first_of(Pipe(work).chunks())
-    return StreamingResponse(chunks, media_type=FILE)
+    return await PipeResponse.of(Pipe(work), FILE)
 
 
 @router.post(

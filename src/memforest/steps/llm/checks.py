@@ -35,6 +35,8 @@ from memforest.types import Candidate, EntityKind, Mention, Skipped
 
 __all__ = ["MAX_STATEMENT_CHARS", "check_extraction", "most_statements"]
 
+STATEMENT_CHARS = 150
+"""Characters of a long turn for which it may have a statement."""
 MAX_STATEMENT_CHARS = 600
 """Longest statement in characters; what is longer is a copy of the conversation."""
 _READ_PER_KEPT = 4
@@ -73,9 +75,9 @@ _KINDS: dict[str, EntityKind] = {
 }
 
 
-def most_statements(turns: int) -> int:
-    """Return how many statements a chunk of so many turns may have (reference configuration: 15, or 7.5 a turn)."""
-    return max(15, 15 * turns // 2)
+def most_statements(turns: int, chars: int = 0) -> int:
+    """Return how many statements a chunk may have (reference configuration: 15, or 7.5 a turn), of long turns by characters."""
+    return max(15, 15 * turns // 2, chars // STATEMENT_CHARS)
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ class _Checked:
 def check_extraction(reply: Extraction, source: Source) -> tuple[list[Candidate], list[Skipped]]:
     """Return the statements of a reply that pass the checks, in order, and those left out, with reasons."""
     done = _Checked(source)
-    most = most_statements(len(source.said))
+    most = most_statements(len(source.said), sum(len(one.text) for one in source.said.values()))
     read = reply.statements[: _READ_PER_KEPT * most]
     for statement in read:
         turns = tuple(sorted({one for one in statement.turns if one in source.said}))

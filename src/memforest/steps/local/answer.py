@@ -20,6 +20,8 @@ from memforest.config import ANSWER_THRESHOLD
 from memforest.display import one_line
 from memforest.errors import ModelError, StepError
 from memforest.interval import EARLIEST, Interval, format_interval
+from memforest.language.quoting import MARK, PASSAGE_CHARS, passage
+from memforest.language.requests import asked_in
 from memforest.ports import Reranker
 from memforest.steps.base import Answer, AnswerEvidence
 from memforest.steps.local.chances import chances, weights_for
@@ -30,10 +32,9 @@ from memforest.steps.local.relevance import (
     read_pieces,
     read_question,
     ruled_out,
-    sentences,
     spoken_of,
 )
-from memforest.text import cut, lexical_tokens
+from memforest.text import lexical_tokens
 from memforest.types import QuestionPlan
 
 __all__ = ["MAX_ITEMS", "TOP", "LocalAnswerer", "Scored", "best", "listed", "quoted"]
@@ -48,8 +49,6 @@ LISTED = 0.25
 """Chance of a quote in a list, in parts of that of the best one, from which on it is quoted."""
 BEFORE_CHARS = 120
 """Characters of the turn before that a cross-encoder reads in front of a piece."""
-QUOTE_CHARS = 300
-"""Most characters of a quote; of a longer turn the sentences around the best one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +90,7 @@ class LocalAnswerer:
         Raises:
             StepError: if the cross-encoder cannot be used.
         """
+        question = asked_in(question)
         told = [(at, _by_statement(one)) for at, one in enumerate(evidence) if one.turns is None][:TOP]
         if not told:
             why = "the evidence is summaries only, which are no statements to quote"
@@ -144,8 +144,9 @@ class LocalAnswerer:
         quote = quoted(words, one.speaker, one.said, self._zone)
         front = _as_written(one.value, one.quote) if one.leads else ""
         if asked.plan.kind in ("when", "since"):
-            front = self._stated(one)
-        return f"{front[0].upper()}{front[1:]}. {quote}" if front else quote
+            time = self._stated(one)  # our words, as a sentence; a value stays as it was written
+            front = time[:1].upper() + time[1:]
+        return f"{front}. {quote}" if front else quote
 
     def _stated(self, one: AnswerEvidence) -> str:
         """Return the time that evidence states, "" if it states none: it is then stored as so since it was said."""
@@ -244,17 +245,13 @@ def listed(scored: Sequence[Scored]) -> tuple[list[Scored], float]:
 
 
 def _passage(asked: Asked, quote: str) -> str:
-    """Return a quote, of a long one the sentence that has most of the question's words with those behind it that fit."""
-    parts = [one_line(one) for one in sentences(quote)]
-    if len(" ".join(parts)) <= QUOTE_CHARS:
-        return " ".join(parts)
-    wanted = frozenset(asked.content)
-    at = max(range(len(parts)), key=lambda i: (len(wanted.intersection(lexical_tokens(parts[i]))), -i))
-    end = at + 1
-    while end < len(parts) and len(" ".join(parts[at : end + 1])) <= QUOTE_CHARS:
-        end += 1
-    text = cut(" ".join(parts[at:end]), QUOTE_CHARS)
-    return ("… " if at else "") + text + (" …" if end < len(parts) else "")
+    """Return a quote, of a long one the sentences that say the question's words, with those behind them that fit."""
+    whole = one_line(quote)
+    if len(whole) <= PASSAGE_CHARS:
+        return whole
+    parts = [one_line(one) for one in passage(quote, asked.content).split(MARK)]
+    begun, goes_on = not whole.startswith(parts[0]), not whole.endswith(parts[-1])
+    return f"{f'{MARK} ' * begun}{f' {MARK} '.join(parts)}{f' {MARK}' * goes_on}"
 
 
 def _as_written(value: str, quote: str) -> str:

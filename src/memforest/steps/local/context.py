@@ -14,7 +14,7 @@ from memforest.language.language import Code, detect_language, load_word_lists
 from memforest.language.participants import called, is_assistant
 from memforest.language.pieces import is_question, lacks_content
 from memforest.language.sentences import split_sentences
-from memforest.steps.local.draft import Draft
+from memforest.steps.local.draft import GROUP_WORDS, Draft
 from memforest.text import cut, entity_key, word_set, words
 from memforest.types import Chunk, Skipped, Turn
 
@@ -73,6 +73,8 @@ class Context:
     day_first: bool | None
     heard: str
     """What was said just before: the end of the turn before, of the same day, and of this turn so far."""
+    words: int = GROUP_WORDS
+    """Up to how many neighbouring sentences are joined here."""
     drafts: list[Draft] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -85,6 +87,10 @@ class Context:
     def hear(self, text: str) -> None:
         """Add a sentence to what was said."""
         self.heard = f"{self.heard}\n{text}"[-_HEARD_CHARS:]
+
+    def follows_draft(self) -> bool:
+        """Return whether the sentence that was heard last is the end of the last statement."""
+        return bool(self.drafts) and self.heard.endswith(self.drafts[-1].raw[-1])
 
     def id_of(self, name: str) -> str:
         """Return what whoever is called so in a statement is known by; of others the name."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from memforest.calendar import DateSpan
 from memforest.language.entities import merge_mentions
 from memforest.language.language import Code, load_word_lists
+from memforest.language.pieces import takes_back
 from memforest.text import STOP_WORDS, word_set
 from memforest.types import Mention, ResolvedDate
 
@@ -16,6 +17,7 @@ __all__ = [
     "GROUP_WORDS",
     "Draft",
     "acting_names",
+    "afterword",
     "asks_for_something",
     "asks_yes_or_no",
     "can_join",
@@ -23,6 +25,7 @@ __all__ = [
     "is_bare_yes",
     "join",
     "length",
+    "most_words",
     "resolve_person",
     "uncapitalised",
     "with_speaker",
@@ -30,6 +33,9 @@ __all__ = [
 
 GROUP_WORDS = 35
 """Neighbouring sentences are joined up to this many words."""
+PASSAGE_WORDS = 90
+"""And to this many behind the first `FINE_CHARS` characters of a turn: about what is quoted whole."""
+FINE_CHARS, ASSISTANT_FINE_CHARS = 4_000, 1_500
 
 _PERSON_PRONOUN = re.compile(r"(?P<who>he|she)(?P<tail>'s|'d|'ll|’s|’d|’ll)?(?= )", re.IGNORECASE)
 _SPEAKER_RELATIVE = re.compile(
@@ -65,22 +71,29 @@ class Draft:
     words: int = 0
     comment: bool = False  # worth keeping only behind the statement that it comments on
     answer: bool = False
+    turned: bool = False  # taken back or denied by a sentence behind it, so it asserts nothing
 
 
-def can_join(before: Draft, draft: Draft) -> bool:
-    """Return whether `draft` may join the statement before it: both undated or one a mere comment, and short."""
+def most_words(at: int, *, assistant: bool) -> int:
+    """Return up to how many words sentences are joined at a place of a turn, so that a long text costs less than as much talk."""
+    return GROUP_WORDS if at <= (ASSISTANT_FINE_CHARS if assistant else FINE_CHARS) else PASSAGE_WORDS
+
+
+def can_join(before: Draft, draft: Draft, most: int) -> bool:
+    """Return whether `draft` may join the statement before it: both undated or one a mere comment, and `most` words at most.
+
+    In a passage what is denied stands beside what is not, and what names the speaker beside what does not.
+    """
     if before.language != draft.language:
         return False
     total = before.words + draft.words
     if draft.joins:
-        return draft.date is None and total <= GROUP_WORDS + 10
-    if before.date is not None or draft.date is not None:
+        return draft.date is None and total <= most + 10
+    if before.date is not None or draft.date is not None or total > most:
         return False
-    if before.answer and not draft.attributed:
-        return total <= GROUP_WORDS
-    if before.negated != draft.negated:
-        return False
-    return before.attributed == draft.attributed and total <= GROUP_WORDS
+    if most > GROUP_WORDS or (before.answer and not draft.attributed):
+        return True
+    return before.negated == draft.negated and before.attributed == draft.attributed
 
 
 def join(before: Draft, draft: Draft) -> None:
@@ -94,6 +107,14 @@ def join(before: Draft, draft: Draft) -> None:
     before.changed = before.changed or draft.changed
     before.names = merge_mentions((*before.names, *draft.names))
     before.turns = tuple(dict.fromkeys((*before.turns, *draft.turns)))
+
+
+def afterword(before: Draft, raw: str) -> None:
+    """Add a sentence that is nothing without the statement before it ("Not.", "Just kidding.")."""
+    before.text = f"{before.text} {raw}"
+    before.raw.append(raw)
+    if takes_back(raw):
+        before.negated = before.turned = True
 
 
 def with_speaker(draft: Draft, speaker: str) -> str:

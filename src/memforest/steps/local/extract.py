@@ -6,8 +6,7 @@ out, and short neighbours are joined, because each statement costs an embedding:
 per turn of chat.
 
 Nothing is lost in silence: every sentence ends in a `Candidate` or a `Skipped`, and the turn itself stays searchable.
-Limits, per turn: `MAX_TURN_CHARS` characters are read, `MAX_STATEMENTS` statements made (`MAX_ASSISTANT_STATEMENTS`
-for an AI assistant).
+A turn is read to its end; what stands far behind in it is joined to longer statements (`most_words`).
 
 A picture's caption is expected as a bracketed block in the turn's text, such as ``[image: a dog on a beach]``.
 """
@@ -28,6 +27,7 @@ from memforest.language.dating import date_languages, resolved_dates, valid_time
 from memforest.language.entities import Role, find_mentions, find_topics, merge_mentions, names_inside
 from memforest.language.kinds import with_kinds
 from memforest.language.pieces import (
+    is_afterword,
     is_clause,
     is_question,
     is_yes_no_answer,
@@ -37,16 +37,19 @@ from memforest.language.pieces import (
     statement_before_question,
     strip_address,
     strip_tag,
+    takes_back,
 )
 from memforest.language.quoting import kept_quote
 from memforest.language.relations import find_relations
 from memforest.language.requests import is_imperative, is_request_question
 from memforest.language.sentences import split_sentences
 from memforest.language.states import find_states
+from memforest.limits import MAX_TURN_CHARS
 from memforest.steps.local.context import CAPTION, Context, context_of, picture_of
 from memforest.steps.local.draft import (
     Draft,
     acting_names,
+    afterword,
     asks_for_something,
     asks_yes_or_no,
     can_join,
@@ -54,6 +57,7 @@ from memforest.steps.local.draft import (
     is_bare_yes,
     join,
     length,
+    most_words,
     resolve_person,
     uncapitalised,
     with_speaker,
@@ -63,20 +67,7 @@ from memforest.steps.local.version import rules_version
 from memforest.text import DATA_RUN, negated
 from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Relation, Skipped, State
 
-__all__ = [
-    "MAX_ASSISTANT_STATEMENTS",
-    "MAX_STATEMENTS",
-    "MAX_TURN_CHARS",
-    "FindDates",
-    "FindStates",
-    "LocalExtractor",
-]
-
-MAX_TURN_CHARS = 20_000
-"""Characters of a turn that are read; the rest is one `Skipped` with the reason "too long"."""
-MAX_STATEMENTS = 24
-"""Statements made of one turn; further sentences are `Skipped` with the reason "over the limit"."""
-MAX_ASSISTANT_STATEMENTS = 8
+__all__ = ["FindDates", "FindStates", "LocalExtractor"]
 
 
 class FindDates(Protocol):
@@ -112,7 +103,7 @@ _SUBORDINATE = re.compile(
     r",? (?:because|although|though|even though|but|when|if|while|since|so that|which|who|until|unless|porque|pero|aunque|cuando)\b",
     re.IGNORECASE,
 )
-_BULLET = re.compile(r"^(?:[-*•·]|\d{1,2}[.)])\s+")
+_BULLET = re.compile(r"^(?:[-*•·]|\d{1,3}[.)])\s+")
 
 
 class LocalExtractor:
@@ -144,7 +135,7 @@ class LocalExtractor:
         """Return the statements of one chunk in order of its turns, and everything skipped."""
         candidates: list[Candidate] = []
         skipped: list[Skipped] = []
-        known = names_inside(" . ".join(turn.text[:4000] for turn in (*chunk.before, *chunk.turns)))
+        known = names_inside(" . ".join(turn.text[:MAX_TURN_CHARS] for turn in (*chunk.before, *chunk.turns)))
         previous = chunk.before[-1] if chunk.before else None
         for turn in chunk.turns:
             context = context_of(chunk, turn, previous, known)
@@ -169,7 +160,10 @@ class LocalExtractor:
         captions = [match.group() for match in CAPTION.finditer(text)]
         if captions:
             text = CAPTION.sub("\n", text)
-        for piece in split_sentences(text):
+        pieces = split_sentences(text)
+        for piece, behind in zip(pieces, [*pieces[1:], None], strict=False):
+            turned = behind is not None and is_afterword(behind.text) and takes_back(behind.text)
+            context.words = 0 if turned else most_words(piece.end, assistant=context.assistant)
             self._sentence(context, piece.text)
             context.hear(piece.text)
         for caption in captions:
@@ -177,10 +171,12 @@ class LocalExtractor:
 
     def _sentence(self, context: Context, raw: str) -> None:
         """Make a draft of one sentence, join it to the draft before, or skip it."""
-        raw = _BULLET.sub("", raw) or raw
+        item, raw = raw, _BULLET.sub("", raw) or raw
         if not any(ch.isalnum() for ch in raw):
             return
-        if is_question(raw):
+        if is_afterword(raw) and context.follows_draft():
+            afterword(context.drafts[-1], raw)
+        elif is_question(raw):
             head = (statement_before_question(raw) if context.language == "en" else None) or ""
             asked = raw[len(head) :].lstrip(" ,;-—–")
             if head:
@@ -189,20 +185,18 @@ class LocalExtractor:
                 self._keep(context, asked, self._request(context, asked, asked))
             else:
                 context.skip(asked, "question")
-            return
-        self._keep(context, raw, self._draft(context, raw))
+        elif (draft := self._draft(context, raw)) is not None:
+            draft.raw = [item]  # as it stands there, with its number in a list
+            self._keep(context, raw, draft)
 
     def _keep(self, context: Context, raw: str, draft: Draft | None) -> None:
         """Add a draft, joined to the one before where it belongs there, or skip it."""
         if draft is None:
             return
-        limit = MAX_ASSISTANT_STATEMENTS if context.assistant else MAX_STATEMENTS
-        if context.drafts and can_join(context.drafts[-1], draft):
+        if context.drafts and can_join(context.drafts[-1], draft, context.words):
             join(context.drafts[-1], draft)
         elif draft.comment:
             context.skip(raw, "pleasantry")
-        elif len(context.drafts) >= limit:
-            context.skip(raw, "over the limit")
         else:
             context.drafts.append(draft)
 
@@ -369,13 +363,14 @@ class LocalExtractor:
         mentions = merge_mentions((*draft.names, Mention(speaker, "participant", part)))
         named = {mention.name for mention in mentions}
         acting = [] if context.language != "en" else [n for n in acting_names(draft.text) if n not in named]
-        states = self._states(draft.text, subjects=(*(mention.name for mention in mentions), *acting))
+        asserted = "" if draft.turned else draft.text
+        states = self._states(asserted, subjects=(*(mention.name for mention in mentions), *acting))
         proven = {state.entity for state in states}.intersection(acting)
         mentions = merge_mentions(
             (*mentions, *(Mention(name, "person", "subject") for name in acting if name in proven))
         )
         ends = [one.name for one in mentions]
-        relations = find_relations(draft.text, names=ends, states=states, language=draft.language)
+        relations = find_relations(asserted, names=ends, states=states, language=draft.language)
         kinds = with_kinds(draft.text, mentions, draft.language)
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)

@@ -24,6 +24,7 @@ from memforest.language.operator import (
     language_of,
     read_operator,
 )
+from memforest.language.requests import asked_in
 from memforest.language.telling import asked_state
 from memforest.steps.local.mentions import MASK, MaskedQuestion, read_mentions
 from memforest.steps.local.talk import as_talk
@@ -79,6 +80,7 @@ def plan_question(
         zone: in which days begin.
         window: reads the dates of a question.
     """
+    question = asked_in(question)
     asked = read_mentions(question, names, _common_names())
     who = read_asked(asked, names, _language(question))
     time = window(asked.text, reference, zone)

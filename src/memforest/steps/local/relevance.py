@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 READ_CHARS = 4_000
-"""Characters read of a turn, a statement or the turn before."""
+"""Characters read of a statement or a turn; of a longer turn what was found in it is read."""
 PREFIX = 4
 """Least characters that two forms of a word share at their beginning, and `ALIKE` of the longer one."""
 ALIKE = 0.6
@@ -42,7 +42,7 @@ NO_CONTENT = 0.5
 """Share of its words that a piece says of a question that has only names and stop words: they cannot tell."""
 ASKS = ("?", "？", "؟", "՞")
 
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟])\s*")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟])\s*|\s*\n\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _name_stems(name: str) -> frozenset[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text as they stand in it; cut at marks alone, so in every language.
+    """Return the sentences of a text as they stand in it; cut at marks and lines alone, so in every language.
 
     >>> sentences("Me? I sing. 我唱歌。你呢？")
     ['Me?', 'I sing.', '我唱歌。', '你呢？']
@@ -169,7 +169,8 @@ def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[Piece]:
 
 
 def _piece(index: int, one: AnswerEvidence) -> Piece:
-    told = _told(one.quote)
+    whole = len(one.quote) <= READ_CHARS or not one.spoken
+    told = _told(one.quote if whole else one.spoken[-1].text)
     return Piece(index, one, told, Words(told, _told(one.text), one.speaker), Words(one.before[1]))
 
 

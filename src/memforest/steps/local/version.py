@@ -13,7 +13,7 @@ from importlib.resources import files
 
 __all__ = ["RULES", "rules_version"]
 
-RULES = 4
+RULES = 5
 """Raised when the code of the rules changes what they make."""
 
 _DATA = ("language", "time", "states", "stance", "relations")
