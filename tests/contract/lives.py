@@ -47,13 +47,14 @@ SAID = (
     "I moved to {city}.",
     "I work at {firm}.",
     "{who} works at {firm}.",
-    "{who} lives in {city}.",
     "{who} adopted two cats.",
     "I bought a {mark} in {city}.",
     "We saw a {mark} near the harbour.",
     "My {mark} is broken.",
 )
-"""One sentence a turn: what is deleted of a turn is then all of it. Marks are words that are said once."""
+"""One sentence a turn: what is deleted of a turn is then all of it. Marks are words that are said once.
+
+Nobody says where somebody else lives: see the test of a statement that goes with its neighbour (issue 29)."""
 UPDATES = ("Fatima lives in Bergen.", "Gregor works at Hooli.", "Nora sold a boat in Turin.")
 
 Turns = dict[str, list[tuple[Any, ...]]]

@@ -123,6 +123,17 @@ def test_what_was_said_elsewhere_too_stays(anna: UserMemory) -> None:
     assert anna.verify().ok
 
 
+@pytest.mark.xfail(
+    strict=True, reason="issue 29: a statement goes with a turn before it that it takes nothing from"
+)
+def test_a_statement_does_not_go_with_its_neighbour(forest: MemForest) -> None:
+    """What one says of herself stays when what she had said of another before it is deleted."""
+    memory = forest.user("u")
+    memory.add(said("Gregor lives in Lisbon.", "I live in Davis."), session_id="s")
+    memory.delete(turn=("s", memory.turns("s")[0].id))
+    assert texts(memory.turns("s")) == texts(memory.list()) == ["I live in Davis."]
+
+
 def test_of_a_turn_with_two_statements_the_other_stays(anna: UserMemory) -> None:
     """To delete a statement deletes its sentences; the rest of the turn stays as it was said."""
     anna.add({"speaker": "Ruth", "content": "Milo moved to Bergen. I bought a lathe."}, session_id="x")
