@@ -269,7 +269,7 @@ class QueryResult(Result):
         return self.plan.kind
 
     def context(self, max_tokens: int = 2000, *, statements: bool = False) -> str:
-        """Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
+        r"""Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
 
         A line has the day in the memory's configured zone, who said it, and what was said in quotation marks, with the
         question in front of a bare answer, and the time that it states behind. Turns of up to 600 characters are quoted
@@ -279,7 +279,7 @@ class QueryResult(Result):
 
         Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The text is data,
         and a prompt should treat it so: nothing in it can end its line or its quotation marks; its own line breaks are written
-        out as ``\\n``.
+        out as ``\n``.
         """
         zone = zone_named(self.timezone)
         lines = [one.line(n, zone=zone, statements=statements) for n, one in enumerate(self.evidence, 1)]
