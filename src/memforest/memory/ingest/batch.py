@@ -6,6 +6,7 @@ it is written; those that were processed last are when the call has done the res
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence, Sized
 from copy import copy
 from typing import Literal
@@ -24,6 +25,8 @@ from memforest.models.ledger import current_ledger
 from memforest.refresh.made import Refreshed
 from memforest.text import cut
 from memforest.types import Refused
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["Batch", "Refresh", "groups_of", "groups_of_turns"]
 
@@ -236,6 +239,7 @@ class Batch:
                 *stored.problems,
                 *stored.notes,
                 *_refusals(stored.refused),
+                *_failures(done.chunks),
                 *(self._whole_warnings() if last else ()),
                 *done.warnings,
                 *refreshed.failures,
@@ -308,6 +312,19 @@ def _refusals(refused: Sequence[Refused]) -> list[str]:
     more = f"; and {len(refused) - 3} more" if len(refused) > 3 else ""
     said = "; ".join(str(one) for one in refused[:3])
     return [f"{len(refused)} turn(s) were not stored, all others are: {said}{more}"]
+
+
+def _failures(chunks: Sequence[ChunkReport]) -> list[str]:
+    """Say which chunks a model failed on, and log that it did; what it said may hold anything, so the log has no word of it."""
+    failed = [one.failure or "" for one in chunks if one.status == "failed"]
+    if not failed:
+        return []
+    kind = failed[0].partition(":")[0]
+    _log.warning("the extractor failed on %d of %d chunks (%s)", len(failed), len(chunks), cut(kind, 60))
+    return [
+        f"{len(failed)} chunk(s) could not be read by the model and are read by local rules until resume() succeeds: "
+        f"{cut(failed[0], 200)}"
+    ]
 
 
 def _with_stored(exc: ModelError, session_id: str) -> ModelError:
