@@ -62,6 +62,7 @@ def test_resources(tmp_path: Path, era: str) -> None:
     assert templates == [
         "memory://{user}/profile",
         "memory://{user}/sessions/{session_id}",
+        "memory://{user}/sessions/{session_id}/from/{cursor}",
         "memory://{user}/timeline/{entity}",
     ]
     assert profile
