@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from memforest import ChatEndpoint, Config, MemForest
-from memforest.testing import HashEmbedder
 from memforest.models.base import ChatReply, ChatRequest
-from memforest.testing import ChatServer, Fault, FunctionChat, Schedule, local_reply, step_of
+from memforest.testing import ChatServer, Fault, FunctionChat, HashEmbedder, Schedule, local_reply, step_of
 
 HOME, JOB = "I live in Ghent.", "I work at the harbour office."
 TURNS = [
