@@ -148,7 +148,9 @@ class Lives:
             return
         memory = self.forest.user(name)
         one = self.random.choice(list(memory.list(limit=1000)))
-        kind = self.random.choice(("pin", "forget", "update", "update"))
+        kind = self.random.choice(
+            ("forget" if one.verdict == "pinned" else "pin", "forget", "update", "update")
+        )
         word = next(iter(marked(one.text)), "it")
         made = (
             memory.update(
@@ -227,30 +229,3 @@ def live(seed: int, steps: int = STEPS) -> None:
         except BaseException as exc:
             exc.args = (*exc.args, f"seed {seed}", lives.done)
             raise
-
-
-def main() -> int:
-    """Run seeds and say which fail: `python tests/merging_lives.py FIRST LAST`."""
-    failed = 0
-    for seed in range(int(sys.argv[1]), int(sys.argv[2])):
-        try:
-            live(seed)
-            print(".", end="", flush=True)
-        except Exception as exc:  # each seed tells of its own
-            failed += 1
-            frame = exc.__traceback__
-            while frame is not None and frame.tb_next is not None:
-                frame = frame.tb_next
-            place = (
-                "" if frame is None else f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}"
-            )
-            print(
-                f"seed {seed}: {type(exc).__name__} at {place}: {str(exc.args[:-2])[:600]}\n   {exc.args[-1][-12:]}",
-                flush=True,
-            )
-    print(f"{failed} failed")
-    return failed
-
-
-if __name__ == "__main__":
-    sys.exit(main())

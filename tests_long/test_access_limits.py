@@ -169,9 +169,8 @@ def test_so_many_ingests_of_a_tenant_are_under_way() -> None:
         end = asyncio.Event()
         tasks = [asyncio.create_task(hold(end)) for _ in range(2)]
         await asyncio.sleep(0)
-        with pytest.raises(RateLimitError) as caught:
-            with ingests.one("t"):
-                raise AssertionError("let in")
+        with pytest.raises(RateLimitError) as caught, ingests.one("t"):
+            raise AssertionError("let in")
         assert caught.value.retry_after_s > 0
         with ingests.one("other"), ingests.one(None):
             pass

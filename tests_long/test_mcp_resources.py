@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -15,7 +16,8 @@ from mcp import Client, MCPError
 from mcp.types import ResourceTemplateReference
 from tests_long.mcp_worlds import ERAS, call, serve
 
-from memforest.mcp.shapes import NOTE
+from memforest.display import UNSAFE
+from memforest.mcp.shapes import MOST_CHARS, NOTE
 
 SAID = {
     "content": 'I live in Davis. He said "go".',
@@ -62,6 +64,7 @@ def test_resources(tmp_path: Path, era: str) -> None:
     assert templates == [
         "memory://{user}/profile",
         "memory://{user}/sessions/{session_id}",
+        "memory://{user}/sessions/{session_id}/from/{cursor}",
         "memory://{user}/timeline/{entity}",
     ]
     assert profile
@@ -196,3 +199,26 @@ def test_no_change_is_promised_to_be_told(tmp_path: Path, era: str) -> None:
         return [*told, has.resources.subscribe]
 
     assert not any(serve(tmp_path, work, era=era))
+
+
+def test_a_long_session_says_where_it_goes_on(tmp_path: Path) -> None:
+    """Its parts are bounded, and hold each turn once, in order; no id hides anything."""
+    hidden = "s\u202e\U000e0041\u200b"
+    count, size = 90, 6_000
+
+    async def work(client: Client) -> tuple[list[str], Any]:
+        messages = [{"content": f"turn{number:03} " + "x" * size} for number in range(count)]
+        await call(client, "add_memory", messages=messages, session_id=hidden, timestamp="2024-06-01")
+        parts, address = [], f"memory://ana/sessions/{quote(hidden)}"
+        while address:
+            parts.append(await read(client, address))
+            address = parts[-1].partition("The session goes on: ")[2].strip()
+        found = await client.call_tool("list_sessions", {})
+        return parts, (found.structured_content, found.content[0])
+
+    parts, sessions = serve(tmp_path, work, user="ana", tools="full")
+    told = [int(word[5:8]) for part in parts for word in part.split() if word.startswith('"turn')]
+    assert told == list(range(count))
+    assert len(parts) > 1
+    assert all(len(part) < MOST_CHARS + size for part in parts)
+    assert not UNSAFE.search(str(sessions).replace("\n", ""))

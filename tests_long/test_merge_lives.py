@@ -220,9 +220,7 @@ def test_both_go_on_with_a_session(folder: Path) -> None:
             forest.user(here).merge(there, same_person=False)
             assert forest.user(here).verify().problems == ()
         found = {name: forest.user(name).sessions() for name in "abc"}
-        assert {name: [one.session_id for one in every] for name, every in found.items()} == dict.fromkeys(
-            "abc", ["live"]
-        )
+        assert all([one.session_id for one in every] == ["live"] for every in found.values())
         for name in "abc":
             said_there = sorted(turn.text for turn in forest.user(name).turns("live"))
             assert said_there == ["I have a dog.", "I live in Porto.", "I own a kite."]
@@ -256,7 +254,7 @@ def test_a_deleted_sentence_does_not_come_back(folder: Path) -> None:
     """Of a turn whose other sentence stays: not in its words, nor in a statement that tells of it."""
     told = ("I met Zoltan in Bergen. I own a kite.", "He lives there.")
     with MemForest(folder, fast_config()) as forest:
-        a, b = forest.user("a"), forest.user("b")
+        a = forest.user("a")
         forest.ingest_session("b", "s", said(*told, speaker="Ana"))
         a.merge("b")
         a.delete(next(one.fact_id for one in a.list() if "Zoltan" in one.text))

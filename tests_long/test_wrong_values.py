@@ -263,11 +263,6 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
         "refresh": WRONG_MAYBE,
         "budget": WRONG_BUDGET,
     },
-    "import_user_from_legacy": {
-        "user_id": (None, "", *WRONG_TEXT),
-        **dict.fromkeys(("facts_jsonl", "tree_store_dir", "node_index_dir"), WRONG_PATH[1:]),
-        "overwrite": WRONG_FLAG,
-    },
     "register_user": {
         "user_id": (None, "", *WRONG_TEXT),
         "display_name": ("", *WRONG_TEXT),
@@ -445,10 +440,6 @@ NEEDED: dict[str, dict[str, Any]] = {
     "delete_user": {"user_id": "v"},
     "merge_user_forests": {"source_user_ids": ["v"], "target_user_id": "u"},
     "merge_directory": {"path": "nowhere"},
-    "import_user_from_legacy": {
-        "user_id": "u",
-        **dict.fromkeys(("facts_jsonl", "tree_store_dir", "node_index_dir"), "nowhere"),
-    },
     "update": {"fact_id": "f", "text": "Hello."},
     **{key: {"fact_id": "f"} for key in ("history", "pin", "forget")},
     "undo": {"key": "k"},

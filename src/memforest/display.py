@@ -25,6 +25,7 @@ __all__ = [
     "ordinals",
     "printable",
     "shown",
+    "visible",
 ]
 
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
@@ -51,6 +52,15 @@ def one_line(text: str) -> str:
     if not (text.isascii() and text.isprintable()):  # such a text holds nothing of `UNSAFE`
         text = _UNSEEN.sub("", _CONTROL.sub(" ", text))
     return " ".join(text.split())
+
+
+def visible(text: str) -> str:
+    r"""Return a text of several lines without characters of `UNSAFE` other than the ends of its lines.
+
+    >>> visible("a\u200b  b\nc\u202e")
+    'a  b\nc'
+    """
+    return "\n".join(UNSAFE.sub("", line) for line in text.split("\n"))
 
 
 def escaped(text: str) -> str:

@@ -65,8 +65,8 @@ MAX_TREE_DEPTH = 100
 high as it has leaves."""
 
 QUESTION_CHARS = 2_000
-"""Characters of a question that are read; a longer one is cut where it comes in, so that all steps see the same, with a
-warning."""
+"""Characters of a question that are read, half at each of its ends; a longer one is cut where it comes in, so that all steps
+see the same, with a warning."""
 
 MAX_BODY_BYTES = 10_000_000
 """Bytes of one request to a server: a session of a hundred of the longest turns. Longer histories come in more sessions."""

@@ -142,12 +142,7 @@ _WORD = re.compile(
     rf"[{UNSPACED}]+|\d+(?:[.,]\d+)+|{_LETTER}(?:{_LETTER}|[{_MARKS}])*(?:['’ʼ]{_LETTER}(?:{_LETTER}|[{_MARKS}])*)*"
 )
 _ASCII_WORD = re.compile(r"\d+(?:[.,]\d+)+|[a-z0-9]+(?:'[a-z0-9]+)*")
-_DIGIT_GROUPS = re.compile(
-    r"(?<![\w.,-])(?!\d{4}-\d\d-\d\d(?!\d))\d{1,15}(?:[ /.()-]{1,2}\d{2,15}){1,8}(?![\w])",
-    re.ASCII,
-)
-"""A number in groups, which is no date."""
-_NO_DIGITS = re.compile(r"\D+")
+_DIGIT_GROUPS = re.compile(r"(?<![\w.,-])[0-9]{1,15}(?:[ /.()-]{1,2}[0-9]{2,15}){1,8}(?!\w)")
 _ASCII_WRITTEN = re.compile(r"\d+(?:[.,]\d+)+|[A-Za-z0-9]+(?:'[A-Za-z0-9]+)*")
 _UNSPACED_START = re.compile(f"[{UNSPACED}]")
 _THOUSANDS = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?$")
@@ -247,10 +242,7 @@ def lexical_tokens(text: str) -> list[str]:
 
 
 def lexical_words(text: str) -> list[tuple[str, tuple[str, ...]]]:
-    """Return the words of `text` in order, case-folded, each with its lexical tokens; see `lexical_tokens`.
-
-    Behind them stand the long numbers that are written in groups, as one word each: a telephone number is found by its
-    digits, however they are set apart.
+    """Return the words of `text` in order and its `long_numbers`, case-folded, each with its lexical tokens; see `lexical_tokens`.
 
     >>> lexical_words("Where is José's gym?")
     [('where', ()), ('is', ()), ("josé's", ('jose',)), ('gym', ('gym',))]
@@ -261,18 +253,12 @@ def lexical_words(text: str) -> list[tuple[str, tuple[str, ...]]]:
         found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     found += long_numbers(text)
     # A long word is not cached whole: the cache is bounded in entries, not in bytes.
-    return [
-        (word, _tokens_of(word) if len(word) <= MAX_TOKEN_CHARS else _make_tokens(word)) for word in found
-    ]
+    return [(one, (_tokens_of if len(one) <= MAX_TOKEN_CHARS else _make_tokens)(one)) for one in found]
 
 
 def long_numbers(text: str) -> list[str]:
-    """Return the digits of each number of nine digits or more that stands in groups.
-
-    >>> long_numbers("Call +44 20 7946 0958 by 2026-05-12.")
-    ['442079460958']
-    """
-    found = (_NO_DIGITS.sub("", run) for run in _DIGIT_GROUPS.findall(text))
+    """Return the digits of each number of nine digits or more that stands in groups."""
+    found = ("".join(filter(str.isdecimal, run)) for run in _DIGIT_GROUPS.findall(text))
     return [digits for digits in found if len(digits) >= 9]
 
 

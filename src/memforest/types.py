@@ -240,12 +240,14 @@ class ChunkOutcome:
     """What became of one chunk; `failure` is the reason when the step failed as a whole.
 
     With `left`, nothing was tried, because the budget was used up: the chunk stays open, and `failure` says why.
+    `maker` is what has read the chunk where the extractor failed; None is the extractor itself.
     """
 
     candidates: tuple[Candidate, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     failure: str | None = None
     left: bool = False
+    maker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

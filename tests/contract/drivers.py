@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -598,10 +599,16 @@ class Ran:
     err: str
 
 
+@cache
+def _program() -> Any:
+    """Return what the installed script calls."""
+    [entry] = entry_points(group="console_scripts", name="memforest")
+    return entry.load()
+
+
 def run_command(*argv: str, stdin: str | bytes = "", env: Mapping[str, str] | None = None) -> Ran:
     """Run the program in this process, with arguments as a shell would give them and output into a pipe."""
-    [entry] = entry_points(group="console_scripts", name="memforest")
-    main = entry.load()
+    main = _program()
     given = stdin.encode() if isinstance(stdin, str) else stdin
     settings = {"MEMFOREST_EMBEDDER": EMBEDDER.model_id, "COLUMNS": "80", **(env or {})}
     code = 0

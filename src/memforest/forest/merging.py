@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from memforest.display import shown
@@ -28,13 +27,10 @@ from memforest.forest.options import (
 from memforest.forest.pool import MemoryPool
 from memforest.memory.directory import is_own_name, survey
 from memforest.memory.ingest.turns import check_id
-from memforest.memory.inspect import views
 from memforest.memory.memory import Memory
-from memforest.memory.merge.artifact import ArtifactExtractor, read_snapshot
 from memforest.memory.merge.names import Asked
-from memforest.memory.merge.report import ForestMergeResult, LegacyImport, MergeResult
+from memforest.memory.merge.report import ForestMergeResult, MergeResult
 from memforest.memory.merge.run import MergeOptions
-from memforest.memory.results import IngestResult
 
 __all__ = ["MergingForest", "MergingVerbs", "merge_options"]
 
@@ -218,72 +214,6 @@ class MergingForest:
             await merge_from(self._pool, target_user_id, self._pool, one, options, budget) for one in wanted
         ]
         return ForestMergeResult(target_user_id, tuple(found))
-
-    async def import_user_from_legacy(
-        self,
-        user_id: str,
-        *,
-        tree_store_dir: str | Path,
-        node_index_dir: str | Path,
-        facts_jsonl: str | Path,
-        overwrite: bool = False,
-    ) -> LegacyImport:
-        """Make a memory of a snapshot that the paper's artifact has written.
-
-        The turns are those in the leaves of its session trees, dated by their chunk, and the facts those that it
-        extracted; no model is asked for them again. Trees, summaries and vectors are made anew, as they are behind any
-        ingest. What cannot be read is named in `problems`, and everything else is stored.
-
-        Args:
-            user_id: whose memory; it never becomes a path.
-            tree_store_dir: the directory of the trees, one JSON file each.
-            node_index_dir: the directory of the index of nodes; of its vectors nothing is taken.
-            facts_jsonl: the file of the canonical facts.
-            overwrite: the user may have a memory already: its sessions of the same ids are replaced, all others stay.
-
-        Raises:
-            InputError: if the user has a memory and `overwrite` is False, or there is nothing that can be read.
-            StoreError: if the file cannot be written.
-        """
-        check_id(user_id, "user_id")
-        check_flags("import_user_from_legacy", overwrite=overwrite)
-        given = {
-            "tree_store_dir": tree_store_dir,
-            "node_index_dir": node_index_dir,
-            "facts_jsonl": facts_jsonl,
-        }
-        for name, path in given.items():
-            check_path("import_user_from_legacy", name, path)
-        if not overwrite and await asyncio.to_thread(self._pool.exists, user_id):
-            raise InputError(
-                f"user {shown(user_id)} has a memory already; pass overwrite=True to replace the sessions of the snapshot "
-                "in it, or give another id"
-            )
-        snapshot = await asyncio.to_thread(read_snapshot, *map(Path, given.values()))
-
-        async def store(memory: Memory) -> LegacyImport:
-            arrivals = [replace(one, replace=overwrite) for one in snapshot.arrivals]
-            done = await memory.ingest(arrivals, extractor=ArtifactExtractor(snapshot))
-            stats = await memory.view(views.stats, user_id)
-            stored = [one for one in done if isinstance(one, IngestResult)]
-            return LegacyImport(
-                user_id=user_id,
-                n_facts=snapshot.facts,
-                n_trees=sum(sum(kinds.values()) for kinds in stats.trees.values()),
-                n_nodes_indexed=stats.vectors.get("node", 0),
-                n_sessions=len(stored),
-                n_turns=sum(one.turns_added for one in stored),
-                problems=(
-                    *snapshot.problems,
-                    *(
-                        f"session {shown(arrival.session_id)}: {one}"
-                        for arrival, one in zip(arrivals, done, strict=True)
-                        if isinstance(one, MemForestError)
-                    ),
-                ),
-            )
-
-        return await self._pool.use(user_id, store)
 
     async def merge_directory(
         self,

@@ -80,7 +80,6 @@ FOREST_VERBS: Mapping[str, str] = {
     "register_user": "create_memory_store",
     "ingest_session": "upsert_memory",
     "import_file": "upsert_memory",
-    "import_user_from_legacy": "upsert_memory",
     "delete_turn": "delete_memory",
     "delete_session": "delete_memory",
     "delete_user": "delete_memory_store",

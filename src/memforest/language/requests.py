@@ -57,7 +57,7 @@ def asked_in(text: str) -> str:
     head, tail = text[:ASKED_CHARS], text[-ASKED_CHARS:]
     for end in (tail, head):
         asks = [one for one in split_sentences(end) if is_question(one.text)]
-        if len(lexical_tokens(" ".join(one.text for one in asks))) > 1:
+        if lexical_tokens(" ".join(one.text for one in asks)):
             first = asks[0].start
             line = end.rfind("\n", 0, first) + 1
             beside = end[max(line, first - BESIDE_CHARS) : first]

@@ -7,10 +7,12 @@ from typing import Annotated, Any, Optional, Union
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 
-from memforest.limits import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, STORED_ROLES
+from memforest.limits import MAX_ID_CHARS, STORED_ROLES
 
 __all__ = ["AsOf", "Cursor", "During", "Id", "Limit", "Message", "Tokens", "TopK", "User", "given", "window"]
 
+MOST_ITEMS = 200
+"""Pieces of evidence, or items of a page: what one result may hold for a model to read."""
 Id = Annotated[str, Field(max_length=MAX_ID_CHARS)]
 User = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 AsOf = Annotated[str, Field(description="ISO 8601; what was so then")]
@@ -23,9 +25,9 @@ Filters = Annotated[
     Field(description="Metadata that messages must have, all of it"),
 ]
 Cursor = Annotated[str, Field(description="next_cursor of the last page")]
-Limit = Annotated[int, Field(ge=1, le=MAX_PAGE)]
+Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Tokens = Annotated[Optional[int], Field(ge=1)]  # noqa: UP045  # as above
-TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
+TopK = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 
 
 class Message(BaseModel):

@@ -13,6 +13,7 @@ from mcp.types import (
     ResourceTemplateReference,
 )
 
+from memforest.display import UNSAFE
 from memforest.errors import MemForestError
 from memforest.mcp.desk import memory_of
 
@@ -41,5 +42,5 @@ async def complete(
                 found = [one.session_id for one in await memory.sessions(limit=10 * MOST)]
     except MemForestError:
         return Completion(values=[])
-    values = [one for one in found if one.casefold().startswith(begun)]
+    values = [one for one in found if not UNSAFE.search(one) and one.casefold().startswith(begun)]
     return Completion(values=values[:MOST], total=len(values), has_more=len(values) > MOST)

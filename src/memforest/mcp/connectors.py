@@ -35,7 +35,7 @@ async def search(ctx: Context, *, query: str, user: User) -> Annotated[CallToolR
         result = await memory.search(query, top_k=TOP_K)
         user_id = memory.user_id
     data = Hits(results=[_hit(one, user_id) for one in result.evidence if one.sources])
-    return said_result(data, data.model_dump_json())
+    return said_result(data)
 
 
 async def fetch(ctx: Context, *, id: str, user: User) -> Annotated[CallToolResult, Fetched]:
@@ -66,7 +66,7 @@ async def fetch(ctx: Context, *, id: str, user: User) -> Annotated[CallToolResul
         url=url,
         metadata={"said": said.isoformat()},
     )
-    return said_result(data, data.model_dump_json())
+    return said_result(data)
 
 
 def _hit(one: Evidence, user_id: str) -> Hit:

@@ -7,9 +7,10 @@ from datetime import tzinfo
 
 from memforest.calendar import zone_named
 from memforest.display import escaped, one_line
-from memforest.mcp.shapes import NOTE
+from memforest.mcp.shapes import MOST_TEXT_CHARS, NOTE
 from memforest.memory.inspect.stored import TurnView
 from memforest.memory.results import Evidence, FactView, QueryResult, Source, TimelineEntry
+from memforest.text import cut
 
 __all__ = ["evidence_lines", "fact_line", "found_text", "quote", "quoted", "timeline_line", "turn_line"]
 
@@ -82,5 +83,5 @@ def timeline_line(one: TimelineEntry) -> str:
 
 
 def turn_line(one: TurnView) -> str:
-    """Return a turn, whole, with its time in UTC."""
-    return f"turn {quote(one.id)}, {one.said:%Y-%m-%d %H:%M} UTC, {quote(one.speaker)}: {quote(one.text)}"
+    """Return a turn with its time in UTC; a very long one is cut."""
+    return f"turn {quote(one.id)}, {one.said:%Y-%m-%d %H:%M} UTC, {quote(one.speaker)}: {quote(cut(one.text, MOST_TEXT_CHARS))}"

@@ -17,6 +17,7 @@ from mcp.server.mcpserver import (
 from mcp.types import CallToolResult
 from pydantic import BaseModel, Field
 
+from memforest.display import one_line
 from memforest.errors import InputError
 from memforest.mcp.arguments import Id, Message, User, given
 from memforest.mcp.desk import desk_of, memory_of
@@ -69,13 +70,14 @@ async def add_memory(
         skipped=skipped_of(result),
         failed=failed,
         replayed=result.replayed,
+        warnings=[one_line(one) for one in result.warnings],
     )
     counts = (
         f"{len(result.added)} facts added, {len(result.merged)} merged, {len(result.superseded)} superseded"
     )
     later = f"; {failed} parts are stored and will be read later" if failed else ""
     text = f"Session {quote(result.session_id)}: {result.turns_added} turns stored, {counts}{later}."
-    return said_result(data, text)
+    return said_result(data, "\n".join((text, *(f"Warning: {one}" for one in data.warnings))))
 
 
 @asynccontextmanager

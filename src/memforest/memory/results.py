@@ -115,8 +115,8 @@ class Evidence(Result):
 
     `kind` is ``"fact"`` when an extracted statement speaks for the turn, ``"memory"`` when it is the summary of an inner
     node, else ``"turn"``. `text` is what a person reads: what was said, a chat model's statement, or the summary. `spoken`
-    has what was said with its speakers: a turn, the sentences of it that local rules made a statement from, or a question
-    and its bare answer; it is empty where a model worded the text. `quote`, `speaker` and `said` are those of the turn that
+    has what was said with its speakers: a turn, the sentences of it that local rules made a statement from, with those of a
+    long turn that answer, or a question and its bare answer; it is empty where a model worded the text. `quote`, `speaker` and `said` are those of the turn that
     was ranked, which may be the question. `statement` is the text that a fact is found by. `start` and `end`
     are the valid time [start, end), aware UTC; `end` is None while it holds. `scores` are the weighted parts of
     `score`. `path` leads from a root down to the leaf or node: of a turn, in the tree of
@@ -269,7 +269,7 @@ class QueryResult(Result):
         return self.plan.kind
 
     def context(self, max_tokens: int = 2000, *, statements: bool = False) -> str:
-        """Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
+        r"""Render dated, quoted evidence for a prompt, one numbered line a piece, as much as fits into `max_tokens`.
 
         A line has the day in the memory's configured zone, who said it, and what was said in quotation marks, with the
         question in front of a bare answer, and the time that it states behind. Turns of up to 600 characters are quoted
@@ -278,7 +278,8 @@ class QueryResult(Result):
         quotation. ``statements=True`` adds the statements that local rules have made, by which evidence is found.
 
         Tokens are estimated (`memforest.tokens.count_tokens`), as the model is not known here. The text is data,
-        and a prompt should treat it so: nothing in it can end its line or its quotation marks.
+        and a prompt should treat it so: nothing in it can end its line or its quotation marks; its own line breaks are written
+        out as ``\n``.
         """
         zone = zone_named(self.timezone)
         lines = [one.line(n, zone=zone, statements=statements) for n, one in enumerate(self.evidence, 1)]

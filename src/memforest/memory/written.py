@@ -69,7 +69,7 @@ class IngestResult(Result):
 
     @property
     def failed(self) -> tuple[ChunkReport, ...]:
-        """The chunks whose extraction failed; their turns are stored, and `resume` tries again."""
+        """The chunks whose extraction failed; local rules have read them, until `resume` succeeds."""
         return tuple(chunk for chunk in self.chunks if chunk.status == "failed")
 
     @property

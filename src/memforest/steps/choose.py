@@ -53,6 +53,8 @@ class Steps:
     answerer: Answerer
     fallback: Answerer = field(default_factory=LocalAnswerer)
     """Answers where the answerer fails: without any model."""
+    reader: Extractor = field(default_factory=LocalExtractor)
+    """Reads the chunks on which the extractor fails: without any model."""
     reranker: Reranker | None = None
     """None when the best candidates are not read again."""
     judge: Judge | None = None
@@ -132,6 +134,7 @@ def choose_steps(config: Config) -> Steps:
     local = partial(LocalAnswerer, threshold=config.answer_threshold, zone=config.zone)
     return Steps(
         extractor=config.extractor or by_chat.get("extract") or LocalExtractor(timezone=config.zone),
+        reader=LocalExtractor(timezone=config.zone),
         summariser=config.summariser or by_chat.get("summarise") or LocalSummariser(),
         planner=config.planner or RulePlanner(zone=config.zone),
         answerer=config.answerer or by_chat.get("answer") or local(reranker=reranker),

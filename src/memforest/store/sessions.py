@@ -24,6 +24,7 @@ __all__ = [
     "cells",
     "delete_cell",
     "delete_session",
+    "fail_again",
     "find_session",
     "finish_cell",
     "has_turn",
@@ -308,6 +309,11 @@ def finish_cell(
         "UPDATE cell SET status = ?, reason = ?, maker = ?, skipped = ? WHERE id = ?",
         (status, reason, maker, json.dumps(list(skipped)), cell),
     )
+
+
+def fail_again(tx: Tx, cell: int, reason: str) -> None:
+    """Record why a cell that had failed has failed again; what was read of it meanwhile stays."""
+    tx.execute("UPDATE cell SET reason = ? WHERE id = ?", (reason, cell))
 
 
 def delete_cell(tx: Tx, cell: int) -> None:

@@ -6,6 +6,7 @@ it is written; those that were processed last are when the call has done the res
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence, Sized
 from copy import copy
 from typing import Literal
@@ -24,6 +25,8 @@ from memforest.models.ledger import current_ledger
 from memforest.refresh.made import Refreshed
 from memforest.text import cut
 from memforest.types import Refused
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["Batch", "Refresh", "groups_of", "groups_of_turns"]
 
@@ -237,6 +240,7 @@ class Batch:
                 *stored.notes,
                 *_refusals(stored.refused),
                 *_unread(done.chunks),
+                *_failures(done.chunks),
                 *(self._whole_warnings() if last else ()),
                 *done.warnings,
                 *refreshed.failures,
@@ -322,6 +326,19 @@ def _unread(chunks: Sequence[ChunkReport]) -> list[str]:
     named = ", ".join(cut(repr(turn), 60) for turn in sorted(turns)[:3])
     return [
         f"turn {named}{more}: what is over a limit is found by its words and in no statement; give it in shorter turns"
+    ]
+
+
+def _failures(chunks: Sequence[ChunkReport]) -> list[str]:
+    """Say which chunks a model failed on, and log that it did; what it said may hold anything, so the log has no word of it."""
+    failed = [one.failure or "" for one in chunks if one.status == "failed"]
+    if not failed:
+        return []
+    kind = failed[0].partition(":")[0]
+    _log.warning("the extractor failed on %d of %d chunks (%s)", len(failed), len(chunks), cut(kind, 60))
+    return [
+        f"{len(failed)} chunk(s) could not be read by the model and are read by local rules until resume() succeeds: "
+        f"{cut(failed[0], 200)}"
     ]
 
 

@@ -28,6 +28,7 @@ from memforest.memory.ingest.restate import (
     insert_fact,
     restate_fact,
 )
+from memforest.memory.ingest.retract import retract_cell
 from memforest.memory.ingest.stored_session import CONTEXT_TURNS, overwritten
 from memforest.models.ledger import Ledger
 from memforest.search.texts import digest, turn_text
@@ -36,7 +37,7 @@ from memforest.store import facts as fact_rows
 from memforest.store import wordings as word_digests
 from memforest.store.fact_writes import add_occurrence
 from memforest.store.facts import FactRow
-from memforest.store.sessions import CellRow
+from memforest.store.sessions import CellRow, CellStatus
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.systems.base import Placed
@@ -85,7 +86,7 @@ def commit(
     Raises:
         SessionConflictError: if another writer has overwritten the session since it was read.
     """
-    still_open = _still_open(tx, work)
+    still_open = _read_again(tx, placings, _still_open(tx, work), done)
     if not still_open.outcomes:
         return
     ensure_wordings(tx)
@@ -146,12 +147,30 @@ def _still_open(tx: Tx, work: ExtractedSession) -> ExtractedSession:
     return work
 
 
+def _read_again(
+    tx: Tx, placings: Placings, work: ExtractedSession, done: CommittedSession
+) -> ExtractedSession:
+    """Take back what was made of the chunks that had failed, where they are read now; leave the others as they were."""
+    outcomes: list[tuple[CellRow, ChunkOutcome]] = []
+    for cell, outcome in work.outcomes:
+        if cell.status != "failed":
+            outcomes.append((cell, outcome))
+        elif outcome.failure is not None:
+            sessions.fail_again(tx, cell.row, outcome.failure)
+        else:
+            done.unembedded |= retract_cell(tx, placings, cell.row)
+            sessions.add_cells(tx, cell.session, [(cell.ordinal, cell.first, cell.last)])
+            [anew] = sessions.cells(tx, cell.session, cell.first, cell.last)
+            outcomes.append((anew, outcome))
+    return replace(work, outcomes=outcomes)
+
+
 def _finish(tx: Tx, cell: CellRow, outcome: ChunkOutcome, maker: str) -> None:
-    if outcome.failure is not None:
-        sessions.finish_cell(tx, cell.row, "failed", maker=maker, reason=outcome.failure)
-        return
     skipped = [(one.turn, one.reason) for one in outcome.skipped]
-    sessions.finish_cell(tx, cell.row, "extracted", maker=maker, skipped=skipped)
+    status: CellStatus = "extracted" if outcome.failure is None else "failed"
+    sessions.finish_cell(
+        tx, cell.row, status, maker=outcome.maker or maker, reason=outcome.failure, skipped=skipped
+    )
 
 
 # -- canonical facts ------------------------------------------------------------------------------

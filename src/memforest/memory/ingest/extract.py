@@ -5,7 +5,7 @@ No transaction is open meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -126,6 +126,7 @@ async def extract(
     outcomes: dict[int, ChunkOutcome] = {}
     found: dict[bytes, NDArray[np.float32]] = {}
     told: list[int] = []
+    before = {cell.ordinal for cell in stored.cells if cell.status == "failed"}
 
     async def embed(texts: Sequence[str], kind: str) -> None:
         if maker is not None:
@@ -133,6 +134,9 @@ async def extract(
 
     async def read(chunks: Sequence[Chunk]) -> None:
         made = await steps.extractor.extract(chunks) if stored.infer else [_verbatim(one) for one in chunks]
+        made = [
+            await _or_read(steps, one, outcome, before) for one, outcome in zip(chunks, made, strict=True)
+        ]
         outcomes.update(zip((chunk.ordinal for chunk in chunks), made, strict=True))
         if not at_once:
             await embed(_statements(made), "fact")
@@ -167,6 +171,19 @@ async def extract(
         spent=spent,
         embeds={} if maker is None else maker.ran,
     )
+
+
+async def _or_read(
+    steps: Steps, chunk: Chunk, outcome: ChunkOutcome, before: Collection[int]
+) -> ChunkOutcome:
+    """Return what became of a chunk; one of which the extractor made nothing, as it failed, is read without a model.
+
+    So it is found by what it says until `resume` succeeds. One that has failed `before` was read so then.
+    """
+    if outcome.failure is None or outcome.left or outcome.candidates or chunk.ordinal in before:
+        return outcome
+    [found] = await steps.reader.extract([chunk])
+    return replace(found, failure=outcome.failure, maker=steps.reader.name)
 
 
 def _with_unspoken(

@@ -12,6 +12,7 @@ from memforest.errors import CorruptStoreError
 from memforest.facts.canonical import fact_identity, tie_end
 from memforest.interval import from_ms
 from memforest.memory.erase.erase import Cut, erase_turns
+from memforest.memory.erase.sentences import content_words
 from memforest.memory.ingest.corrections import settle_corrections
 from memforest.memory.ingest.restate import drop_chosen, ensure_wordings, fact_signature, restate_fact
 from memforest.memory.ingest.retract import demote_silent, retract_session
@@ -106,6 +107,8 @@ class _Part:
         """Those of which every turn was copied."""
         self._new: set[int] = set()
         """Turns there that were copied."""
+        self._lost: dict[int, frozenset[str]] = {}
+        """Chunk there -> words that only turns say that stand far from it here: a deletion of those would not find its statements."""
         self.cuts: dict[int, str | None] = {}
         """Turns here of which only a part, or nothing, is to stay."""
 
@@ -168,7 +171,7 @@ class _Part:
                 )
             )
         rows = self._turns(coming, new)
-        self._merging.turns.update(one.here)
+        ordinals = {spot.row: spot.ordinal for spot in turns_with_ids(self._tx, set(one.here.values()))}
         self.cuts |= {
             here: rest[turn.row]
             for turn, here in zip(coming, rows, strict=True)
@@ -177,6 +180,13 @@ class _Part:
         placed: list[tuple[Any, ...]] = []
         for cell in cells:
             own = [at[turn.ordinal] for turn in coming if cell[2] <= turn.ordinal <= cell[3]]
+            read = [turn for turn in stored if cell[2] - CONTEXT_TURNS <= turn.ordinal <= cell[3]]
+            least = own[0] - CONTEXT_TURNS
+            far = [turn for turn in read if ordinals.get(one.here.get(turn.row, 0), least) < least]
+            if far:
+                near = (content_words(turn.speaker, turn.text) for turn in read if turn not in far)
+                lost = frozenset[str]().union(*(content_words(turn.speaker, turn.text) for turn in far))
+                self._lost[cell[0]] = lost.difference(*near)
             ordinal = next_cell + len(placed)
             skipped = [[at[number], why] for number, why in json.loads(cell[7]) if number in at]
             placed.append((cell[0], ordinal, own[0], own[-1], *cell[4:7], json.dumps(skipped)))
@@ -228,9 +238,16 @@ class _Part:
     def _statements(self) -> None:
         """Copy what chunks tell: facts that are new, and occurrences of those and of the facts that are here."""
         tx, source, placings, merging = self._tx, self._source, self._placings, self._merging
-        found, said = told(source, self._cells, self._whole, self._new, merging.turns)
+        found, said = told(source, self._cells, self._whole, self._new)
         # What an update put somewhere does not come where it does not stand here.
         found = [one for one in found if one.correction is None or one.correction in merging.corrections]
+        if self._lost:
+            texts = fact_rows.facts_with_ids(source, {one.fact for one in found})
+            found = [
+                one
+                for one in found
+                if content_words(one.text or texts[one.fact].text).isdisjoint(self._lost.get(one.cell, ()))
+            ]
         reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.vectors)
         joined = match_new(tx, reading, merging)
         _insert_facts(tx, source, merging, reading, joined)

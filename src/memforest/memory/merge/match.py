@@ -6,7 +6,7 @@ Nothing is embedded and no model is asked here: vectors are those that the other
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -236,38 +236,26 @@ def cells_of(source: Tx, one: Becomes, turns: Sequence[StoredTurn]) -> list[tupl
 
 
 def told(
-    source: Tx,
-    cells: Collection[int],
-    whole: Collection[int],
-    new: Collection[int],
-    known: Container[int],
+    source: Tx, cells: Collection[int], whole: Collection[int], new: Collection[int]
 ) -> tuple[list[StoredOccurrence], dict[int, tuple[int, ...]]]:
     """Return the occurrences of chunks that come, and the turns of each; all ids are those there.
 
     Args:
         source: a transaction of the other memory.
         cells: the chunks.
-        whole: those that come as they are; of others come the occurrences of a turn that is new.
+        whole: those that come as they are; of others come the occurrences of turns that all come.
         new: turns that come.
-        known: those, and turns that are here.
     """
     found = copying.occurrences(source, cells)
     said = copying.said_in(source, {one.row for one in found})
-    coming = [
-        one
-        for one in found
-        if one.cell in whole
-        or (
-            any(turn in new for turn in said.get(one.row, ()))
-            and all(turn in known for turn in said[one.row])
-        )
-    ]
-    return coming, said
+    return [
+        one for one in found if one.cell in whole or all(turn in new for turn in said.get(one.row, (0,)))
+    ], said
 
 
 def facts_of(source: Tx, one: Becomes) -> set[int]:
     """Return the facts there of which something comes with a session."""
     cells = [cell[0] for cell in cells_of(source, one, turns_of_session(source, one.there.row))]
     new = {row for row, text in (one.rest or {}).items() if text is not None}
-    found, _ = told(source, cells, cells if one.rest is None else (), new, {*new, *one.here})
+    found, _ = told(source, cells, cells if one.rest is None else (), new)
     return {occurrence.fact for occurrence in found}

@@ -50,7 +50,8 @@ class Plan:
     def whose(self) -> dict[int | None, Origin]:
         """Return the origins of the other memory's turns, by their rows there; its own under None."""
         found: dict[int | None, Origin] = {None: self.own}
-        found.update(self.origins)
+        for row, one in self.origins.items():
+            found[row] = one
         return found
 
     def known(self, tx: Tx) -> Known:

@@ -9,7 +9,7 @@ from typing import Any
 from memforest.memory.plain import Result, plain
 from memforest.memory.results import Usage
 
-__all__ = ["ForestMergeResult", "LegacyImport", "MergeResult"]
+__all__ = ["ForestMergeResult", "MergeResult"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -123,20 +123,3 @@ class ForestMergeResult(Result):
     def _line(self) -> str:
         counts = ("facts_inserted", "facts_merged", "trees_copied", "trees_merged", "total_trees")
         return ", ".join(f"{name}={getattr(self, name)}" for name in counts)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class LegacyImport(Result):
-    """The result of `import_user_from_legacy`: what the memory has of a snapshot of the paper's artifact.
-
-    `n_facts` are the facts of the snapshot that were stored; `n_trees` and `n_nodes_indexed` count the memory's trees and
-    their nodes with a vector. `problems` name what could not be read, with file and line.
-    """
-
-    user_id: str
-    n_facts: int
-    n_trees: int
-    n_nodes_indexed: int
-    n_sessions: int = 0
-    n_turns: int = 0
-    problems: tuple[str, ...] = ()
