@@ -343,9 +343,6 @@ def test_a_directory_that_is_none(folder: Path) -> None:
     assert (folder / "file").read_text() == "mine"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="issue 29: half a character in an id, or a path that is too long, ends in a raw error"
-)
 def test_half_a_character_and_paths_that_are_too_long(check: Any, woods: MemForest, anna: UserMemory) -> None:
     """Ids as hosts send them that cut by code units: there is no such thing, and nothing is deleted by half a name."""
     check(
