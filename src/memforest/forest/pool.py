@@ -78,7 +78,7 @@ class MemoryPool:
         self._busy: dict[str, int] = {}
         self._opening: weakref.WeakValueDictionary[str, OneAtATime] = weakref.WeakValueDictionary()
         self._scheduler = self._new_scheduler()
-        self._nobody: tuple[MemoryPool, weakref.finalize] | None = None
+        self._nobody: tuple[MemoryPool, weakref.finalize[..., MemoryPool]] | None = None
         with self._lock:
             self._bounds.pools.add(self)
         _alive.add(self)
