@@ -132,6 +132,7 @@ def test_interrupted_ingest_keeps_what_it_stored_and_goes_on(tmp_path: Path) -> 
     assert "Traceback" not in errors
     promised = int(errors.split()[1])
     kept = stats(folder)["sessions"]
+    assert f"{stats(folder)['turns']} turns in {kept} sessions" in errors
     assert promised + 1 <= kept <= promised + 2  # one was there before; one may be received but not counted
     assert kept < SESSIONS
 

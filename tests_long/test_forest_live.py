@@ -11,7 +11,7 @@ import pytest
 
 from memforest import MemForest
 from memforest.config import Config
-from memforest.errors import InputError, NotFoundError, SessionConflictError, TimestampError
+from memforest.errors import InputError, NotFoundError, SessionConflictError
 from memforest.models import HashEmbedder
 from memforest.testing import FrozenClock
 
@@ -75,8 +75,6 @@ def test_the_day_is_that_on_which_it_was_said(forest: MemForest) -> None:
     ):
         assert ana.add(f"I saw a bird on {when}.", timestamp=when).session_id == session
     assert ana.add("A word.", timestamp="2024-03-02", infer=False).session_id == "live-2024-03-02-verbatim"
-    with pytest.raises(TimestampError):
-        ana.add("I saw another one.", timestamp="2024-03-02T08:00:00+00:00")
 
 
 @pytest.mark.parametrize(
@@ -109,14 +107,15 @@ def test_words_and_statements_have_sessions_of_their_own(forest: MemForest) -> N
 
 @pytest.mark.parametrize("session_id", ["trip", "名前", "live-2024-06-01"])
 def test_a_session_that_is_named_is_added_to(forest: MemForest, clock: FrozenClock, session_id: str) -> None:
-    """On whatever day; its metadata are those it began with."""
+    """On whatever day; metadata of a call are those of its turns."""
     ana = forest.user("ana")
     ana.add("I live in Oslo.", session_id=session_id, metadata={"n": 1})
     clock.advance(days=3)
     done = ana.add("I work at Acme.", session_id=session_id)
     assert (done.session_id, done.turns_added, done.unchanged) == (session_id, 1, False)
     (only,) = ana.sessions()
-    assert (only.turns, only.metadata, only.end) == (2, {"n": 1}, NOON + timedelta(days=3))
+    assert (only.turns, only.metadata, only.end) == (2, {}, NOON + timedelta(days=3))
+    assert [one.metadata for one in ana.turns(session_id)] == [{"n": 1}, {}]
 
 
 def test_a_message_or_several_may_be_added(forest: MemForest) -> None:
@@ -156,17 +155,6 @@ def test_a_new_value_names_what_it_supersedes(forest: MemForest, clock: FrozenCl
         clock.advance(days=1)
     assert found == [(), ("Ana lives in Oslo.",), ()]
     assert ana.list().facts[0].superseded_by == "Lisbon"
-
-
-def test_time_does_not_go_back_within_a_session(forest: MemForest, clock: FrozenClock) -> None:
-    """A turn before the last one is refused where its time was given, and nothing of it is stored."""
-    ana = forest.user("ana")
-    ana.add("I live in Oslo.", session_id="s")
-    with pytest.raises(TimestampError, match="before"):
-        ana.add("I lived in Rome.", session_id="s", timestamp=NOON - timedelta(seconds=1))
-    assert spoken(forest) == {"s": 1}
-    ana.add("I work at Acme.", session_id="s", timestamp=NOON)
-    assert spoken(forest) == {"s": 2}
 
 
 @pytest.mark.parametrize("content", ["", "   ", [], [{}], {"role": "user"}, 7, None])

@@ -150,9 +150,6 @@ def test_messages_take_content_parts(agent: McpSurface, user: str) -> None:
     assert "My boat is called Skua." in texts
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 31: what add_memory returns has no warnings"
-)
 def test_adding_says_what_it_warns_of(agent: McpSurface, user: str) -> None:
     """An agent is told, as everybody else, that turns came out of order (D2)."""
     spring, summer = STORY["spring"][0], STORY["summer"][0]

@@ -17,6 +17,8 @@ from memforest.cli.screen import Screen, clean, columns, counted, size
 
 if TYPE_CHECKING:
     from memforest.forest import ImportedFile, ImportedMemory, ImportProgress, ImportResult
+    from memforest.memory.inspect.stored import Stats
+    from memforest.memory.progress import IngestProgress
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -95,9 +97,15 @@ def ingest(
     """
     progress: deque[ImportProgress] = deque(maxlen=1)
     asked = None if call.user_from_environment else call.user
+    users: dict[str, None] = {}
     with call.forest(timezone=timezone, day_first=day_first, embedder=embedder) as forest:
         try:
             with write_bar(quiet=call.as_json or dry_run) as show:
+
+                def tell(one: IngestProgress) -> None:
+                    users[one.user_id] = None
+                    show(one)
+
                 result = forest.import_file(
                     asked,
                     [_standard_input() if str(path) == "-" else path for path in files],
@@ -111,11 +119,12 @@ def ingest(
                     dry_run=dry_run,
                     budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
                     on_session=progress.append,
-                    on_progress=show,
+                    on_progress=tell,
                 )
         except KeyboardInterrupt:
             done = list(progress[0].memories) if progress else []
-            raise StopCommand(_interrupted(progress), code=130, data={"memories": done}) from None
+            held = [forest.user(user).stats() for user in users]
+            raise StopCommand(_interrupted(progress, held), code=130, data={"memories": done}) from None
     if len(result.memories) == 1:
         call.settled_user = result.memories[0].user
     _finish(call, result)
@@ -163,15 +172,15 @@ def _failed(problems: Sequence[str]) -> str:
     return f"{len(problems)} parts of the files are not stored, everything else is; the first: {problems[0]}"
 
 
-def _interrupted(progress: Sequence[ImportProgress]) -> str:
-    """Say what is stored already, and how to go on."""
+def _interrupted(progress: Sequence[ImportProgress], held: Sequence[Stats]) -> str:
+    """Say what was finished, what the memories hold, also of what was not, and how to go on."""
     done = progress[0].memories if progress else []
-    total = progress[0].sessions_total if progress else 0
-    stored = sum(one.sessions_new + one.sessions_unchanged for one in done)
-    turns = sum(one.turns_added for one in done)
-    counts = f" ({stored} of {total} sessions, {turns} new turns)" if progress else ""
+    finished = sum(one.sessions_new + one.sessions_unchanged for one in done)
+    turns, sessions = sum(one.turns for one in held), sum(one.sessions for one in held)
+    unread = sum(one.unfinished for one in held)
     return (
-        f"Interrupted: what was received is stored and stays so{counts}. "
+        f"Interrupted: {finished} sessions of the files are finished; the memory holds {turns} turns in {sessions} sessions, {unread} of them "
+        "not read to their end, and all that stays. "
         "Run the same `memforest ingest` again to go on, or `memforest resume` to finish only what was begun."
     )
 

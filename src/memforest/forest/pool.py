@@ -80,7 +80,7 @@ class MemoryPool:
         self._lanes: weakref.WeakValueDictionary[str, Lanes] = weakref.WeakValueDictionary()
         self._shared = Lanes.of_directory()
         self._scheduler = self._new_scheduler()
-        self._nobody: tuple[MemoryPool, weakref.finalize] | None = None
+        self._nobody: tuple[MemoryPool, weakref.finalize[..., MemoryPool]] | None = None
         with self._lock:
             self._bounds.pools.add(self)
         _alive.add(self)

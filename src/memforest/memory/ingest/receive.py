@@ -316,20 +316,19 @@ def _store_turns(
     take_out(tx, placings, [turn.row for turn in kept])
     for turn in kept:
         drop_turn(tx, turn.row)
-    ordered = sorted(
-        [*kept, *turns], key=lambda one: one.said_ms if isinstance(one, StoredTurn) else to_ms(one.said)
-    )
-    at = {turn: first + place for place, turn in enumerate(map(id, ordered))}
-    rows = insert_turns(tx, [turn._replace(ordinal=at[id(turn)]) for turn in kept])
+    said = [turn.said_ms for turn in kept] + [to_ms(turn.said) for turn in turns]
+    order = sorted(range(len(said)), key=said.__getitem__)  # of one time, those that were there first
+    at = dict(zip(order, range(first, first + len(said)), strict=True))
+    rows = insert_turns(tx, [turn._replace(ordinal=at[n]) for n, turn in enumerate(kept)])
     rows += sessions.add_turns(
-        tx, session, [replace(turn, ordinal=at[id(turn)]) for turn in turns], stored_ms
+        tx, session, [replace(turn, ordinal=at[n]) for n, turn in enumerate(turns, len(kept))], stored_ms
     )
-    for row, turn in zip(rows, [*kept, *turns], strict=True):
-        said = from_ms(turn.said_ms) if isinstance(turn, StoredTurn) else turn.said
-        derived.put_words(tx, "turn", row, index_tokens(turn.speaker, turn.text, said))
+    texts = [(one.speaker, one.text) for one in kept] + [(one.speaker, one.text) for one in turns]
+    for row, (speaker, text), ms in zip(rows, texts, said, strict=True):
+        derived.put_words(tx, "turn", row, index_tokens(speaker, text, from_ms(ms)))
     begin = min(first, *(cell.first for cell in again)) if again else first
     ordinal = max((cell.ordinal for cell in cells if cell not in again), default=-1) + 1
-    last = first + len(ordered) - 1
+    last = first + len(said) - 1
     spans = [
         (ordinal + i, start, min(start + config.cell_turns - 1, last))
         for i, start in enumerate(range(begin, last + 1, config.cell_turns))
