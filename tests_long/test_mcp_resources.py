@@ -17,7 +17,8 @@ from mcp.types import ResourceTemplateReference
 from tests_long.mcp_worlds import ERAS, call, serve
 
 from memforest.display import UNSAFE
-from memforest.mcp.shapes import MOST_CHARS, NOTE
+from memforest.mcp.sentences import MOST_CHARS
+from memforest.mcp.shapes import NOTE
 
 SAID = {
     "content": 'I live in Davis. He said "go".',

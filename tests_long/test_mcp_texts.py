@@ -21,7 +21,7 @@ from memforest import errors
 from memforest.display import one_line
 from memforest.mcp import quoted, shapes
 from memforest.mcp.arguments import Message, given, window
-from memforest.mcp.sentences import MOST_CHARS, of_arguments, of_error, of_unknown_argument
+from memforest.mcp.sentences import MOST_SENTENCE, of_arguments, of_error, of_unknown_argument
 from memforest.memory.inspect.stored import TurnView
 from memforest.memory.results import Evidence, FactView, IngestResult, Source, TimelineEntry, TreeView
 from memforest.types import Spoken
@@ -130,7 +130,7 @@ def test_what_is_wrong_with_a_request_is_told_as_one_sentence(kind: type[errors.
     assert of_error(kind("give a fact_id"), "get_fact") == "Give a fact_id."
     assert of_error(kind("is it?"), "get_fact") == "Is it?"
     assert of_error(kind("one\ntwo\u2028three"), "get_fact").splitlines() == ["One two three."]
-    assert len(of_error(kind("x" * 10_000), "get_fact")) <= MOST_CHARS + 1
+    assert len(of_error(kind("x" * 10_000), "get_fact")) <= MOST_SENTENCE + 1
 
 
 @pytest.mark.parametrize(("wait", "shown"), [(0.0, "1 s"), (0.2, "1 s"), (6.01, "7 s")])

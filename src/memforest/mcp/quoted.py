@@ -7,7 +7,8 @@ from datetime import tzinfo
 
 from memforest.calendar import zone_named
 from memforest.display import escaped, one_line
-from memforest.mcp.shapes import MOST_TEXT_CHARS, NOTE
+from memforest.mcp.sentences import MOST_TEXT_CHARS
+from memforest.mcp.shapes import NOTE
 from memforest.memory.inspect.stored import TurnView
 from memforest.memory.results import Evidence, FactView, QueryResult, Source, TimelineEntry
 from memforest.text import cut

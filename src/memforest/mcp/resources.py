@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context
 
 from memforest.mcp.desk import memory_of
 from memforest.mcp.quoted import quote, quoted, timeline_line, turn_line
-from memforest.mcp.shapes import fitting, within_bounds
+from memforest.mcp.sentences import fitting, within_bounds
 
 __all__ = ["PROFILE", "TEMPLATES", "profile_address"]
 

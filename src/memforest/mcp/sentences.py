@@ -1,22 +1,40 @@
-"""Errors in one sentence that says what to do: no path, no stack, and nothing of the server's insides."""
+"""What a model is told: errors in one sentence that says what to do, with nothing of the server's insides; texts within bounds."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
 
 from pydantic import ValidationError
 
 from memforest import errors
-from memforest.display import one_line, shown
+from memforest.display import one_line, shown, visible
 from memforest.text import cut
 
-__all__ = ["of_arguments", "of_error", "of_ignored_arguments", "of_unknown_argument"]
+__all__ = [
+    "MORE",
+    "fitting",
+    "of_arguments",
+    "of_error",
+    "of_ignored_arguments",
+    "of_unknown_argument",
+    "told",
+    "within_bounds",
+]
+
+MOST_TEXT_CHARS = 10_000
+"""Of one text in a result; REST and the inspector have all of a longer one."""
+MOST_CHARS = 100_000
+"""Of the lines of a result, or of a resource."""
+MORE = "There is more than fits here: ask for less at once, or for the next page."
 
 _log = logging.getLogger("memforest.mcp")
 
-MOST_CHARS = 400
+MOST_SENTENCE = 400
 
 _FIXED: tuple[tuple[type[BaseException], str], ...] = (
     (errors.StoreLockedError, "Another process is writing to this memory; try again in a moment."),
@@ -87,8 +105,32 @@ def of_ignored_arguments(names: Iterable[str]) -> str:
     return _sentence(f"ignored, as there are no such arguments: {', '.join(map(shown, names))}")
 
 
+def within_bounds(lines: Sequence[str], more: str) -> str:
+    """Return lines, as many as a result may hold, and behind them `more` if there are others."""
+    kept = lines[: fitting(lines)]
+    return "\n".join((*kept, more) if len(kept) < len(lines) else kept)
+
+
+def fitting(lines: Sequence[str]) -> int:
+    """Return how many lines, at least one, a result may hold."""
+    sizes = list(accumulate(len(line) + 1 for line in lines))
+    return max(1, bisect_right(sizes, MOST_CHARS))
+
+
+def told(value: Any) -> Any:
+    """Return what is typed as it is told: texts are cut, and every character in them is seen."""
+    if isinstance(value, dict):
+        return {name: told(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [told(one) for one in value]
+    if isinstance(value, str):
+        seen = visible(value)
+        return seen if len(seen) <= MOST_TEXT_CHARS else seen[: MOST_TEXT_CHARS - 1] + "…"
+    return value
+
+
 def _sentence(text: str) -> str:
-    text = cut(one_line(text), MOST_CHARS)
+    text = cut(one_line(text), MOST_SENTENCE)
     text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "!", "?", "…")) else f"{text}."
 
