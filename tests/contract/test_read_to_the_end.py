@@ -201,3 +201,15 @@ def test_a_long_number_is_found_however_it_is_grouped(user: UserMemory, asked: s
     user.add("The boat yard has +47 815 49 300 22.", timestamp=DAY, session_id="two")
     user.add("The sail loft has +47 815 49 300 23.", timestamp=DAY, session_id="three")
     assert "boat yard" in user.search(f"Who has {asked}?").evidence[0].text
+
+
+def test_what_was_forgotten_of_a_long_turn_is_not_quoted(user: UserMemory) -> None:
+    """Whatever words a question has."""
+    rows = filler(14, concrete=True)
+    said(user, "user", f"{rows} My safe word is quixotic. {rows} I sail a yawl in Ystad.")
+    [fact] = [one for one in user.list(limit=200) if "quixotic" in one.text]
+    user.forget(fact.fact_id)
+    found = user.search("Is quixotic the safe word of who sails a yawl in Ystad?")
+    assert any("yawl" in one.text for one in found)
+    assert not any("quixotic" in one.text + one.quote for one in found)
+    assert "quixotic" not in found.context()
