@@ -247,7 +247,7 @@ class ChunkOutcome:
     skipped: tuple[Skipped, ...] = ()
     failure: str | None = None
     left: bool = False
-    maker: str | None = None
+    maker: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

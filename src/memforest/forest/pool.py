@@ -45,9 +45,6 @@ __all__ = ["MemoryPool", "no_memory"]
 
 T = TypeVar("T")
 
-NOBODY = "-"
-"""Whose the empty memory is that stands for those there are not."""
-
 
 def no_memory(user_id: str) -> NotFoundError:
     """Return the error of a user without a memory; also a server's for one that the caller may not know of."""
@@ -135,21 +132,13 @@ class MemoryPool:
         await self._require(user_id)
         return await self.use(user_id, verb)
 
-    async def read(
-        self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, nothing: T | None = None
-    ) -> T:
-        """Run a verb that only reads. A user without a memory is read as one to whom nothing was said, and no file is made.
-
-        Args:
-            user_id: whose memory.
-            verb: an async function of the memory.
-            nothing: returned for a user without a memory where the verb asks for a name that nobody has said.
-        """
+    async def read(self, user_id: str, verb: Callable[[Memory], Awaitable[T]], nothing: T | None = None) -> T:
+        """Run a verb that only reads; for a user without a memory on an empty one, or return `nothing` if it asks for a name."""
         if self._is_open(user_id) or await asyncio.to_thread(self.exists, user_id):
             return await self.use(user_id, verb)
         empty = await asyncio.to_thread(self._empty)
         try:
-            return await empty.use(NOBODY, verb)
+            return await empty.use("-", verb)
         except NotFoundError:
             if nothing is None:
                 raise
@@ -157,16 +146,13 @@ class MemoryPool:
 
     def _empty(self) -> MemoryPool:
         """Return a pool outside of the directory, for the one empty memory that all users without one are read from."""
-        with self._lock:
-            if self._nobody is not None:
-                return self._nobody[0]
-        folder = Path(tempfile.mkdtemp(prefix="memforest-"))
-        made = MemoryPool(folder, self.config, bounds=self._bounds, steps=self._steps)
-        found = made, weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        with self._lock:
-            if self._nobody is None:
-                self._nobody = found
-        return self._nobody[0]
+        if (nobody := self._nobody) is None:
+            folder = Path(tempfile.mkdtemp(prefix="memforest-"))
+            made = MemoryPool(folder, self.config, bounds=self._bounds, steps=self._steps)
+            found = made, weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            with self._lock:
+                nobody = self._nobody = self._nobody or found
+        return nobody[0]
 
     async def use_apart(
         self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, gives: bool = True

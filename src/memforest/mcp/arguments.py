@@ -20,10 +20,7 @@ During = Annotated[
     Optional[list[str]],  # noqa: UP045  # a union written with | is none to what reads annotations on Python 3.10
     Field(min_length=2, max_length=2, description="[start, end), ISO 8601"),
 ]
-Filters = Annotated[
-    Optional[dict[str, Any]],  # noqa: UP045  # as above
-    Field(description="Metadata that messages must have, all of it"),
-]
+Filters = Annotated[Optional[dict[str, Any]], Field(description="metadata")]  # noqa: UP045  # as above
 Cursor = Annotated[str, Field(description="next_cursor of the last page")]
 Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 Tokens = Annotated[Optional[int], Field(ge=1)]  # noqa: UP045  # as above

@@ -128,10 +128,7 @@ async def list_facts(
             limit=limit,
         )
     data = Facts(
-        note=NOTE,
-        facts=[fact_of(one) for one in page],
-        total=page.total,
-        next_cursor=page.next_cursor,
-        warnings=[one_line(one) for one in page.warnings],
+        note=NOTE, facts=[fact_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
     )
-    return said_result(data, quoted([fact_line(one) for one in page], "There are no such facts."))
+    none = " ".join(["There are no such facts.", *map(one_line, page.warnings)])
+    return said_result(data, quoted([fact_line(one) for one in page], none))

@@ -145,7 +145,6 @@ class Facts(BaseModel):
     facts: list[Fact]
     total: int
     next_cursor: str | None = None
-    warnings: list[str] = []
 
 
 class Added(BaseModel):
