@@ -11,7 +11,7 @@ import numpy as np
 
 from memforest.facts.canonical import fact_identity
 from memforest.interval import Interval, from_ms
-from memforest.language.quoting import passage
+from memforest.language.quoting import PASSAGE_CHARS, passage
 from memforest.language.requests import asked_in
 from memforest.memory.inspect.stored import turn_sources
 from memforest.memory.quoting import Quotes, joined
@@ -203,9 +203,11 @@ def make_evidence(
 
 def _passage(turn: rows.TurnText, spoken: tuple[Spoken, ...], wanted: Collection[str]) -> tuple[Spoken, ...]:
     """Return what was said with the sentences of a long turn that say more of the question's words."""
-    if not spoken or spoken[-1].speaker != turn.speaker or len(turn.text) <= WHOLE_CHARS:
+    if not spoken or spoken[-1].speaker != turn.speaker:
         return spoken
     shown = None if spoken[-1].text == turn.text else spoken[-1].text
+    if len(turn.text) <= (WHOLE_CHARS if shown is None else PASSAGE_CHARS):
+        return spoken
     return (*spoken[:-1], Spoken(turn.speaker, passage(turn.text, wanted, shown)))
 
 
