@@ -293,14 +293,15 @@ def _stances(text: str) -> None:
 
 
 def _drafts(text: str) -> None:
-    made = [
-        draft.Draft(one, [one], (0,), "en", True, False, False, names=NAMED) for one in (text, text[::-1])
-    ]
+    one, other = (
+        draft.Draft(said, [said], (0,), "en", True, False, False, names=NAMED) for said in (text, text[::-1])
+    )
+    made = [one, other]
     draft.resolve_person(text, made)
-    for one in made:
-        draft.with_speaker(one, "Ann")
-    if draft.can_join(*made):
-        draft.join(*made)
+    for said in made:
+        draft.with_speaker(said, "Ann")
+    if draft.can_join(one, other, draft.PASSAGE_WORDS):
+        draft.join(one, other)
 
 
 def _phrase(read: Callable[[str, phrases.Phrase], object]) -> Callable[[str], None]:
@@ -510,7 +511,7 @@ def text_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
         places += [f"{room}.{one.name}" for one in pkgutil.iter_modules(package.__path__)]
     for place in places:
         module = importlib.import_module(place)
-        for name in getattr(module, "__all__", ()):
+        for name in sorted(name for name in vars(module) if not name.startswith("_")):
             function = inspect.unwrap(getattr(module, name))
             if inspect.isfunction(function) and function.__module__ == place:
                 first = next(iter(inspect.signature(function).parameters.values()), None)

@@ -403,7 +403,7 @@ def test_an_index_says_how_far_it_is_behind(lag: int, reason: str | None, usable
     assert behind(lag, reason, usable) == line
 
 
-COUNTS = Stats("me", 1, 2, 3, 3, {}, {}, 4, 0, 0, {}, None, (), 0, 1024)
+COUNTS = Stats("me", 1, 2, 3, 3, {}, {}, 4, 0, 0, {}, None, 1, 0, 1024)
 
 
 def test_a_watched_line_tells_what_came_and_went() -> None:

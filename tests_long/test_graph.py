@@ -17,7 +17,8 @@ from tests_long.worlds import fast_config, file_of, make_sessions, said
 
 from memforest import MemForest
 from memforest.graph.edges import OVERLAP, RELATION, TOGETHER
-from memforest.graph.graph import Graph, graph_of, names_of
+from memforest.graph.graph import graph_of, names_of
+from memforest.graph.known import Graph
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
 from memforest.store import choices, meta

@@ -20,7 +20,8 @@ from tests_long.hand_made import DAY, Fact, Said, hand_made
 from memforest.graph import made
 from memforest.graph.edges import OVERLAP, RELATION, TOGETHER, pairs_within
 from memforest.graph.expand import Expansion, damped, expand
-from memforest.graph.graph import Graph, put_graph
+from memforest.graph.graph import put_graph
+from memforest.graph.known import Graph
 from memforest.graph.made import Read
 from memforest.graph.named import Choice, Named, Resolution
 from memforest.graph.near import AS_IF, near, seeds

@@ -18,7 +18,8 @@ from tests_long.worlds import fast_config, file_of, make_sessions, said
 from memforest import MemForest
 from memforest.graph import graph as graph_module
 from memforest.graph import made
-from memforest.graph.graph import Graph, graph_of
+from memforest.graph.graph import graph_of
+from memforest.graph.known import Graph
 from memforest.graph.made import make_graph, read_graph
 from memforest.graph.named import Choice, Named
 from memforest.graph.resolve import Resolver

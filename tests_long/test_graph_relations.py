@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, file_of, said
 
 from memforest import MemForest
-from memforest.graph.graph import Graph, graph_of
+from memforest.graph.graph import graph_of
+from memforest.graph.known import Graph
 from memforest.graph.paths import relations_of
 from memforest.graph.profile import MOST, MOST_CHARS, profile_of, salient
 from memforest.graph.relations import KnownRelation, Seen, known_relations, state_lines

@@ -7,17 +7,9 @@ from tests.table import each
 
 from memforest.graph.blocks import MOST_ASKED, MOST_BEGINNING
 from memforest.graph.likeness import Likeness, compare
+from memforest.graph.named import Choice, Decision, Named, Resolution
 from memforest.graph.names import Form
-from memforest.graph.resolve import (
-    MOST_NEIGHBOURS,
-    MOST_OVERLAPS,
-    Choice,
-    Decision,
-    Named,
-    Resolution,
-    Resolver,
-    resolve,
-)
+from memforest.graph.resolve import MOST_NEIGHBOURS, MOST_OVERLAPS, Resolver, resolve
 from memforest.text import entity_key
 from memforest.types import EntityKind
 

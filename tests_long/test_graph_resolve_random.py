@@ -12,8 +12,9 @@ from typing import get_args
 from tests.table import each
 
 from memforest.graph.likeness import TIERS, apart, compare
+from memforest.graph.named import Choice, Named, Resolution
 from memforest.graph.names import form_of
-from memforest.graph.resolve import Choice, Named, Resolution, Resolver, resolve
+from memforest.graph.resolve import Resolver, resolve
 from memforest.text import entity_key
 from memforest.types import EntityKind
 

@@ -12,7 +12,8 @@ from tests_long.hand_made import searching
 from tests_long.worlds import file_of
 
 from memforest import MemForest
-from memforest.graph.graph import Graph, graph_of
+from memforest.graph.graph import graph_of
+from memforest.graph.known import Graph
 from memforest.interval import to_ms
 from memforest.search.load import load_snapshot
 from memforest.store.db import Database

@@ -26,6 +26,7 @@ from memforest.errors import (
 from memforest.limits import QUESTION_CHARS
 from memforest.models.ledger import Ledger, keeping
 from memforest.plans import QuestionPlan, SubQuery
+from memforest.ports import Settled
 from memforest.steps.choose import Steps, choose_steps
 from memforest.steps.llm.explore import (
     ALL_CHARS,
@@ -33,7 +34,6 @@ from memforest.steps.llm.explore import (
     TEXT_CHARS,
     Planned,
     Reasoned,
-    Settled,
     Told,
     plan_parts,
     reason,

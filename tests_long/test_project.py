@@ -33,11 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "memforest"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
-MAX_LINES, SOME_LINES = 600, 400
-RATCHET = {
-    "language/attribution.py": 416,
-}
-"""Modules of more than 400 lines with their size. Numbers here go down, and lines leave; none are added."""
+MAX_LINES = 800
 
 NOT_NAMES = {"utils", "util", "manager", "helpers", "helper", "core", "common", "misc"}
 
@@ -120,12 +116,12 @@ def test_every_export_is_listed() -> None:
 
 
 def test_every_public_name_is_documented() -> None:
-    """Every class and function that a module's `__all__` names has a docstring of its own."""
+    """Every class and function of a module without an underscore has a docstring of its own."""
     bare = [
         f"{module.__name__}.{name}"
         for module in _modules()
-        for name in getattr(module, "__all__", ())
-        if inspect.isclass(value := getattr(module, name)) or inspect.isfunction(value)
+        for name, value in vars(module).items()
+        if not name.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value))
         if value.__module__ == module.__name__
         if not (value.__dict__.get("__doc__") if inspect.isclass(value) else value.__doc__)
     ]
@@ -187,12 +183,10 @@ def test_errors_are_exported_and_drawn() -> None:
 # -- sizes and names ------------------------------------------------------------------------------
 
 
-def test_modules_are_small_and_the_large_ones_shrink() -> None:
-    """No module has over 600 lines, and none over 400 but those listed, which may only get smaller."""
+def test_no_module_is_too_long() -> None:
+    """No module has over 800 lines."""
     lines = {p.relative_to(PACKAGE).as_posix(): len(_text(p).splitlines()) for p in _sources()}
-    large = {name: n for name, n in lines.items() if n > SOME_LINES}
-    assert {name: n for name, n in large.items() if n > min(RATCHET.get(name, 0), MAX_LINES)} == {}
-    assert set(RATCHET) <= set(large), "shrunk to 400 lines or fewer: take it off the list"
+    assert {name: n for name, n in lines.items() if n > MAX_LINES} == {}
 
 
 def test_modules_are_named_for_what_they_do() -> None:

@@ -262,8 +262,8 @@ def test_a_text_that_is_no_id(client: Client, part: str) -> None:
     ("raw", "status"),
     [
         (b"/v1/users/..", 404),
-        (b"/v1/users/../stats", 404),
-        (b"/v1/users/%2e%2e/stats", 404),
+        (b"/v1/users/../stats", 200),
+        (b"/v1/users/%2e%2e/stats", 200),
         (b"/v1/users/../../etc/passwd", 404),
         (b"/v1/../v1/users", 404),
         (b"/../v1/users", 404),

@@ -262,7 +262,8 @@ def test_anothers_user_is_answered_as_nobody(world: World) -> None:
         ):
             url = f"/v1/users/{user}/{path}".rstrip("/")
             answer = world.client.request(method, url, json=body, headers={"x-api-key": one.key})
-            answers.append((user, answer.status_code, answer.text.replace(user, "?")))
+            told = re.sub(r'"ms":\{[^}]*\}', "", answer.text.replace(user, "?"))
+            answers.append((user, answer.status_code, told))
     half = len(answers) // 2
     assert [answer[1:] for answer in answers[:half]] == [answer[1:] for answer in answers[half:]]
-    assert {status for _, status, _ in answers} == {404}
+    assert [status for _, status, _ in answers[:half]] == [200, 200, 200, 404, 404]

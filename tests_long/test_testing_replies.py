@@ -6,8 +6,9 @@ import pytest
 from tests.table import each
 
 from memforest import Config, MemForest
+from memforest.chat_steps import STEPS
 from memforest.clock import Clock
-from memforest.endpoint import STEPS, ChatEndpoint
+from memforest.endpoint import ChatEndpoint
 from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.steps.llm.prompt import Rows, all_prompts, data_block, load_prompt
 from memforest.steps.llm.replies import (

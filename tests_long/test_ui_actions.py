@@ -22,10 +22,11 @@ from tests_long.inspected import Browser, Keys, key, opened
 
 from memforest import errors
 from memforest.access import Scope
+from memforest.access.faults import status_of
 from memforest.forest.forest import AsyncMemForest
 from memforest.memory.results import FactView
 from memforest.ui import ui_app
-from memforest.ui.refusing import sentence_of, status_of
+from memforest.ui.refusing import sentence_of
 
 FORMS: dict[str, Scope] = {
     "pin": "write",

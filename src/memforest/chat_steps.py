@@ -18,17 +18,6 @@ from typing import Any, overload
 
 from memforest.errors import ConfigError
 
-__all__ = [
-    "STEPS",
-    "ChatStep",
-    "StepNames",
-    "chat_step",
-    "prompt_step",
-    "register_step",
-    "registered_steps",
-    "step_names",
-]
-
 _NAME = re.compile(r"[a-z][a-z_]{0,30}")
 _DOTTED = r"(?!\d)\w+(?:\.(?!\d)\w+)*"
 _PLACE = re.compile(f"{_DOTTED}:{_DOTTED}")

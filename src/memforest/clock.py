@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-__all__ = ["Clock", "system_clock"]
-
 Clock = Callable[[], datetime]
 """A function without arguments that returns the present as an aware UTC datetime."""
 

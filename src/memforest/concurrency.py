@@ -19,19 +19,6 @@ from weakref import WeakSet
 
 from memforest.errors import StoreLockedError
 
-__all__ = [
-    "Ended",
-    "Lanes",
-    "Turns",
-    "all_of",
-    "in_thread",
-    "members",
-    "reading",
-    "to_thread",
-    "within",
-    "writing",
-]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

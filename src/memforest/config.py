@@ -29,8 +29,6 @@ from memforest.recall import Recall
 from memforest.redaction import PATTERNS
 from memforest.settings import Bound, Count, Settings, Whole, brief
 
-__all__ = ["ANSWER_THRESHOLD", "MODES", "REFRESH", "Config", "Propagate", "Ranking", "Sink"]
-
 Propagate: TypeAlias = Literal["top-down", "bottom-up", "none"]
 Sink: TypeAlias = Literal["leak", "stay"]
 Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]

@@ -15,8 +15,6 @@ from memforest.keys import Key
 from memforest.settings import brief, hints_of, refuse_unknown
 from memforest.tables import build, checked, overlaid, preset, read_file
 
-__all__ = ["load_default_config"]
-
 _SECTIONS: Mapping[str, type] = {
     "chat": ChatEndpoint,
     "embeddings": EmbeddingEndpoint,

@@ -12,22 +12,6 @@ from collections.abc import Iterable, Sequence
 
 from memforest.text import cut
 
-__all__ = [
-    "UNSAFE",
-    "escaped",
-    "escaped_lines",
-    "html_paragraph",
-    "html_table",
-    "html_text",
-    "json_escape",
-    "listed",
-    "one_line",
-    "ordinals",
-    "printable",
-    "shown",
-    "visible",
-]
-
 _CONTROLS = "\x00-\x1f\x7f-\x9f\u2028\u2029"
 _INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164"

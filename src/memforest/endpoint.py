@@ -18,8 +18,6 @@ from memforest.chat_steps import STEPS
 from memforest.errors import ConfigError
 from memforest.settings import Bound, Count, Settings, Whole, refuse_unknown
 
-__all__ = ["STEPS", "Budget", "ChatEndpoint", "EmbeddingEndpoint", "Private", "check_url"]
-
 _PER_STEP = (
     "model",
     "base_url",

@@ -12,17 +12,6 @@ from typing import Literal, NamedTuple, get_args
 
 from memforest.errors import InputError
 
-__all__ = [
-    "EXCHANGE_RULES",
-    "LEAF_RULES",
-    "MOST_TURNS",
-    "Exchange",
-    "ExchangeRule",
-    "LeafRule",
-    "exchanges_of",
-    "leaf_exchanges",
-]
-
 ExchangeRule = Literal["pairs", "pairs+rest", "replies", "answered"]
 """How turns are cut, of a session A B A B B A:
 

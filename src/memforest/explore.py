@@ -12,8 +12,6 @@ from typing import Annotated, Literal, TypeAlias
 from memforest.errors import ConfigError
 from memforest.settings import Bound, Count, Settings, Whole
 
-__all__ = ["Explore", "Scope"]
-
 Scope: TypeAlias = Literal["auto", "short", "long", "mixed"]
 Who: TypeAlias = Literal["auto", "model", "rules", "off"]
 Weight: TypeAlias = Annotated[float, Bound(ge=0)]

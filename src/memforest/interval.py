@@ -19,18 +19,6 @@ from typing import Literal
 from memforest.errors import TimestampError
 from memforest.types import Precision
 
-__all__ = [
-    "EARLIEST",
-    "LATEST",
-    "Interval",
-    "floor_ms",
-    "format_interval",
-    "from_ms",
-    "hull",
-    "local_time",
-    "to_ms",
-]
-
 _MS = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

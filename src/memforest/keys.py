@@ -14,8 +14,6 @@ from typing import TypeAlias
 
 from memforest.errors import ConfigError
 
-__all__ = ["KEY_BYTES", "AnyKey", "FileKey", "Key", "KeySetting"]
-
 KEY_BYTES = 32
 """Least length of a key, and the length of the key of a file (AES-256)."""
 

@@ -8,30 +8,6 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-__all__ = [
-    "CAPTION",
-    "ID",
-    "MAX_BODY_BYTES",
-    "MAX_BODY_ITEMS",
-    "MAX_CURSOR_CHARS",
-    "MAX_FACT_CHARS",
-    "MAX_ID_CHARS",
-    "MAX_METADATA_DEPTH",
-    "MAX_PAGE",
-    "MAX_TIME_CHARS",
-    "MAX_TOP_K",
-    "MAX_TREE_DEPTH",
-    "MAX_TURN_CHARS",
-    "QUESTION_CHARS",
-    "ROLES",
-    "ROLE_ALIASES",
-    "SPEAKER",
-    "STORED_ROLES",
-    "TEXT",
-    "TIME_KEYS",
-    "has_too_many_items",
-]
-
 MAX_ID_CHARS = 1_024
 """Characters of the id of a user, session or turn, and of an idempotency key: composed ids (tenant, app, thread) fit many
 times, and an index of ids stays small."""

@@ -15,16 +15,6 @@ from memforest.errors import ConfigError
 from memforest.ports import ChatModel, Embedder, Reranker
 from memforest.settings import with_article
 
-__all__ = [
-    "PORTS",
-    "ChatSetting",
-    "EmbedderSetting",
-    "Port",
-    "RerankerSetting",
-    "is_embedder",
-    "is_reranker",
-]
-
 EmbedderSetting: TypeAlias = Embedder | EmbeddingEndpoint | Callable[[list[str]], Any] | str | None
 RerankerSetting: TypeAlias = Reranker | Callable[[str, list[str]], Any] | str | None
 ChatSetting: TypeAlias = ChatModel | ChatEndpoint | None

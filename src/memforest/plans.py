@@ -9,16 +9,6 @@ from typing import Any, Literal, cast, get_args
 
 from memforest.errors import InputError
 
-__all__ = [
-    "Complexity",
-    "OperatorKind",
-    "QuestionKind",
-    "QuestionPlan",
-    "SubQuery",
-    "SubQueryScope",
-    "TimeOperator",
-]
-
 OperatorKind = Literal[
     "current", "as_of", "predecessor", "successor", "first", "last", "since", "changed_back"
 ]

@@ -20,8 +20,6 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from memforest import spans
 
-__all__ = ["HasAsync", "blocking", "run"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")

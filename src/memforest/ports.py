@@ -27,30 +27,6 @@ if TYPE_CHECKING:  # settings do not wait for numpy
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = [
-    "Answer",
-    "AnswerEvidence",
-    "Answerer",
-    "AnswersParts",
-    "ChatModel",
-    "ChatReply",
-    "ChatRequest",
-    "Embedder",
-    "EmbedsQuestions",
-    "Extractor",
-    "KnowsWords",
-    "Message",
-    "Placer",
-    "Planner",
-    "Remote",
-    "Reranker",
-    "Settled",
-    "Summariser",
-    "embed_questions",
-    "is_remote",
-]
-
-
 # -- models ---------------------------------------------------------------------------------------
 
 

@@ -20,18 +20,6 @@ from memforest.display import one_line
 from memforest.interval import Interval, format_interval, from_ms
 from memforest.types import Precision
 
-__all__ = [
-    "MOST_SOURCES",
-    "FoundLine",
-    "LineKind",
-    "StatedSpan",
-    "ends_of",
-    "join_sections",
-    "since_text",
-    "split_sections",
-    "stated_time",
-]
-
 LineKind = Literal["state", "change", "event", "said", "entity", "topic", "relation", "fact", "written"]
 """What a line is; ``"written"`` is one that a chat model wrote. A ``"relation"`` or a ``"fact"`` is in the profile of an entity."""
 StatedSpan = tuple[int, int | None, Precision]

@@ -15,8 +15,6 @@ from memforest.errors import ConfigError
 from memforest.plans import Complexity
 from memforest.settings import Bound, Settings, Whole
 
-__all__ = ["BUDGETS", "COMPLEXITIES", "LEAVES", "LEVELS", "Order", "Recall"]
-
 Order: TypeAlias = Literal["score", "level", "blocks"]
 """How what was recalled stands in front of a reader; see `Recall.order`."""
 Who: TypeAlias = Literal["auto", "model", "rules", "off"]

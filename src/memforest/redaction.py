@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-__all__ = ["PATTERNS", "redact_patterns"]
-
 _Keep = Callable[[str], bool]
 
 

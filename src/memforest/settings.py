@@ -25,24 +25,6 @@ from typing import (
 
 from memforest.errors import ConfigError
 
-__all__ = [
-    "INDEX_SETTINGS",
-    "Bound",
-    "Count",
-    "NoSettings",
-    "Settings",
-    "Whole",
-    "brief",
-    "check_value",
-    "hints_of",
-    "instead",
-    "may_be_none",
-    "none_is_text",
-    "refuse_unknown",
-    "settings_of",
-    "with_article",
-]
-
 T = TypeVar("T")
 
 INDEX_SETTINGS: dict[str, type] = {}

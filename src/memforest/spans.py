@@ -17,8 +17,6 @@ from functools import cache
 from hashlib import blake2b
 from typing import Any, Literal
 
-__all__ = ["CAPTURE", "PROVIDER", "Span", "captures", "prepare", "span", "store_id"]
-
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable that lets spans hold texts: of questions, and of what was found."""
 _ON = frozenset(("true", "1", "span_only", "span_and_event"))

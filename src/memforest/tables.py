@@ -32,18 +32,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = [
-    "PRESETS",
-    "build",
-    "checked",
-    "kept_json",
-    "overlaid",
-    "preset",
-    "read_file",
-    "read_index_settings",
-    "with_kept",
-]
-
 T = TypeVar("T")
 Table = dict[str, Any]
 

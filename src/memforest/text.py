@@ -17,27 +17,6 @@ from typing import Literal
 
 import snowballstemmer
 
-__all__ = [
-    "DATA_RUN",
-    "MAX_TOKEN_CHARS",
-    "STOP_WORDS",
-    "UNSPACED",
-    "cut",
-    "entity_key",
-    "fold",
-    "is_binary_looking",
-    "lexical_tokens",
-    "lexical_words",
-    "long_numbers",
-    "negated",
-    "numbers",
-    "shorten_runs",
-    "snowball_stem",
-    "strip_accents",
-    "word_set",
-    "words",
-]
-
 
 def word_set(text: str) -> frozenset[str]:
     """Return the white-space separated words of `text` as a set, so that word lists can be written as prose."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["count_tokens"]
-
 CHARS_PER_TOKEN = 4
 """Latin text has about four characters a token in common vocabularies (OpenAI's rule of thumb:
 https://help.openai.com/en/articles/4936856)."""

@@ -49,8 +49,8 @@ def test_the_package_stays_within_its_budget() -> None:
 
 def test_the_budget_is_no_larger_than_it_was() -> None:
     """Nobody raises the budget: it is at most what it was when it was made."""
-    assert budget()["code_lines"] <= 74_800
-    assert budget()["files"] <= 752
+    assert budget()["code_lines"] <= 72_700
+    assert budget()["files"] <= 741
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ def test_a_large_file_is_never_held(name: str, begin: bytes, item: bytes, end: b
     count = 3_000 if name == "claude" else 30_000
     large = source.Source("large.json", lambda: Endless(count, begin, item, end))  # type: ignore[arg-type, return-value]
     part = formats.format_named(name)
+    assert part.read is not None
     skips = Skips()
     tracemalloc.start()
     try:

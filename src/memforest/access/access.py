@@ -10,8 +10,6 @@ from typing import Protocol
 from memforest.access.principal import Principal
 from memforest.forest.forest import AsyncMemForest
 
-__all__ = ["Access", "OpenAccess"]
-
 
 class Access(Protocol):
     """Decides on requests; every front end has one and asks nothing else."""

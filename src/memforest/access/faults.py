@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from memforest import errors
 
-__all__ = ["STATUS", "place_of", "status_of"]
-
 STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
     (errors.UnauthenticatedError, 401),
     (errors.ForbiddenError, 403),

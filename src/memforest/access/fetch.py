@@ -9,8 +9,6 @@ from typing import Any, TypeAlias
 
 from memforest.errors import IssuerUnavailableError
 
-__all__ = ["Fetch", "fetcher"]
-
 Fetch: TypeAlias = Callable[[str], Coroutine[Any, Any, Mapping[str, Any]]]
 """Returns the JSON object at an address, or raises `IssuerUnavailableError`."""
 

@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping
 from memforest.access.settings import is_loopback
 from memforest.errors import UnauthenticatedError
 
-__all__ = ["KEY_HEADER", "SCHEMES", "credential_of", "from_elsewhere", "is_local_host"]
-
 KEY_HEADER = "X-API-Key"
 SCHEMES = ("bearer", "token")
 """Schemes of ``Authorization`` that carry a key; ``Token`` is what mem0's client sends."""

@@ -23,8 +23,6 @@ from memforest.memory.ingest.turns import check_id
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["Issuer", "looks_like_token"]
-
 _log = logging.getLogger(__name__)
 
 MOST_TOKEN_CHARS = 16_384

@@ -14,8 +14,6 @@ from memforest.concurrency import Turns
 from memforest.endpoint import check_url
 from memforest.errors import ConfigError, IssuerUnavailableError
 
-__all__ = ["IssuerKeys"]
-
 _log = logging.getLogger(__name__)
 
 DISCOVERY = "/.well-known/openid-configuration"

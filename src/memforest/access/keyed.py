@@ -20,8 +20,6 @@ from memforest.config import Config
 from memforest.errors import UnauthenticatedError
 from memforest.forest.forest import AsyncMemForest
 
-__all__ = ["KeyedAccess"]
-
 NEEDED = "this needs a key: send it as X-API-Key, or as Authorization: Bearer KEY"
 REFUSED = "the key or token is unknown, expired or revoked"
 """One sentence for all of them: a stranger learns nothing of what there is."""

@@ -26,20 +26,6 @@ from memforest.memory.ingest.turns import check_id
 from memforest.memory.plain import Result
 from memforest.text import cut
 
-__all__ = [
-    "DEFAULT_SCOPES",
-    "KEY_FILE",
-    "PREFIX",
-    "KeyStore",
-    "KeyView",
-    "MadeKey",
-    "digest_of",
-    "id_of",
-    "principal_of",
-    "read_lifetime",
-    "read_scopes",
-]
-
 PREFIX = "mfk_"
 """What every key begins with, so that scanners of code and logs find one that has leaked."""
 KEY_FILE = Path("server", "keys.sqlite")

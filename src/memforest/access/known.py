@@ -21,8 +21,6 @@ from memforest.concurrency import Turns
 from memforest.errors import StoreError
 from memforest.interval import to_ms
 
-__all__ = ["LOOK_EVERY_S", "KnownKeys"]
-
 _log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 2.0

@@ -8,8 +8,6 @@ from typing import Literal
 from memforest.errors import ForbiddenError
 from memforest.forest.pool import no_memory
 
-__all__ = ["ALL_SCOPES", "PRINCIPAL", "Principal", "Scope"]
-
 PRINCIPAL = "memforest.principal"
 """Where the scope of a request in ASGI holds who makes it, from when the key was looked at."""
 

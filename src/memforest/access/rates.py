@@ -21,8 +21,6 @@ from memforest.errors import ConfigError, RateLimitError
 if TYPE_CHECKING:
     from limits import RateLimitItem
 
-__all__ = ["Rates", "Shares"]
-
 MOST_COUNTED = 100_000
 """Keys and tenants that are counted at once; of more, those seen longest ago are forgotten."""
 SHARE_RETRY_S = 1.0

@@ -19,8 +19,6 @@ from memforest.memory.directory import make_directory
 from memforest.store.faults import mapped_errors
 from memforest.store.files import Identity, identity_of, make_own, refuse_link
 
-__all__ = ["KeyFile", "KeyRow"]
-
 VERSION = 1
 BUSY_S = 10.0
 """How long a statement waits for another process; all of them are short."""

@@ -14,8 +14,6 @@ from memforest.endpoint import check_url
 from memforest.errors import ConfigError
 from memforest.settings import Bound, Count, Settings, brief
 
-__all__ = ["ALGORITHMS", "AccessSettings", "IssuerSettings", "is_loopback", "may_bind"]
-
 ALGORITHMS: tuple[str, ...] = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
     *("ES256", "ES384", "ES512", "EdDSA"),

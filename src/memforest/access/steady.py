@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 
 from memforest.clock import Clock
 
-__all__ = ["steady"]
-
 
 def steady(clock: Clock, monotonic: Callable[[], float]) -> Clock:
     """Return a clock that is never behind the time that has passed since it was made.

@@ -22,8 +22,6 @@ from memforest.forest.forest import AsyncMemForest
 from memforest.forest.together import Together
 from memforest.memory.directory import make_directory
 
-__all__ = ["TENANTS", "Tenants", "directory_of"]
-
 TENANTS = "tenants"
 """The directory of tenants below a server's."""
 SLUG_CHARS = 24

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from limits.storage import Storage
 from limits.storage.base import SlidingWindowCounterSupport
 
-__all__ = ["Windows"]
-
 ROUNDING = 1e-6
 """Of a request or a second: who waits as long as was said is not refused for the last digit."""
 

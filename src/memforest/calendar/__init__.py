@@ -9,8 +9,9 @@ which an instant lies. `Period` and its friends are calendar days without a zone
 
 from __future__ import annotations
 
+from memforest.calendar.neighbours import Direction
 from memforest.calendar.numeric import ambiguous_dates, numeric_order
-from memforest.calendar.phrases import MAX_CHARS, DateSpan, Direction, find_dates
+from memforest.calendar.phrases import MAX_CHARS, DateSpan, find_dates
 from memforest.calendar.question import question_window
 from memforest.calendar.timestamp import parse_timestamp, zone_named
 from memforest.calendar.windows import CalendarWindow, Unit, window_of, window_with_key, windows_between

@@ -17,8 +17,6 @@ from memforest.calendar.language import Rule
 from memforest.calendar.period import Period, stepped, unit_period
 from memforest.calendar.scene import Scene
 
-__all__ = ["PREFIXES", "Prefix", "framed", "in_year", "shared_year"]
-
 Prefix = Callable[[Match, Rule, Scene, Period], "Period | None"]
 _DAY = timedelta(days=1)
 _NIGHTS = frozenset({"night", "evening", "morning", "noche"})

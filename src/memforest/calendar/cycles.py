@@ -22,8 +22,6 @@ from memforest.calendar.language import Rule
 from memforest.calendar.period import Kind, Period, day, unit_period
 from memforest.calendar.scene import Scene
 
-__all__ = ["around", "bare_weekday", "counted", "cycle", "day_in", "holiday", "within", "years_near"]
-
 Match = re.Match[str]
 
 _DAY = timedelta(days=1)

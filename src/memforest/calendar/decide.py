@@ -23,8 +23,6 @@ from memforest.calendar.period import Kind, Period, latest, soonest
 from memforest.calendar.scene import Scene
 from memforest.calendar.tense import tense_of
 
-__all__ = ["Side", "choose", "choose_bare", "is_of_fiction", "side_of"]
-
 Side = Literal["past", "coming", "open"]
 """``open``: there is no verb, and what is nearer may count."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import unicodedata
 
-__all__ = ["fold_text", "fold_word", "level_quotes"]
-
 _LAST_LATIN = 0x2100
 _QUOTES = {0x2018: 0x27, 0x2019: 0x27, 0x201B: 0x27, 0x02BC: 0x27, 0xFF07: 0x27}
 

@@ -12,8 +12,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["CODE", "further_data"]
-
 CODE = "mul"
 """The code of these languages together (ISO 639-2: multiple languages)."""
 

@@ -8,18 +8,6 @@ from memforest.calendar.fold import fold_word
 from memforest.calendar.language import Rule
 from memforest.calendar.scene import Scene
 
-__all__ = [
-    "at",
-    "capital_word",
-    "full_year",
-    "group",
-    "number_range",
-    "unit_of",
-    "vague",
-    "weekday_of",
-    "year_of",
-]
-
 Match = re.Match[str]
 
 

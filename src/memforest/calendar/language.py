@@ -51,8 +51,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Language", "Rule", "load_language"]
-
 DIGIT, SLASH, WIDE = "@digit", "@slash", "@wide"
 """Stand for any digit, a slash, and any letter that is not of ASCII, among the words that rules need."""
 _SHORT = frozenset(("minute", "hour", "day"))

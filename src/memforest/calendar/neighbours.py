@@ -13,8 +13,6 @@ from memforest.calendar.language import Rule
 from memforest.calendar.period import Period
 from memforest.calendar.scene import Scene
 
-__all__ = ["Direction", "Found", "read_together"]
-
 Direction = Literal["at", "since", "until", "before", "after", "for"]
 """How a statement relates to the days named: within them, from them on, up to and including them, up to
 their start, from their end; ``for`` ("have lived here for 5 years") began within them and still holds."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["ambiguous_dates", "day_comes_first", "numeric_order"]
-
 _NUMERIC = re.compile(r"(?<![\d.,:/#+$€£\w-])(\d{1,2})([/-])(\d{1,2})\2(?:\d{4}|\d\d)(?![\d/-]|[.,]\d)")
 
 

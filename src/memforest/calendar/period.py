@@ -16,28 +16,6 @@ from typing import Literal
 
 from memforest.types import Precision
 
-__all__ = [
-    "Kind",
-    "Period",
-    "day",
-    "days",
-    "decade",
-    "easter",
-    "latest",
-    "month",
-    "months_from",
-    "nth_weekday",
-    "part",
-    "season",
-    "soonest",
-    "stepped",
-    "to_utc",
-    "unit_period",
-    "week",
-    "weekend",
-    "year",
-]
-
 Kind = Literal["weekday", "weekend", "day_of_month", "day", "month", "quarter", "season", "holiday"]
 """What is named without a year; "day" is a day with its month."""
 

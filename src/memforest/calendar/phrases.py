@@ -31,8 +31,6 @@ from memforest.errors import TimestampError
 from memforest.interval import EARLIEST, Interval
 from memforest.types import Precision
 
-__all__ = ["MAX_CHARS", "DateSpan", "Direction", "find_dates"]
-
 MAX_CHARS = 1_000_000
 """How much of a text is searched; what lies behind it is not read."""
 

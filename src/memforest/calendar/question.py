@@ -19,8 +19,6 @@ from memforest.calendar.period import to_utc
 from memforest.calendar.phrases import DateSpan, find_dates
 from memforest.interval import EARLIEST, Interval, hull
 
-__all__ = ["QuestionTime", "latest_within", "question_time", "question_window", "years_back"]
-
 _MS = timedelta(milliseconds=1)
 _REACH = 24
 _MOST_YEARS = 200

@@ -27,8 +27,6 @@ from memforest.calendar.period import Kind, Period, day
 from memforest.calendar.scene import Scene
 from memforest.calendar.tense import tense_of
 
-__all__ = ["OPERATIONS", "Operation"]
-
 Match = re.Match[str]
 Operation = Callable[[Match, Rule, Scene], "Period | None"]
 

@@ -8,8 +8,6 @@ from datetime import date, datetime, timedelta, timezone, tzinfo
 
 from memforest.calendar.language import Language
 
-__all__ = ["Scene"]
-
 _UTC = timezone.utc
 _REACH = 160
 """Most characters of a sentence to either side of a date that are looked at."""

@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
-__all__ = ["Spelling", "mended"]
-
 _LEAST = 7
 _DOUBLE = re.compile(r"(.)\1+")
 

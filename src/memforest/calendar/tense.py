@@ -12,8 +12,6 @@ from typing import Literal
 
 from memforest.calendar.scene import Scene
 
-__all__ = ["Tense", "tense_of"]
-
 Tense = Literal["past", "coming", "future", "present", "either", "unsure", "none"]
 """``coming`` is a verb that is not in the past, ``future`` one that looks ahead; ``either`` tells of a plan that was changed,
 whose day may be over or not; ``present`` one that may tell a habit ("I swim on Monday"); ``unsure`` a verb

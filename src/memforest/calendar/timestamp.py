@@ -22,8 +22,6 @@ from memforest.errors import ConfigError, TimestampError
 from memforest.interval import floor_ms
 from memforest.limits import MAX_TIME_CHARS
 
-__all__ = ["CivilParserInfo", "parse_timestamp", "zone_named"]
-
 _SHOWN = 60
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

@@ -20,8 +20,6 @@ from memforest.calendar.scene import Scene
 from memforest.calendar.tense import tense_of
 from memforest.types import Precision
 
-__all__ = ["away", "elapsed", "lasting", "remaining", "rolling", "shift", "weekend"]
-
 Match = re.Match[str]
 
 _DAY = timedelta(days=1)

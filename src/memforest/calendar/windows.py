@@ -26,18 +26,6 @@ from memforest.display import shown
 from memforest.errors import InputError
 from memforest.interval import EARLIEST, Interval, floor_ms
 
-__all__ = [
-    "END_OF_TIME",
-    "UNITS",
-    "WITHIN",
-    "CalendarWindow",
-    "Unit",
-    "window_around",
-    "window_of",
-    "window_with_key",
-    "windows_between",
-]
-
 Unit = Literal["day", "week", "week_of_month", "month", "year"]
 """``week`` is the ISO 8601 week, Monday to Sunday; ``week_of_month`` is its part that lies in one month."""
 

@@ -15,8 +15,6 @@ from memforest.cli.screen import Screen, clean, columns, counted
 if TYPE_CHECKING:
     from memforest.memory.results import IndexView
 
-__all__ = ["advance"]
-
 
 @click.command()
 @click.option("--as-of", metavar="TIME", help="The present, by which windows have ended; now by default.")

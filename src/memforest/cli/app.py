@@ -20,8 +20,6 @@ from memforest import __version__
 from memforest.cli.call import Call, StopCommand, give_up_output, global_options
 from memforest.errors import MemForestError
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS = {
     "demo": ("demo", "Show what a memory does, on a conversation that comes along."),
     "ingest": ("ingest", "Make memory of chat files."),

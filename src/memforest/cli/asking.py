@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from memforest.config import Config
     from memforest.memory.results import AskResult, Evidence, QueryResult, Usage
 
-__all__ = ["ask", "draw_answer", "draw_evidence", "search"]
-
 _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 """A passage that an answer quotes."""
 

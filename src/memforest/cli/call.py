@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from memforest.keys import Key
     from memforest.memory.directory import Survey
 
-__all__ = [
-    "Call",
-    "StopCommand",
-    "filter_option",
-    "give_up_output",
-    "global_options",
-    "moment_options",
-    "pass_call",
-    "read_pairs",
-    "reader_may_leave",
-    "shared_options",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 

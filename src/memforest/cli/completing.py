@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from memforest.cli.call import Call
     from memforest.forest import UserMemory
 
-__all__ = [
-    "complete_entities",
-    "complete_indexes",
-    "complete_own_indexes",
-    "complete_scopes",
-    "complete_sessions",
-    "complete_users",
-    "is_safe",
-    "script",
-]
-
 MOST_NODES = 2000
 """Bound of the roots, and of the entities, that are read for names: a shell waits for the answer."""
 

@@ -7,8 +7,6 @@ import click
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.completing import script
 
-__all__ = ["completion"]
-
 
 @click.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from memforest.forest import UserMemory
     from memforest.memory.corrected import CorrectionView, HistoryEntry
 
-__all__ = ["forget", "history", "pin", "undo", "update"]
-
 
 @click.command()
 @click.argument("fact_id", metavar="FACT")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from memforest.forest import UserMemory
     from memforest.memory.erase.receipt import DeleteReceipt
 
-__all__ = ["delete"]
-
 
 @click.command()
 @click.option(

@@ -32,8 +32,6 @@ from memforest.errors import NotFoundError
 from memforest.forest import ImportedMemory, UserMemory
 from memforest.memory.results import AskResult, FactView, TimelineEntry
 
-__all__ = ["demo"]
-
 FILE = "nora_and_mateo.json"
 PEOPLE = ("Nora", "Mateo")
 SHOWN_FACTS = 5

@@ -30,8 +30,6 @@ from memforest.memory.zone import zone_note
 from memforest.models import ModelStatus, available, open_embedder, open_reranker, reranker_status
 from memforest.store.environment import cipher_version, sqlite_abilities
 
-__all__ = ["doctor"]
-
 _MARKS: dict[Status, tuple[str, str]] = {
     "ok": ("ok", "green"),
     "note": ("note", "yellow"),

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from memforest.keys import Key
     from memforest.memory.encrypting import Progress, Recrypted
 
-__all__ = ["decrypt", "encrypt", "rekey"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 NEW_KEY = "MEMFOREST_NEW_KEY"

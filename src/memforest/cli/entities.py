@@ -17,8 +17,6 @@ from memforest.types import EntityKind
 if TYPE_CHECKING:
     from memforest.memory.results import Entity, EntityChoice, EntityPage, PathStep, PathView, RelationView
 
-__all__ = ["draw_choices", "draw_entities", "draw_path", "draw_relations"]
-
 NAME_CHARS, LABEL_CHARS, TEXT_CHARS = 40, 60, 200
 MOST_HOPS = 8
 MOST_SHOWN = 3

@@ -12,8 +12,6 @@ from memforest.cli.screen import Screen, clean, columns, in_words, sources
 if TYPE_CHECKING:
     from memforest.memory.results import FactView
 
-__all__ = ["draw_facts"]
-
 
 def draw_facts(
     screen: Screen, found: Sequence[FactView], *, statements: bool = False, ids: bool = False

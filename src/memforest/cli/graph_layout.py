@@ -8,8 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["place"]
-
 ROUNDS = 120
 """Steps until everything stands still: more change nothing that can be seen, for up to a hundred nodes."""
 TURN = math.pi * (3 - math.sqrt(5))

@@ -13,8 +13,6 @@ from memforest.cli.graph_layout import place
 from memforest.cli.screen import clean, counted
 from memforest.memory.results import GraphEdge, GraphPicture
 
-__all__ = ["graph_section", "shown_text"]
-
 WIDTH, HEIGHT, MARGIN = 1000, 620, 70
 SMALLEST, LARGEST = 4.0, 16.0
 """Radius of a node that hardly anything names, and of the one that most name."""

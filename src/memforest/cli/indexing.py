@@ -15,8 +15,6 @@ from memforest.cli.screen import Screen, clean, columns, counted
 if TYPE_CHECKING:
     from memforest.memory.results import IndexView
 
-__all__ = ["behind", "index"]
-
 
 @click.group(no_args_is_help=False)
 @shared_options

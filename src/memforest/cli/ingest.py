@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["budget_options", "draw_memories", "ingest", "resume"]
-
 DEFAULT_USER = "me"
 SHOWN_PROBLEMS = 20
 """Problems that are printed, unless --verbose asks for all."""

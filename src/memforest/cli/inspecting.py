@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from memforest.memory.results import Stats, TreeView, VerifyReport
     from memforest.types import StepUsage
 
-__all__ = ["draw_trees", "stats", "tree", "verify"]
-
 DRILLED_DEPTH = 2
 """Levels unfolded below the root when --depth is not given, and a scope is named or there is one tree alone."""
 

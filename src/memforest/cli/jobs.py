@@ -9,8 +9,6 @@ from memforest.cli.screen import clean
 if TYPE_CHECKING:
     from memforest.memory.results import JobsView
 
-__all__ = ["job_lines"]
-
 REASON_CHARS = 160
 
 

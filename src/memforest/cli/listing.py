@@ -16,8 +16,6 @@ from memforest.memory.directory import Survey
 if TYPE_CHECKING:
     from memforest.memory.results import SessionPage, TurnPage, UserPage
 
-__all__ = ["remark_cursor", "sessions", "users"]
-
 PAGE = 50
 """Most on a page where only a cursor is given."""
 

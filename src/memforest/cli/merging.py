@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from memforest.memory.merge.report import MergeResult
 
-__all__ = ["merge"]
-
 MOST_NAMES = 12
 """Names that are listed of those that both memories know."""
 

@@ -17,8 +17,6 @@ from memforest.models.base import ChatRequest, Message
 from memforest.models.openai_client import Target
 from memforest.steps.llm.prompt import load_prompt
 
-__all__ = ["Check", "Status", "chat_checks", "embedding_checks"]
-
 Status = Literal["ok", "note", "broken"]
 
 TRIAL_TIMEOUT_S = 30.0

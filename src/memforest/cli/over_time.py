@@ -17,8 +17,6 @@ from memforest.limits import MAX_PAGE
 if TYPE_CHECKING:
     from memforest.memory.results import Change, ChangePage, Diff, FactPage, TimelineEntry
 
-__all__ = ["changes", "diff", "draw_changes", "draw_diff", "draw_timeline", "facts", "timeline"]
-
 
 @click.command()
 @click.option(

@@ -23,8 +23,6 @@ from memforest.cli.graph_page import graph_section, shown_text
 from memforest.cli.screen import Screen, counted, leaf_counts, sources
 from memforest.memory.results import GraphPicture, TreeView
 
-__all__ = ["NO_PICTURE", "Shown", "page_of", "replace_file", "shown_of"]
-
 QUOTE_CHARS = 2000
 """Longest text of a leaf; what is longer is cut, so that a few pasted documents do not make the page huge."""
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from memforest.forest import MemForest, UserMemory
     from memforest.memory.results import DatedQuote, Profile, ProfileChanges, ProfileLine
 
-__all__ = ["draw_profile", "draw_profile_changes", "profile"]
-
 QUOTE_CHARS, LINE_CHARS = 160, 400
 MARKS = {"begun": "+", "ended": "-", "changed": "~"}
 

@@ -11,8 +11,6 @@ from memforest.cli.screen import clean, error_console
 if TYPE_CHECKING:
     from memforest.memory.progress import IngestProgress
 
-__all__ = ["Tally", "write_bar"]
-
 NAME_CHARS = 22
 
 

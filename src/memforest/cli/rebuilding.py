@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from memforest.memory.inspect.stored import Stale
     from memforest.memory.progress import Report
 
-__all__ = ["rebuild"]
-
 CONFIGURED = "configured"
 
 

@@ -14,15 +14,6 @@ if TYPE_CHECKING:
     from memforest.config import Ranking
     from memforest.settings import Settings
 
-__all__ = [
-    "explore_option",
-    "read_explore",
-    "read_recall",
-    "recall_option",
-    "with_explore",
-    "with_recall",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S", bound="Settings")
 _WORDS = {"true": True, "false": False}

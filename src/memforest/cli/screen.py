@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 
     from memforest.memory.results import Evidence, FactView, Source, TimelineEntry, TreeView
 
-__all__ = [
-    "Screen",
-    "clean",
-    "columns",
-    "counted",
-    "error_console",
-    "in_words",
-    "leaf_counts",
-    "size",
-    "sources",
-]
-
 
 def clean(text: str, limit: int | None = None) -> str:
     r"""Return a text on one line without anything that a terminal would act on.

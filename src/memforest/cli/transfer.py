@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from memforest.memory.transfer.results import BackupResult, ExportResult, MemoryImport
 
-__all__ = ["backup", "export", "import_", "restore"]
-
 STREAM = "-"
 
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from memforest.forest import MemForest, UserMemory
     from memforest.memory.results import Stats
 
-__all__ = ["line_of", "watch"]
-
 
 def watch(
     call: Call,

@@ -8,8 +8,6 @@ from typing import Any
 from memforest.display import UNSAFE, json_escape
 from memforest.memory.plain import plain
 
-__all__ = ["to_json"]
-
 
 def to_json(value: Any, *, ascii_only: bool = False, line: bool = False) -> str:
     r"""Return a value as JSON, indented or in one line, without a character that a terminal would act on.

@@ -25,19 +25,6 @@ from memforest.interval import to_ms
 from memforest.text import entity_key, fold
 from memforest.types import Candidate, ResolvedDate
 
-__all__ = [
-    "FactPlan",
-    "Said",
-    "Same",
-    "Signature",
-    "fact_identity",
-    "may_merge",
-    "plan_facts",
-    "signature",
-    "stated_days",
-    "tie_end",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Said:

@@ -18,8 +18,6 @@ from memforest.store.tx import Tx
 from memforest.text import entity_key
 from memforest.types import EntityKind
 
-__all__ = ["EntityBook", "is_short_form", "speaker_key", "spelling"]
-
 MIN_SHORT_FORM = 3
 """Fewest characters of a short form: two letters ("Al") start too many names."""
 MIN_DROPPED = 2

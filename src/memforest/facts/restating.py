@@ -14,8 +14,6 @@ from memforest.store import facts as fact_rows
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 
-__all__ = ["restated"]
-
 
 def restated(tx: Tx, fact: FactRow, found: Sequence[OccurrenceRow]) -> FactRow:
     """Derive a fact from its occurrences, at least one, which are given in time order."""

@@ -14,8 +14,6 @@ from typing import Protocol
 
 from memforest.facts.timeline import Observation, Segment, observe, same_value
 
-__all__ = ["Past", "segments_since", "superseded_by"]
-
 WINDOW = 16
 """Observations that are read at first; eight times as many with each further try."""
 

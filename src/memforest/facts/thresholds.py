@@ -11,8 +11,6 @@ import json
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["judge_threshold", "merge_threshold"]
-
 JUDGE_BELOW = 0.03
 """How far below the least merging cosine a pair may be and still be put to a judge, who reads what rules cannot."""
 UNMEASURED = 0.93

@@ -22,18 +22,6 @@ from typing import Literal
 
 from memforest.text import fold, words
 
-__all__ = [
-    "Change",
-    "Observation",
-    "Segment",
-    "observe",
-    "same_value",
-    "superseded",
-    "time_order",
-    "timeline",
-]
-
-
 Change = Literal["is", "start", "end"]
 
 

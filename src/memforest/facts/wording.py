@@ -27,8 +27,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Wording", "same_wording", "wording", "wording_rules"]
-
 _VERSION = 1
 """Grows with every change of the code below that gives a text another wording."""
 

@@ -14,8 +14,6 @@ from memforest.memory.results import AskResult, QueryResult
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["AsyncAsking"]
-
 
 class AsyncAsking:
     """What `AsyncMemForest` is asked."""

@@ -9,8 +9,6 @@ from memforest.config import Config
 from memforest.forest.forest import AsyncMemForest
 from memforest.forest.handle import UserMemory
 
-__all__ = ["MemForest"]
-
 
 class MemForest:
     """The blocking twin of `AsyncMemForest`: same arguments, same verbs; also usable inside a running loop.

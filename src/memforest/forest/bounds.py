@@ -21,8 +21,6 @@ from memforest.memory.memory import Memory
 if TYPE_CHECKING:
     from memforest.forest.pool import MemoryPool
 
-__all__ = ["Bounds", "close_all"]
-
 
 class Bounds:
     """How much the memories of some pools may keep open between calls.

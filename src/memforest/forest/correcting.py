@@ -12,8 +12,6 @@ from memforest.memory.correct import Update
 from memforest.memory.corrected import CorrectionView, HistoryEntry
 from memforest.memory.inspect.history import history
 
-__all__ = ["CorrectsMemory"]
-
 
 class CorrectsMemory:
     """The verbs of a handle on one user's memory that correct it."""

@@ -11,8 +11,6 @@ from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.erase.targets import Target
 from memforest.memory.ingest.turns import check_id
 
-__all__ = ["DeletesFromMemory", "DeletesUsers"]
-
 TARGETS = ("fact_id", "turn", "session_id", "entity", "during")
 
 

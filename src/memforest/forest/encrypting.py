@@ -15,8 +15,6 @@ from memforest.keys import Key, KeySetting
 from memforest.memory.encrypting import Progress, Recrypted, recrypt_all
 from memforest.memory.ingest.turns import check_id
 
-__all__ = ["Encrypting"]
-
 
 class Encrypting:
     """A forest's verbs of this kind.

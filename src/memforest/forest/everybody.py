@@ -11,8 +11,6 @@ from memforest.forest.pool import MemoryPool
 from memforest.memory.directory import Survey, is_own_name, survey
 from memforest.memory.memory import Memory
 
-__all__ = ["for_all"]
-
 Use = Callable[[str, Callable[[Memory], Awaitable[object]]], Awaitable[object]]
 
 

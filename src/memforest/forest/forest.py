@@ -50,8 +50,6 @@ if TYPE_CHECKING:
 
     from memforest.forest.options import RebuildOptions
 
-__all__ = ["AsyncMemForest"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)

@@ -48,8 +48,6 @@ from memforest.memory.results import (
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["AsyncUserMemory", "UserMemory"]
-
 
 @spanned(MEMORY_VERBS, lambda handle, _given: handle.user_id)
 class AsyncUserMemory(

@@ -22,8 +22,6 @@ from memforest.memory.progress import OnProgress, as_raised
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["ImportOptions", "import_file", "import_into_memory"]
-
 
 class ImportOptions(TypedDict, total=False):
     """Optional arguments of an import; see `AsyncMemForest.import_file`. Their defaults are those of `ImportRequest`."""

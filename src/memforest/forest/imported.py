@@ -12,8 +12,6 @@ from memforest.memory.chunks import MOST_REFUSED, RefusedStatement
 from memforest.memory.plain import Result
 from memforest.memory.results import FlushResult, IngestResult, Stats, Usage
 
-__all__ = ["ImportProgress", "ImportResult", "ImportedFile", "ImportedMemory"]
-
 
 @dataclass(slots=True, repr=False)
 class ImportedFile(Result):

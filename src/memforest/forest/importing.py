@@ -32,8 +32,6 @@ from memforest.memory.progress import OnProgress, Watch
 from memforest.memory.results import IngestResult
 from memforest.types import Refused, Turn
 
-__all__ = ["FileLike", "ImportRequest", "OnSession", "import_files"]
-
 TURNS_TOGETHER = 1024
 """Turns of the sessions that go to a model together: enough for hundreds of requests in flight, few enough that
 progress shows and an interruption costs little."""

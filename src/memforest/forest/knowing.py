@@ -23,8 +23,6 @@ from memforest.memory.inspect.entities import (
 from memforest.settings import brief
 from memforest.types import EntityKind
 
-__all__ = ["MOST_HOPS", "KnowsEntities"]
-
 MOST_HOPS = 8
 """Most hops of a way: further apart everything is linked with everything."""
 

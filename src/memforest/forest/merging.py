@@ -32,8 +32,6 @@ from memforest.memory.merge.names import Asked
 from memforest.memory.merge.report import ForestMergeResult, MergeResult
 from memforest.memory.merge.run import MergeOptions
 
-__all__ = ["MergingForest", "MergingVerbs", "merge_options"]
-
 
 def merge_options(
     verb: str,

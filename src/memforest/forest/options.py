@@ -26,27 +26,6 @@ from memforest.settings import brief, instead, with_article
 from memforest.systems.moments import Moment
 from memforest.systems.registry import known, make_index
 
-__all__ = [
-    "QueryOptions",
-    "RebuildOptions",
-    "TimeLike",
-    "check_flags",
-    "check_forest",
-    "check_function",
-    "check_mapping",
-    "check_refresh",
-    "check_text",
-    "check_texts",
-    "read_budget",
-    "read_count",
-    "read_indexes",
-    "read_moment",
-    "read_options",
-    "read_rebuild",
-    "read_time",
-    "read_window",
-]
-
 TimeLike = datetime | date | str | int | float
 """An aware or naive datetime, a date, an ISO 8601 or written date, or UNIX seconds; see
 `memforest.calendar.parse_timestamp`. Cut to the millisecond, towards the past."""

@@ -31,8 +31,6 @@ from memforest.memory.inspect.timeline_views import timeline_page
 from memforest.memory.results import ChangePage, Diff, FactPage, Profile, ProfileChanges
 from memforest.text import cut, entity_key
 
-__all__ = ["ReadsOverTime"]
-
 _NO_PROFILE = Profile(None, None, None, (), maker=GRAPH, warnings=("nothing was said to this user's memory",))
 
 

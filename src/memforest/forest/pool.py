@@ -41,8 +41,6 @@ from memforest.store.discard import discard_unwritten
 from memforest.store.salts import salt_file
 from memforest.text import cut
 
-__all__ = ["MemoryPool", "no_memory"]
-
 T = TypeVar("T")
 
 

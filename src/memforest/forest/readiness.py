@@ -14,8 +14,6 @@ from memforest.memory.directory import is_own_name, owner_of
 from memforest.memory.open import embedder_of
 from memforest.models.base import Embedder
 
-__all__ = ["Readiness"]
-
 WORD = "ready"
 MOST_TRIED = 3
 """Memories that are tried: one that is damaged does not take the server from all others."""

@@ -13,8 +13,6 @@ from memforest.memory.inspect import fact_views, session_views
 from memforest.memory.inspect.paged import SessionPage, TurnPage
 from memforest.memory.inspect.stored import FactView
 
-__all__ = ["ReadsMemory"]
-
 T = TypeVar("T")
 
 

@@ -22,18 +22,6 @@ from memforest.memory.progress import OnProgress
 from memforest.memory.results import IngestResult
 from memforest.settings import with_article
 
-__all__ = [
-    "IngestOptions",
-    "check_deferring",
-    "check_hook",
-    "check_requests",
-    "ingest_jobs",
-    "only_open",
-    "request_problem",
-    "result_or_error",
-    "run_bounded",
-]
-
 T = TypeVar("T")
 Results = dict[int, IngestResult | MemForestError]
 """Place of a request -> what became of it."""

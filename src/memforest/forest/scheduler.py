@@ -16,8 +16,6 @@ from memforest.memory.behind import Behind
 from memforest.store.savepoint import attempted, named
 from memforest.text import cut
 
-__all__ = ["Scheduler"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -14,8 +14,6 @@ from memforest.memory.plain import plain
 from memforest.memory.results import AskResult, IngestResult, QueryResult
 from memforest.spans import PROVIDER, Span, captures, span, store_id
 
-__all__ = ["FOREST_VERBS", "MEMORY_VERBS", "spanned", "tell_upserted", "upserting"]
-
 MOST_RECORDS = 50
 """Most records that a span holds where texts are captured."""
 OPERATION = "gen_ai.operation.name"

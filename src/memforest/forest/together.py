@@ -16,8 +16,6 @@ from memforest.forest.forest import AsyncMemForest
 from memforest.forest.pool import MemoryPool
 from memforest.steps.choose import choose_steps
 
-__all__ = ["Together"]
-
 
 class Together:
     """Makes forests that stay within the bounds of one configuration together.

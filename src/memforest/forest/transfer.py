@@ -21,8 +21,6 @@ from memforest.memory.transfer.restore import restore_memory
 from memforest.memory.transfer.results import BackupResult, ExportResult, MemoryImport
 from memforest.memory.transfer.verbs import Source, Target, export_memory, import_memory
 
-__all__ = ["Backups", "Transfer"]
-
 
 class Backups:
     """The part of `AsyncMemForest` that copies memories into another directory, and one back."""

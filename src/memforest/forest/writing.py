@@ -20,8 +20,6 @@ from memforest.memory.memory import Memory
 from memforest.memory.progress import OnProgress, as_raised
 from memforest.memory.results import IngestResult
 
-__all__ = ["AddsToMemory", "WritesMemories"]
-
 
 class WritesMemories:
     """The verbs of a forest that write sessions, and finish what was begun."""

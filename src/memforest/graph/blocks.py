@@ -15,8 +15,6 @@ from memforest.graph.likeness import LEAST_OTHER, LEAST_SPELLED
 from memforest.graph.named import Named
 from memforest.graph.names import Form, other_keys
 
-__all__ = ["MOST_ASKED", "MOST_BEGINNING", "Blocks", "Keys", "keys_of"]
-
 MOST_ASKED = 64
 """A key that more entities answer to tells nothing: nothing is joined by it."""
 _CROWDS = {"a": 1, "w": 1, "u": 1, "t": 1, "i": 1, "s": 1, "c": 2, "b": 2, "~": 3, "-": 3}

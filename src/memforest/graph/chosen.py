@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from memforest.graph.named import Choice, Decision, Named
 
-__all__ = ["Chosen", "chosen_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Chosen:

@@ -16,18 +16,6 @@ from numpy.typing import NDArray
 
 from memforest.search.snapshot import Ints, ranges
 
-__all__ = [
-    "ALIKE",
-    "MOST_TOGETHER",
-    "OVERLAP",
-    "RELATION",
-    "TOGETHER",
-    "Edges",
-    "Pairs",
-    "join_pairs",
-    "pairs_within",
-]
-
 Weights = NDArray[np.float64]
 
 RELATION, TOGETHER, OVERLAP = 1, 2, 4

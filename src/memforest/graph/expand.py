@@ -21,8 +21,6 @@ import numpy as np
 from memforest.graph.known import Graph
 from memforest.search.snapshot import Ints
 
-__all__ = ["DAMPING", "Expansion", "Via", "damped", "expand"]
-
 DAMPING = 0.5
 """What is left of a score with each hop, of the heaviest of edges."""
 HOPS, MOST, LIMIT = 2, 8, 64

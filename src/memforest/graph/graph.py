@@ -21,8 +21,6 @@ from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_sna
 from memforest.store import meta, names, relations
 from memforest.store.tx import Tx
 
-__all__ = ["Graph", "graph_of", "names_of", "put_graph"]
-
 
 class _Handed:
     """What a graph leaves to the next one, for the first who takes it."""

@@ -12,8 +12,6 @@ from memforest.graph.relations import KnownRelation, StateLine
 from memforest.search.snapshot import Ints, Lists
 from memforest.types import EntityKind
 
-__all__ = ["Graph"]
-
 OBJECT_BYTES = 400
 """What the Python objects of one entity or relation take, about."""
 

@@ -13,18 +13,6 @@ from memforest.facts.entities import MIN_DROPPED, MIN_SHORT_FORM
 from memforest.graph.names import Form, kinds_fit
 from memforest.language.language import load_word_lists
 
-__all__ = [
-    "LEAST_OTHER",
-    "LEAST_SPELLED",
-    "TIERS",
-    "Least",
-    "Likeness",
-    "apart",
-    "compare",
-    "is_full",
-    "least",
-]
-
 LEAST_SPELLED = 5
 """Fewest letters of a word that may be misspelled: a letter of four makes another name (Anna, Hanna)."""
 LEAST_OTHER = 9

@@ -31,8 +31,6 @@ from memforest.store.facts import KINDS
 from memforest.store.tx import Tx
 from memforest.types import EntityKind
 
-__all__ = ["Making", "Read", "make_graph", "read_graph"]
-
 SHARE = 0.25
 """Of the entities; when more than this has changed, comparing all is as quick."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from memforest.types import EntityKind
 
-__all__ = ["Choice", "Decision", "Named", "Resolution"]
-
 
 @dataclass(frozen=True, slots=True)
 class Named:

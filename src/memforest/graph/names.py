@@ -18,8 +18,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["MOST_TOKENS", "Form", "form_of", "kinds_fit", "other_keys"]
-
 MOST_TOKENS = 8
 """A name of more words is a phrase: it meets equal ones only."""
 _SPELLED_OUT = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "å": "aa", "ø": "oe"})

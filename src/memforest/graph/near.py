@@ -12,8 +12,6 @@ from memforest.graph.known import Graph
 from memforest.search.snapshot import Snapshot
 from memforest.text import entity_key
 
-__all__ = ["near", "seeds"]
-
 PARTLY = 0.5
 """Score of an entity of whose name a part was asked for, shared among all that have it."""
 MOST_PARTLY = 4

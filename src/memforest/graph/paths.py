@@ -13,8 +13,6 @@ from memforest.graph.known import Graph
 from memforest.graph.relations import KnownRelation
 from memforest.search.snapshot import Ints, Snapshot
 
-__all__ = ["MOST_EVIDENCE", "Path", "Step", "path", "relations_of"]
-
 MOST_EVIDENCE = 8
 """Facts of a step: those that relate the two first, then the latest of those that name both."""
 

@@ -27,8 +27,6 @@ from memforest.store.tx import Tx
 from memforest.text import cut, entity_key, fold
 from memforest.types import EntityKind
 
-__all__ = ["FIRST", "MOST", "MOST_CHARS", "profile_of", "salient"]
-
 MOST: Mapping[LineKind, int] = {"state": 16, "relation": 16, "fact": 8}
 """Lines of a kind that a profile has at most."""
 MOST_CHARS = 400

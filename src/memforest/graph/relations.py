@@ -17,17 +17,6 @@ from memforest.language.telling import UNSPECIFIED, holds_many
 from memforest.store.snapshot import StateSeen
 from memforest.text import entity_key, fold
 
-__all__ = [
-    "Known",
-    "KnownRelation",
-    "Seen",
-    "Span",
-    "StateLine",
-    "by_value",
-    "known_relations",
-    "state_lines",
-]
-
 Span = tuple[int | None, int | None]
 """[start, end) in UTC ms; no start where it is not known since when, no end where none was told."""
 

@@ -21,17 +21,6 @@ from memforest.graph.named import Choice, Decision, Named, Resolution
 from memforest.graph.names import Form, form_of, other_keys
 from memforest.graph.settle import Match, World, settle
 
-__all__ = [
-    "MOST_NEIGHBOURS",
-    "MOST_OVERLAPS",
-    "Choice",
-    "Decision",
-    "Named",
-    "Resolution",
-    "Resolver",
-    "resolve",
-]
-
 MOST_NEIGHBOURS = 32
 """Who has more neighbours is everybody's, and so is a participant: to share one says nothing."""
 MOST_OVERLAPS = 8

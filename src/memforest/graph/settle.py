@@ -10,8 +10,6 @@ from memforest.graph.likeness import TIERS, apart, compare, is_full
 from memforest.graph.named import Decision, Named
 from memforest.graph.names import Form
 
-__all__ = ["Match", "World", "settle"]
-
 
 @dataclass(frozen=True, slots=True)
 class Match:

@@ -14,15 +14,6 @@ from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading, kind_of
 from memforest.importers.sample import Sample
 
-__all__ = [
-    "read_locomo",
-    "read_longmemeval",
-    "read_realtalk",
-    "recognises_locomo",
-    "recognises_longmemeval",
-    "recognises_realtalk",
-]
-
 _SESSION_KEY = re.compile(r"session_(\d{1,9})")
 
 

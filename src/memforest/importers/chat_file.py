@@ -16,8 +16,6 @@ from memforest.importers.reading import JsonShape, Reading, kind_of
 from memforest.importers.sample import Sample, take_sample
 from memforest.importers.source import Archive, DamagedError, Source, open_source
 
-__all__ = ["ChatFile", "open_chat", "read_sessions"]
-
 NO_CHAT = "file of the archive that is no chat"
 
 

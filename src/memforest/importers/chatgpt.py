@@ -14,8 +14,6 @@ from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 
-__all__ = ["read", "recognises"]
-
 _THINKING = frozenset({"thoughts", "reasoning_recap"})
 _HIDDEN_KINDS = frozenset({"user_editable_context", "model_editable_context"})
 

@@ -19,8 +19,6 @@ from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 from memforest.limits import TIME_KEYS
 
-__all__ = ["read", "recognises"]
-
 _MEMORY = "conversations_memory"
 _HEADING = re.compile(r"\*\*([^*\n]+)\*\*:?|#{1,6} ([^\n]+)")
 _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from memforest.errors import InputError
 
-__all__ = ["DayOrder"]
-
 _NUMERIC = re.compile(r"\s*(\d{1,2})\s?([./-])\s?(\d{1,2})\s?\2\s?(\d{4}|\d{2})(?!\d)")
 
 Day = tuple[int, int, int]

@@ -11,8 +11,6 @@ from typing import Any
 from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 
-__all__ = ["Draft", "by_day", "in_given_order", "in_time_order", "session_of", "tool_call", "tool_result"]
-
 STATED = "stated_time"
 """Metadata of a turn whose own time lies before the turn in front of it."""
 

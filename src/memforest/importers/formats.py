@@ -27,8 +27,6 @@ from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 
-__all__ = ["Format", "add_format", "format_named", "format_names", "format_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Format:

@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-__all__ = ["BROKEN", "JsonStream"]
-
 MOST_VALUE = 512 * 1024**2
 """Characters that one value may have, which is held as a whole: a conversation, or a message."""
 

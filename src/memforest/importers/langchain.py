@@ -12,8 +12,6 @@ from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 from memforest.limits import TIME_KEYS
 
-__all__ = ["converted", "read", "recognises", "role_of"]
-
 _ROLES = {
     "human": "user",
     "ai": "assistant",

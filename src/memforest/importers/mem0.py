@@ -16,8 +16,6 @@ from memforest.importers.reading import Reading, kind_of
 from memforest.importers.sample import Sample
 from memforest.limits import CAPTION, ID, SPEAKER, TEXT, TIME_KEYS
 
-__all__ = ["read", "recognises"]
-
 _LISTS = ("results", "memories")
 _KEPT = ("agent_id", "app_id", "actor_id", "updated_at", "categories")
 _MEANT = frozenset({"role", "kind", *SPEAKER, *TEXT, *TIME_KEYS, *ID, *CAPTION, *_KEPT})

@@ -20,8 +20,6 @@ from memforest.importers.reading import Reading, kind_of
 from memforest.importers.sample import LISTS, Sample, held_in
 from memforest.limits import TEXT, TIME_KEYS
 
-__all__ = ["SHAPES", "MessageReader", "read", "recognises", "recognises_openai"]
-
 SHAPES = (
     "a list of messages with role, content and timestamp; an object with 'turns' or 'sessions'; "
     "JSON Lines of messages; or an export that docs/importing.md lists"

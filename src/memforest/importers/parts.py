@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from datetime import timezone, tzinfo
 from typing import Any
 
-__all__ = ["FileSession", "ReadOptions", "SkippedPart", "Skips"]
-
 MOST_NAMED = 1000
 """Parts that could not be read and are named with their places; further ones are counted."""
 

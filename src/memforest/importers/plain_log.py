@@ -16,8 +16,6 @@ from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 
-__all__ = ["read", "recognises"]
-
 _STAMP = (
     r"(?P<stamp>(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{4})[T ,]{1,2}\d\d?:\d\d(?::\d\d(?:[.,]\d{1,9})?)?"
     r"(?:\s?[AaPp][Mm])?(?:Z|\s?[+-]\d\d:?\d\d|\sUTC|\sGMT)?)"

@@ -14,8 +14,6 @@ from memforest.importers.drafts import tool_call, tool_result
 from memforest.importers.parts import Skips
 from memforest.limits import CAPTION, ROLES, SPEAKER, TEXT, TIME_KEYS
 
-__all__ = ["UNSAID", "is_protocol_message", "is_talk", "turns_of", "with_speaker"]
-
 _CALLS = ("tool_calls", "function_call")
 _CALL_ITEMS = {"function_call": "arguments", "custom_tool_call": "input", "mcp_call": "arguments"}
 """Type of an item that asks a tool -> the field of what it is asked."""

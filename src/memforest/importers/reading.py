@@ -16,8 +16,6 @@ from memforest.importers.parts import ReadOptions, Skips
 from memforest.importers.source import Source
 from memforest.importers.text_stream import lines_of, pieces_of
 
-__all__ = ["JsonShape", "Reading", "kind_of"]
-
 JsonShape = Literal["array", "object", "lines"]
 
 

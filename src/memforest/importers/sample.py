@@ -14,8 +14,6 @@ from memforest.importers.reading import JsonShape
 from memforest.importers.source import DamagedError, Source
 from memforest.importers.text_stream import encoding_of, pieces_of
 
-__all__ = ["LISTS", "Sample", "held_in", "take_sample"]
-
 SAMPLE = 1 << 20
 """Characters that are looked at; more where the first value of a JSON file is longer."""
 MOST_SAMPLE = 64 * 1024**2

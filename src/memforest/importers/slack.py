@@ -17,8 +17,6 @@ from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 
-__all__ = ["is_about", "read", "read_archive", "recognises", "recognises_archive"]
-
 _DAY_FILE = re.compile(r"(?:^|/)(?P<folder>[^/]+)/\d{4}-\d\d-\d\d\.json$")
 _ABOUT = ("users.json", "channels.json", "groups.json", "dms.json", "mpims.json", "org_users.json", "integration_logs.json",
           "canvases.json", "file_conversations.json", "huddle_transcripts.json", "lists.json")  # fmt: skip

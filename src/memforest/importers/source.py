@@ -21,8 +21,6 @@ from typing import Any, BinaryIO
 from memforest.display import shown
 from memforest.errors import InputError
 
-__all__ = ["Archive", "DamagedError", "Source", "open_source"]
-
 MOST_UNPACKED = 64 * 1024**3
 """Bytes that the files of an archive may have together."""
 MOST_RATIO = 200

@@ -16,8 +16,6 @@ from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 from memforest.limits import ROLES, TIME_KEYS
 
-__all__ = ["read", "recognises"]
-
 DELIMITERS = ",;\t|"
 _COLUMNS: Mapping[str, tuple[str, ...]] = {
     "content": ("content", "text", "message", "messagetext", "body", "utterance", "comment"),

@@ -15,8 +15,6 @@ from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 
-__all__ = ["read", "recognises"]
-
 _LISTS = ("chats", "left_chats")
 
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 
 from memforest.importers.source import DamagedError, Watched
 
-__all__ = ["encoding_of", "lines_of", "pieces_of"]
-
 PIECE = 1 << 20
 """Bytes that are read at once."""
 MOST_LINE = 16 * 1024**2

@@ -17,8 +17,6 @@ from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
 
-__all__ = ["read", "recognises"]
-
 _MARKS = "\u200e\u200f\u202a\u202b\u202c\u202d\u202e\ufeff"
 _DATE = r"(?P<date>(?P<a>\d{1,4})\s?[./년年-]\s?(?P<b>\d{1,2})\s?[./월月-]\s?(?P<c>\d{1,4})(?:[.日일](?=[\s,،]))?)"
 _HALF = r"(?:[^\W\d_]{1,3}\.?[\s\u00a0\u202f]?){1,2}"

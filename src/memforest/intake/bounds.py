@@ -7,8 +7,6 @@ from typing import Annotated
 
 from memforest.settings import Bound, Count, Settings, Whole
 
-__all__ = ["MOST_SESSIONS", "IntakeBounds"]
-
 MOST_SESSIONS = 1000
 
 

@@ -46,8 +46,6 @@ from memforest.intake.views import (
     view_of,
 )
 
-__all__ = ["Intake"]
-
 _log = logging.getLogger(__name__)
 
 RECEIVES = 4

@@ -14,8 +14,6 @@ from memforest.intake.stored import JobRow
 from memforest.keys import Key
 from memforest.memory.directory import file_name, is_own_name, memory_files, owner_of
 
-__all__ = ["LiveJob", "Run", "TenantJobs", "digest_of", "hash_of", "user_of"]
-
 
 def hash_of(user_id: str) -> str:
     """Return what a user is called in a job: the hash that ends the name of the memory's file.

@@ -16,8 +16,6 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-__all__ = ["OnlyOne"]
-
 
 class OnlyOne:
     """A lock on a file, which the system takes back when the process ends, however it ends. For any thread.

@@ -17,8 +17,6 @@ from memforest.intake.views import JobView
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.plain import plain
 
-__all__ = ["key_digest", "request_digest", "sessions_of", "with_messages"]
-
 _KEY_BYTES = 16
 
 

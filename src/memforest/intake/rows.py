@@ -19,8 +19,6 @@ from memforest.memory.directory import make_directory
 from memforest.store.faults import mapped_errors
 from memforest.store.files import make_own, refuse_link
 
-__all__ = ["JobRows"]
-
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tenant (name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS job (

@@ -19,8 +19,6 @@ from memforest.intake.told import NOT_RECEIVED
 from memforest.keys import Key
 from memforest.memory.progress import IngestProgress
 
-__all__ = ["Runner", "counts"]
-
 _log = logging.getLogger(__name__)
 
 FLUSH_S = 0.2

@@ -12,8 +12,6 @@ from memforest.access import Access, Principal
 from memforest.intake.live import TenantJobs
 from memforest.intake.rows import JobRows
 
-__all__ = ["Tenants", "background", "job_files"]
-
 MOST_IDLE = 32
 """Tenants whose file of jobs stays open although nothing is under way there."""
 _FILE = "server/jobs.sqlite"

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-__all__ = ["to_its_end"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

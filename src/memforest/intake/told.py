@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from memforest import errors
 
-__all__ = ["NOT_RECEIVED", "sentence", "told"]
-
 NOT_RECEIVED = "NotReceived"
 """In the place of an error's class: the server ended before it had received the session."""
 

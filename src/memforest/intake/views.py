@@ -13,21 +13,6 @@ from memforest.intake.stored import JobRow, SessionRow
 from memforest.intake.told import sentence
 from memforest.memory.plain import Result
 
-__all__ = [
-    "ENDED",
-    "JOB_STATES",
-    "JobEvent",
-    "JobPage",
-    "JobState",
-    "JobView",
-    "RefusedSession",
-    "cursor_of",
-    "ms_of",
-    "number_of",
-    "time_of",
-    "view_of",
-]
-
 JobState = Literal["receiving", "queued", "running", "parked", "finished", "failed", "cancelled"]
 """`parked`: its server ended before it did; the next one goes on with it."""
 

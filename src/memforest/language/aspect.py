@@ -19,9 +19,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Stance", "is_person", "listed", "past_forms", "rules", "word_list"]
-
-
 Stance = Literal["is", "event", "start", "back", "end", "over", "unreal"]
 """``is``: so at the time of speaking. ``event``: something happened with it once, which may or may not be a
 habit. ``start`` and ``back``: it began, or began again. ``end``: it ended. ``over``: it is told as long past.

@@ -18,8 +18,6 @@ from functools import lru_cache
 from memforest.language.language import load_word_lists
 from memforest.text import word_set
 
-__all__ = ["Attributed", "Voices", "attribute", "is_present_verb", "supply_subject", "third_person"]
-
 _EN = load_word_lists("en")
 _ADVERBS = _EN.lists["adverbs"]
 _LY_VERBS = _EN.lists["ly_not_adverbs"]

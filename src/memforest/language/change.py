@@ -6,8 +6,6 @@ import re
 
 from memforest.language.aspect import Stance, rules
 
-__all__ = ["change_of", "governor_at", "is_kept"]
-
 MOST_BETWEEN = 4
 """Words between a word of change and what changes: "bought *herself a bright red* Tesla"."""
 

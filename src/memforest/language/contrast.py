@@ -12,8 +12,6 @@ from itertools import pairwise
 from memforest.language.aspect import Stance, rules
 from memforest.language.phrases import Phrase
 
-__all__ = ["contrasted", "linked_order"]
-
 
 def contrasted(text: str, phrases: Sequence[Phrase], found: Mapping[Phrase, Stance]) -> dict[Phrase, Stance]:
     """Return the changed stances of those phrases that a sentence sets against each other; empty if it sets none.

@@ -7,8 +7,6 @@ import unicodedata
 
 from memforest.text import UNSPACED
 
-__all__ = ["WORD", "count_words", "cut_words"]
-
 WORD = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\s…。{UNSPACED}]{{1,24}}")
 
 

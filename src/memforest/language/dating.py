@@ -11,8 +11,6 @@ from memforest.interval import Interval, format_interval, local_time
 from memforest.language.language import Code, detect_language, has_foreign_words
 from memforest.types import Precision, ResolvedDate
 
-__all__ = ["date_languages", "dated_text", "resolved_dates", "show_dates", "valid_time"]
-
 _RULED = ("en", "es")
 _FURTHER = "mul"
 _NAMES_YEAR = re.compile(r"\d{4}")

@@ -16,8 +16,6 @@ from memforest.language.tokens import Token, is_verb_form, tokenise
 from memforest.text import STOP_WORDS, entity_key, word_set
 from memforest.types import EntityKind, Mention
 
-__all__ = ["MAX_MENTIONS", "MAX_TOPICS", "find_mentions", "find_topics", "merge_mentions", "names_inside"]
-
 MAX_MENTIONS = 12
 """Most mentions of one sentence; an index page of names yields its first ones."""
 MAX_TOPICS = 3

@@ -8,8 +8,6 @@ from itertools import pairwise
 
 from memforest.language.joining import Words
 
-__all__ = ["END", "Predicate", "Token"]
-
 _MOST_BETWEEN = 3
 """Words that a verb takes in front of a preposition: "took *a long walk* with"."""
 _MOST_TAKEN = 9

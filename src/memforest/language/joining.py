@@ -17,8 +17,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["LANGUAGES", "Words", "load_words"]
-
 LANGUAGES = ("en", "es")
 """Languages with a table."""
 

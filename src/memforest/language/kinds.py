@@ -13,8 +13,6 @@ from dataclasses import replace
 from memforest.language.language import Code, load_word_lists
 from memforest.types import Mention
 
-__all__ = ["with_kinds"]
-
 _BEFORE = 40
 """Characters in front of a name that are looked at."""
 _MARKS = "\"'“”‘’«»「」『』《》 "

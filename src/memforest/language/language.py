@@ -18,8 +18,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Code", "WordLists", "detect_language", "has_foreign_words", "load_word_lists"]
-
 Code = Literal["en", "es", "other"]
 """The languages with rules of their own; ``"other"`` is everything else."""
 

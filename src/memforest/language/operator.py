@@ -26,10 +26,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = [
-    "LANGUAGES", "asks_for_list", "asks_how", "asks_since", "asks_when", "gap_of", "language_of", "operator_words", "read_operator",
-]  # fmt: skip
-
 LANGUAGES = ("en", "es", "fr", "de")
 """Languages with a table, in the order in which they are preferred."""
 LEAST_SHARE = 5

@@ -6,8 +6,6 @@ import re
 
 from memforest.language.language import load_word_lists
 
-__all__ = ["called", "is_assistant", "is_id"]
-
 _ID = re.compile(
     r"\S+@\S+\.\S+"  # an e-mail address
     r"|(?=\S*\d)[0-9a-f]{6,}(?:-[0-9a-f]{2,})*"  # a UUID, a hash

@@ -18,8 +18,6 @@ from memforest.language.sentences import split_sentences
 from memforest.language.tokens import is_verb_form
 from memforest.text import STOP_WORDS
 
-__all__ = ["TOKEN", "Phrase", "Sentence", "Statement", "chosen_phrases", "is_content", "read_statement"]
-
 Token = tuple[str, int, int]
 """A word with its start and end."""
 

@@ -14,20 +14,6 @@ from memforest.language.attribution import is_present_verb
 from memforest.language.language import load_word_lists
 from memforest.text import STOP_WORDS, negated, word_set, words
 
-__all__ = [
-    "is_afterword",
-    "is_clause",
-    "is_question",
-    "is_yes_no_answer",
-    "lacks_content",
-    "opens_with_answer",
-    "skip_reason",
-    "statement_before_question",
-    "strip_address",
-    "strip_tag",
-    "takes_back",
-]
-
 _EN = load_word_lists("en")
 _INTERJECTIONS = _EN.lists["interjections"]
 _FINITE = _EN.lists["finite"]

@@ -17,8 +17,6 @@ from memforest.language.sentences import Piece, split_sentences
 from memforest.text import lexical_tokens
 from memforest.types import Spoken
 
-__all__ = ["MARK", "PASSAGE_CHARS", "in_full", "is_bare", "kept_quote", "open_question", "passage", "quoted"]
-
 MARK = "…"
 """Stands where words were left out."""
 

@@ -21,8 +21,6 @@ from memforest.language.sentences import split_sentences
 from memforest.text import entity_key
 from memforest.types import Relation, State
 
-__all__ = ["MAX_LABEL_CHARS", "MAX_RELATIONS", "find_relations"]
-
 MAX_LABEL_CHARS = 40
 """Characters of a label."""
 MAX_RELATIONS = 12

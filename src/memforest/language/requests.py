@@ -15,8 +15,6 @@ from memforest.language.pieces import is_question
 from memforest.language.sentences import split_sentences
 from memforest.text import STOP_WORDS, lexical_tokens, words
 
-__all__ = ["asked_in", "is_imperative", "is_request_question"]
-
 ASKED_CHARS = 600
 """Characters of the longest question that is one question; of a longer text, what it asks is looked for at its ends."""
 BESIDE_CHARS = 200

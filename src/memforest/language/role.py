@@ -11,8 +11,6 @@ import re
 from memforest.language.aspect import listed, word_list
 from memforest.language.phrases import TOKEN, Phrase, is_content
 
-__all__ = ["held_by", "role_of"]
-
 _OWNER = r"(?:\b(?:his|her|their|my|our)|[\w-]{1,32}'s)"
 _IS = r"(?:is|was|were|are|became|becomes|has been|had been|will be|'s)"
 _FILLER = r"(?:now|still|again|currently|once more|an?|the|certain|some|guy|man|woman|girl|lady|one|someone|somebody|called|named|in|on|at)"

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from memforest.text import word_set
 
-__all__ = ["MAX_PIECE_CHARS", "Piece", "split_sentences"]
-
 MAX_PIECE_CHARS = 600
 """Longest piece in characters. What is longer is cut at white space, or hard where there is none."""
 

@@ -29,8 +29,6 @@ from memforest.language.whose import (
     subject_of,
 )
 
-__all__ = ["Stance", "stances_of"]
-
 _REACH = 48
 """Characters in front of a phrase in which the word that governs it stands."""
 

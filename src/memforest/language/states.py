@@ -30,8 +30,6 @@ from memforest.language.telling import (
 )
 from memforest.types import State
 
-__all__ = ["find_states"]
-
 Span = tuple[int, int]
 
 _MAX_WORDS = 5

@@ -22,20 +22,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = [
-    "LANGUAGES",
-    "NAME",
-    "OTHER",
-    "UNSPECIFIED",
-    "Change",
-    "Table",
-    "Telling",
-    "asked_state",
-    "holds_many",
-    "load_table",
-    "noun_name",
-]
-
 LANGUAGES = ("en", "es")
 """Languages with a table, in the order in which they are tried."""
 UNSPECIFIED = "unspecified"

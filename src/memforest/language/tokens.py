@@ -8,8 +8,6 @@ from functools import lru_cache
 from memforest.language.language import load_word_lists
 from memforest.text import STOP_WORDS, UNSPACED
 
-__all__ = ["Token", "is_verb_form", "tokenise"]
-
 _EN = load_word_lists("en")
 _NOT_NAMES = _EN.lists["not_names"]
 _FINITE = _EN.lists["finite"] | frozenset(load_word_lists("es").tables["verbs"].values())

@@ -15,8 +15,6 @@ from memforest.language.aspect import Stance, rules
 from memforest.language.contrast import linked_order
 from memforest.language.phrases import Phrase, Sentence
 
-__all__ = ["Place", "exchanged", "held_phrases", "most_used", "places", "turning_points"]
-
 _REACH = 48
 """Characters in front of a phrase in which the word that governs it stands."""
 

@@ -12,18 +12,6 @@ from collections.abc import Collection
 from memforest.language.aspect import is_person, past_forms, rules, word_list
 from memforest.language.phrases import TOKEN, Phrase, Statement
 
-__all__ = [
-    "answers_about",
-    "is_affected",
-    "is_elliptical",
-    "is_joined",
-    "is_somebody_elses",
-    "mentioned",
-    "owner_of",
-    "place_of",
-    "subject_of",
-]
-
 
 def answers_about(statement: Statement, who: str, others: Collection[str]) -> str:
     """Return whom the question is about that a statement answers."""

@@ -9,8 +9,6 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validat
 
 from memforest.limits import MAX_ID_CHARS, STORED_ROLES
 
-__all__ = ["AsOf", "Cursor", "During", "Id", "Limit", "Message", "Tokens", "TopK", "User", "given", "window"]
-
 MOST_ITEMS = 200
 """Pieces of evidence, or items of a page: what one result may hold for a model to read."""
 Id = Annotated[str, Field(max_length=MAX_ID_CHARS)]

@@ -39,8 +39,6 @@ from memforest.mcp.shapes import (
     said_result,
 )
 
-__all__ = ["ask_memory", "get_timeline", "list_facts", "search_memory"]
-
 
 async def search_memory(
     ctx: Context,

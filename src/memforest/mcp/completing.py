@@ -17,8 +17,6 @@ from memforest.display import UNSAFE
 from memforest.errors import MemForestError
 from memforest.mcp.desk import memory_of
 
-__all__ = ["complete"]
-
 MOST = 100
 """Values of one answer, as the protocol bounds it."""
 

@@ -21,8 +21,6 @@ from memforest.mcp.shapes import Fetched, Hit, Hits, said_result
 from memforest.memory.results import Evidence, Source
 from memforest.text import cut
 
-__all__ = ["fetch", "search"]
-
 TITLE_CHARS = 80
 AROUND = 2
 """Turns that are fetched before and behind the one that was found."""

@@ -15,8 +15,6 @@ from memforest.forest.handle import AsyncUserMemory
 if TYPE_CHECKING:
     from memforest.mcp.server import MemoryServer
 
-__all__ = ["Desk", "desk_of", "memory_of"]
-
 NOBODY = "there is no memory of this user yet; add_memory begins one"
 """Said of a user without a memory, and alike of one that the caller may not see."""
 

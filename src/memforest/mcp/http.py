@@ -33,8 +33,6 @@ from memforest.mcp.toolsets import Profile
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["LOOPBACK", "AccessVerifier", "HttpApp", "http_app"]
-
 LOOPBACK = ("127.0.0.1:*", "localhost:*", "[::1]:*")
 """Hosts that requests may name unless others are given: a page of another site cannot reach the server by a name of its own."""
 SESSION_IDLE_S = 1800.0

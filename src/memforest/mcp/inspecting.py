@@ -25,8 +25,6 @@ from memforest.mcp.shapes import (
     session_of,
 )
 
-__all__ = ["browse_tree", "get_fact", "list_sessions", "memory_stats"]
-
 MAX_DEPTH = 10
 MAX_NODES = 200
 

@@ -19,8 +19,6 @@ from mcp.types import (
 from memforest.display import one_line
 from memforest.text import cut
 
-__all__ = ["log_calls", "take_levels"]
-
 LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
 """From the least severe on."""
 KEPT = "memforest.mcp.log_level"

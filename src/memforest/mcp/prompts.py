@@ -12,8 +12,6 @@ from memforest.mcp.desk import memory_of
 from memforest.mcp.quoted import found_text, quote, quoted
 from memforest.memory.results import Change
 
-__all__ = ["PROMPTS", "recall", "what_changed"]
-
 MOST_TOKENS = 2_000
 MOST_CHANGES = 100
 

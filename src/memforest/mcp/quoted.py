@@ -13,8 +13,6 @@ from memforest.memory.inspect.stored import TurnView
 from memforest.memory.results import Evidence, FactView, QueryResult, Source, TimelineEntry
 from memforest.text import cut
 
-__all__ = ["evidence_lines", "fact_line", "found_text", "quote", "quoted", "timeline_line", "turn_line"]
-
 MOST_SOURCES = 3
 """Sessions, and turns of each, that a line names."""
 

@@ -12,8 +12,6 @@ from memforest.mcp.desk import memory_of
 from memforest.mcp.quoted import quote, quoted, timeline_line, turn_line
 from memforest.mcp.sentences import fitting, within_bounds
 
-__all__ = ["PROFILE", "TEMPLATES", "profile_address"]
-
 PROFILE = "memory://{user}/profile"
 NO_PROFILE = "There is no profile yet."
 SESSION_FROM = "memory://{user}/sessions/{session_id}/from/{cursor}"

@@ -7,8 +7,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
-__all__ = ["compact", "without"]
-
 _EMPTY: tuple[object, ...] = (None, "", [])
 _INNER = ("items", "additionalProperties")
 _UNTOLD = ("title", "$defs", "minLength", "maxLength")

@@ -15,17 +15,6 @@ from memforest import errors
 from memforest.display import one_line, shown, visible
 from memforest.text import cut
 
-__all__ = [
-    "MORE",
-    "fitting",
-    "of_arguments",
-    "of_error",
-    "of_ignored_arguments",
-    "of_unknown_argument",
-    "told",
-    "within_bounds",
-]
-
 MOST_TEXT_CHARS = 10_000
 """Of one text in a result; REST and the inspector have all of a longer one."""
 MOST_CHARS = 100_000

@@ -21,8 +21,6 @@ from typing import Any, cast
 from mcp.server.mcpserver import MCPServer
 from mcp.server.stdio import stdio_server
 
-__all__ = ["InputLines", "OutputLines", "readable", "serve_stdio"]
-
 PART_BYTES = 65_536
 
 

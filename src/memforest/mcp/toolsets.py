@@ -14,8 +14,6 @@ from memforest.errors import ConfigError
 from memforest.mcp import asking, connectors, inspecting, writing
 from memforest.mcp.schemas import compact, without
 
-__all__ = ["PROFILES", "Profile", "Purpose", "purposes", "tool_of"]
-
 Profile = Literal["read", "default", "full", "openai"]
 
 

@@ -25,8 +25,6 @@ from memforest.mcp.quoted import quote
 from memforest.mcp.shapes import Added, Corrected, Receipt, said_result, skipped_of
 from memforest.text import cut
 
-__all__ = ["add_memory", "correct_memory", "forget_memory"]
-
 TELL_S = 5.0
 """How long the end of a write waits for a client that is slow to take what it is told."""
 ASKED_CHARS = 300

@@ -18,8 +18,6 @@ from functools import partial
 from memforest.endpoint import Budget
 from memforest.store.savepoint import named
 
-__all__ = ["Behind", "Writes"]
-
 LOOK_AGAIN_S = 1.0
 QUIET_S = 0.1
 """Seconds without a write after which what is left is made behind it: sessions that come one after the other touch the

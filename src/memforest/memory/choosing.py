@@ -13,8 +13,6 @@ from memforest.store import facts as fact_rows
 from memforest.store.choices import Verdict
 from memforest.store.tx import Tx
 
-__all__ = ["decide_apart", "decide_same"]
-
 Pair = tuple[int, int]
 
 

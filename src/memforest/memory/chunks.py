@@ -8,8 +8,6 @@ from typing import Literal
 from memforest.display import escaped, one_line
 from memforest.memory.plain import Result
 
-__all__ = ["MOST_REFUSED", "ChunkReport", "RefusedStatement"]
-
 MOST_REFUSED = 20
 """Statements of a chunk that its report names; `ChunkReport.skipped` has the reasons of all."""
 

@@ -41,8 +41,6 @@ from memforest.systems.attached import Placings
 from memforest.text import cut
 from memforest.types import Precision
 
-__all__ = ["Corrector", "Update", "correction_view"]
-
 _log = logging.getLogger(__name__)
 
 

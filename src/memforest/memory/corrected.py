@@ -10,8 +10,6 @@ from memforest.memory.inspect.stored import Source
 from memforest.memory.plain import Result
 from memforest.text import cut
 
-__all__ = ["CorrectionView", "HistoryEntry"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class CorrectionView(Result):

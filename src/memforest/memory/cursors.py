@@ -15,8 +15,6 @@ from memforest.errors import InputError
 from memforest.limits import MAX_CURSOR_CHARS
 from memforest.memory.plain import plain
 
-__all__ = ["Key", "Listing"]
-
 VERSION = 1
 """Of the form of a cursor; those of another form are refused."""
 

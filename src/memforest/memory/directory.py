@@ -22,20 +22,6 @@ from memforest.store.faults import mapped_errors
 from memforest.store.files import OWN_DIRECTORY, State, state_of
 from memforest.store.schema import version
 
-__all__ = [
-    "Survey",
-    "Unreadable",
-    "file_name",
-    "has_memory",
-    "is_own_name",
-    "is_there",
-    "make_directory",
-    "memory_files",
-    "owner_of",
-    "survey",
-    "survey_after",
-]
-
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 _SUFFIX = ".db"
 SLUG_CHARS = 24

@@ -15,8 +15,6 @@ from memforest.memory.plain import Result
 from memforest.store.recrypt import recrypt
 from memforest.text import cut
 
-__all__ = ["Progress", "Recrypted", "recrypt_all"]
-
 Progress: TypeAlias = Callable[[int, int, str], object]
 """Called behind each file with how many are done, how many there are, and its name."""
 

@@ -12,8 +12,6 @@ from memforest.memory.inspect.profiles import MOST_QUOTES
 from memforest.memory.inspect.stored import turn_sources
 from memforest.steps.choose import Steps
 
-__all__ = ["written"]
-
 
 async def written(steps: Steps, told: Profile, kind: str, reference: datetime, zone: tzinfo) -> Profile:
     """Return a profile of one entity as the model of the step "summarise" writes it; each line has the sources of those it is made of.

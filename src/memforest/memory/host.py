@@ -32,8 +32,6 @@ from memforest.store.tx import Tx
 from memforest.systems.host import Occasion
 from memforest.systems.searching import Search
 
-__all__ = ["PAUSE_S", "MemoryHost"]
-
 T = TypeVar("T")
 
 PAUSE_S = 0.1

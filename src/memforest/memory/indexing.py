@@ -17,8 +17,6 @@ from memforest.store.disposal import purge
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
-__all__ = ["add_index", "advance", "catch_up", "drop_index", "keep_writers_embedder"]
-
 
 async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexView:
     """Add an index, let it place the memory, and return what is there then; summaries are made when they are read.

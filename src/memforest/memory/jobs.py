@@ -18,8 +18,6 @@ from memforest.store.db import Database
 from memforest.store.jobs import Job, JobKind
 from memforest.store.tx import Tx
 
-__all__ = ["Handler", "Handlers", "JobsRun", "run_due"]
-
 T = TypeVar("T")
 
 Handler = Callable[[Job], Awaitable[None]]

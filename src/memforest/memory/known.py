@@ -16,8 +16,6 @@ from memforest.search.load import Known, all_known
 from memforest.store import snapshot as rows
 from memforest.store.tx import Tx
 
-__all__ = ["known_of", "known_shares", "mean_share", "sampled_share", "unknown_note"]
-
 LITTLE = 0.5
 """Share of known words below which it is said that there are few."""
 SAMPLE = 500

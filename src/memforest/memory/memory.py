@@ -54,8 +54,6 @@ from memforest.store.disposal import purge
 from memforest.store.sessions import SessionRow
 from memforest.text import cut
 
-__all__ = ["Memory"]
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -17,8 +17,6 @@ from memforest.store.tx import Tx
 from memforest.text import cut
 from memforest.types import Turn
 
-__all__ = ["doubtful_dates", "keep_order", "month_first_warning", "order_of"]
-
 KEY = "day_first"
 _STORED = {"true": True, "false": False}
 _BOTH = "both"

@@ -36,15 +36,6 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.text import cut
 
-__all__ = [
-    "check_embedder",
-    "check_key",
-    "embedder_for",
-    "embedder_of",
-    "label_of",
-    "open_memory",
-]
-
 MOST_LABEL_CHARS = 64
 _NOT_PRIVATE = (
     "{0!r} belongs to somebody else, and others than its owner can read it; chmod 600 takes that away"

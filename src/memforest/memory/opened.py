@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from memforest.models import Embedder
 from memforest.steps.choose import Steps
 
-__all__ = ["Opened"]
-
 
 @dataclass(frozen=True, slots=True)
 class Opened:

@@ -16,17 +16,6 @@ from memforest.store.turns import StoredTurn
 from memforest.store.tx import Tx
 from memforest.text import fold, words
 
-__all__ = [
-    "copy_digests",
-    "derived_id",
-    "gone_digests",
-    "hidden_sentences",
-    "holds",
-    "root_id",
-    "sentences_of",
-    "sentences_said",
-]
-
 _DERIVED = re.compile("~[0-9a-f]{10}$")
 _MOST_ROOT = MAX_ID_CHARS - 11
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from memforest.text import cut
 
-__all__ = ["Result", "json_bytes", "plain"]
-
 MOST_LEVELS = 200
 """Containers within containers; what lies deeper is left out, as Python's JSON could not write it."""
 SHOWN_CHARS = 60

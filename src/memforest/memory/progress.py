@@ -8,18 +8,6 @@ from typing import Literal, TypeVar
 
 from memforest.memory.plain import Result
 
-__all__ = [
-    "NOBODY",
-    "IngestProgress",
-    "OnProgress",
-    "Progress",
-    "Report",
-    "Stage",
-    "Watch",
-    "as_raised",
-    "no_report",
-]
-
 T = TypeVar("T")
 
 Report = Callable[[str, int, int], object]

@@ -22,8 +22,6 @@ from memforest.store.snapshot import muted_turns
 from memforest.store.tx import Tx
 from memforest.types import Spoken
 
-__all__ = ["Quotes", "joined"]
-
 DASH = " – "
 OPENING_CHARS = 12
 """An answer begins within so many characters of its turn, behind a word of greeting or the like."""

@@ -63,8 +63,6 @@ from memforest.systems.moments import Moment, MomentCache
 from memforest.systems.profiling import ProfileRequest
 from memforest.types import StepUsage
 
-__all__ = ["ReadableMemory"]
-
 T = TypeVar("T")
 R = TypeVar("R", QueryResult, AskResult)
 

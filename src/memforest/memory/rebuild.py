@@ -24,8 +24,6 @@ from memforest.systems import base
 from memforest.systems.base import MemoryIndex
 from memforest.systems.changed import adopt_settings, outdated
 
-__all__ = ["Rebuild", "rebuild"]
-
 STEPS_AT_ONCE = 16
 """Steps of the feed (`memforest.systems.base.STEP` notes each) up to which an index is made anew in one transaction: some
 seconds, for which other writers wait."""

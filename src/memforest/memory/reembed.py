@@ -19,8 +19,6 @@ from memforest.store.savepoint import attempt, described
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["reembed"]
-
 BLOCK = 256
 """Texts that are read, embedded and written together."""
 

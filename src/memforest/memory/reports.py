@@ -9,8 +9,6 @@ from typing import Any
 from memforest.memory.plain import Result
 from memforest.text import cut
 
-__all__ = ["Problem", "RepairReport", "VerifyReport"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Problem(Result):

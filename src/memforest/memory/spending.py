@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from memforest.memory.plain import Result
 from memforest.types import StepUsage
 
-__all__ = ["Usage"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Usage(Result):

@@ -13,8 +13,6 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.changed import outdated
 
-__all__ = ["Present", "stale_notes", "what_is_stale"]
-
 VERBATIM = "verbatim"
 """Maker of what a session with ``infer=False`` has."""
 

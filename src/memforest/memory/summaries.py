@@ -41,8 +41,6 @@ from memforest.store.owned import nodes_without
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
-__all__ = ["Accounted", "Summaries", "policy_of"]
-
 Choose = Callable[[Tx], Collection[int]]
 """Names nodes that are about to be read, out of a read transaction."""
 

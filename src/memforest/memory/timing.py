@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-__all__ = ["Timer", "timed"]
-
 T = TypeVar("T")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from memforest.memory.results import Usage
 from memforest.models.ledger import Ledger
 
-__all__ = ["shared", "usage"]
-
 
 def usage(spent: Ledger, ms: Mapping[str, float], embeds: Mapping[str, int] | None = None) -> Usage:
     """Return what an operation cost.

@@ -19,8 +19,6 @@ from memforest.store.packing import as_stored
 from memforest.store.tx import Tx
 from memforest.text import shorten_runs
 
-__all__ = ["VectorMaker", "check_own", "keep_embedder", "other_embedder"]
-
 _GIVE_IT = "or give the memory this one: rebuild(embedder=True), `memforest rebuild --embedder`"
 
 

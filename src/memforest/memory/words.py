@@ -12,8 +12,6 @@ from memforest.store import checks, derived, meta
 from memforest.store.digests import damaged_turns
 from memforest.store.tx import Tx
 
-__all__ = ["KEY", "WORDS", "index_rows", "renew_words"]
-
 KEY = "words"
 WORDS = "2"
 """How words are cut, kept with a memory. 2: Cyrillic and Arabic words are stemmed; a memory without the key has them whole."""

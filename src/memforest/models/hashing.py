@@ -20,8 +20,6 @@ from memforest.models.base import Vectors
 from memforest.models.inputs import checked_texts
 from memforest.text import snowball_stem
 
-__all__ = ["HashEmbedder"]
-
 _WORD = re.compile(r"\w+")
 _SHORT = 3
 """ASCII words of at most this many letters ("the", "and") mostly carry no content."""

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from memforest.errors import InputError, ModelError
 from memforest.models.base import Vectors
 
-__all__ = ["checked_texts", "finite_scores", "unit_rows"]
-
 
 def checked_texts(texts: Sequence[str]) -> Sequence[str]:
     """Return the texts as they are, after checking that they are a sequence of strings.

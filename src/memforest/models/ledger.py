@@ -17,8 +17,6 @@ from memforest.endpoint import Budget
 from memforest.errors import BudgetError, ModelRefusedError
 from memforest.types import StepUsage
 
-__all__ = ["Ledger", "counted", "current_ledger", "keeping", "spent_so_far"]
-
 FIRST_REPLY_TOKENS = 200
 """What a reply is expected to take before any has come; then the mean of those that came."""
 MOST_COUNTED = 10**9

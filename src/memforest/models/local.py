@@ -29,8 +29,6 @@ from memforest.models.onnx import OnnxModel, known_share, shared_encoder
 from memforest.models.workers import Workers
 from memforest.spans import PROVIDER, span
 
-__all__ = ["DEFAULT_CACHE_BYTES", "EmbedderUsage", "LocalEmbedder"]
-
 DEFAULT_CACHE_BYTES = 32 * 1024 * 1024
 """About 19,000 vectors of 384 numbers."""
 _ENTRY_OVERHEAD_BYTES = 240

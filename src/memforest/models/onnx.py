@@ -32,8 +32,6 @@ from numpy.typing import NDArray
 from memforest.errors import ModelError, WeightsError
 from memforest.models.wordpiece import WordPiece
 
-__all__ = ["OnnxCrossEncoder", "OnnxEncoder", "OnnxModel", "shared_cross_encoder", "shared_encoder"]
-
 R = TypeVar("R")
 
 _RUNTIME_ERRORS = (

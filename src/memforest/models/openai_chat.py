@@ -14,8 +14,6 @@ from memforest.models.openai_dialect import Dialect
 from memforest.models.openai_errors import Place, complaint, mapped, read_json
 from memforest.tokens import count_tokens
 
-__all__ = ["OpenAIChat"]
-
 _UNFIT = (400, 422)
 """What servers answer to a request that they do not understand."""
 SECRET_CHARS = 8

@@ -30,8 +30,6 @@ from memforest.errors import ConfigError, ModelRefusedError
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
-__all__ = ["Clients", "Target", "timeouts"]
-
 OPENAI_URL = "https://api.openai.com/v1"
 PLACEHOLDER_KEY = "none"
 """Sent to endpoints that are configured without a key: the client insists on one, and such servers ignore it."""

@@ -16,8 +16,6 @@ from typing import Any, Literal
 from memforest.endpoint import ChatEndpoint
 from memforest.models.base import ChatRequest
 
-__all__ = ["Dialect", "is_about_length", "strict"]
-
 Form = Literal["schema", "json", "text"]
 
 _FORM = re.compile(

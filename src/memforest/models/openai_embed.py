@@ -25,8 +25,6 @@ from memforest.spans import span
 from memforest.tokens import count_tokens
 from memforest.types import StepUsage
 
-__all__ = ["OpenAIEmbedder", "open_embedding_endpoint"]
-
 STEP = "embed"
 """What the calls are counted under."""
 LEAST_CHARS = 200

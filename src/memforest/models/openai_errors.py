@@ -26,8 +26,6 @@ from memforest.text import cut
 if TYPE_CHECKING:
     import openai
 
-__all__ = ["Place", "complaint", "mapped", "read_json"]
-
 MOST_CHARS = 300
 """Of a server's own words in a message."""
 AGAIN = frozenset({408, 409, 425, 429})

@@ -15,8 +15,6 @@ from typing import Any, cast
 
 import openai
 
-__all__ = ["CUT", "BoundedClient", "HttpError"]
-
 CUT = "memforest.cut"
 """The extension of a response whose body was longer than the bound, and is left out."""
 MOST_ERROR_BYTES = 64 << 10

@@ -15,8 +15,6 @@ from memforest.models.inputs import checked_texts, finite_scores
 from memforest.models.onnx import OnnxModel, shared_cross_encoder
 from memforest.models.workers import Workers
 
-__all__ = ["CallableReranker", "LocalReranker"]
-
 
 class LocalReranker:
     """Scores pairs with local weights, one pair per run, in threads. Use it from any thread or event loop.

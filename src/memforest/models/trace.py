@@ -18,8 +18,6 @@ from memforest.clock import Clock
 from memforest.errors import ConfigError, ModelError
 from memforest.models.base import ChatReply, ChatRequest
 
-__all__ = ["Redact", "Trace", "TraceError"]
-
 Redact = Callable[[dict[str, Any]], Mapping[str, Any] | None]
 """Gets a record and returns what is to be written of it; None for nothing."""
 

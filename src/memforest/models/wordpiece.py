@@ -30,8 +30,6 @@ from types import MappingProxyType
 
 from memforest.errors import ConfigError, WeightsError
 
-__all__ = ["VOCABULARY_SHA256", "VOCABULARY_SIZE", "WordPiece", "load_vocabulary"]
-
 VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3"
 """Of the shipped ``data/vocab.txt``, the vocabulary of BERT-Base, Uncased."""
 VOCABULARY_SIZE = 30_522

@@ -18,8 +18,6 @@ from typing import TypeVar
 
 from memforest.errors import ConfigError
 
-__all__ = ["Workers"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

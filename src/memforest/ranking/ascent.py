@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from memforest.ranking.scores import Scores, stable_order
 
-__all__ = ["Ancestors", "Ascent", "ancestors", "check_parents", "means_below", "sums_below"]
-
 Ints = NDArray[np.int64]
 
 

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from memforest.ranking.scores import Scores
 
-__all__ = ["choose_by_time"]
-
 Flags = NDArray[np.bool_]
 
 LEAST_LOGIT = 0.0

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from memforest.config import Sink
 from memforest.ranking.scores import Scores
 
-__all__ = ["Links", "along_links", "cross_links"]
-
 Ints = NDArray[np.int64]
 
 _CELLS = 1 << 20

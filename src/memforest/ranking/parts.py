@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from memforest.ranking.scores import Scores, leading
 
-__all__ = ["DAY_MS", "activation", "robustness", "time_overlap", "time_overlap_as_printed"]
-
 Ints = NDArray[np.int64]
 DAY_MS = 86_400_000
 YEAR_DAYS = 365.0

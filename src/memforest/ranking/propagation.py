@@ -19,15 +19,6 @@ from memforest.config import Propagate, Sink
 from memforest.ranking.ascent import check_parents
 from memforest.ranking.scores import Scores
 
-__all__ = [
-    "DIRECTIONS",
-    "Direction",
-    "bounded",
-    "decay_sum",
-    "propagate",
-    "relevance_shares",
-]
-
 Ints = NDArray[np.int64]
 Direction = Literal["down", "up", "none"]
 """Where relevance goes: from parents to children, from children to parents, or nowhere."""

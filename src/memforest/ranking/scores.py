@@ -8,22 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Groups",
-    "Levels",
-    "Scores",
-    "best_first",
-    "bm25_idf",
-    "bm25_weight",
-    "cosines",
-    "cosines_of_two",
-    "group_place",
-    "leading",
-    "order",
-    "stable_order",
-    "standardise",
-]
-
 Scores = NDArray[np.float64]
 """float64, shape (n,)."""
 

@@ -26,8 +26,6 @@ from memforest.store import trees as tree_rows
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 
-__all__ = ["annotate", "put_with_vectors", "vectors_of"]
-
 
 async def annotate(
     db: Database,

@@ -27,8 +27,6 @@ from memforest.store import trees as tree_rows
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 
-__all__ = ["OVER_BUDGET", "WAITS", "Consolidated", "consolidate"]
-
 OVER_BUDGET = "the budget is used up"
 WAITS = "what it is made of is out of date"
 WRITE_NODES = 128

@@ -17,8 +17,6 @@ from memforest.store.tx import Tx
 from memforest.text import cut
 from memforest.tree import Node
 
-__all__ = ["Job", "Made", "Refreshed", "keep_unchanged", "made_of", "put", "summarised", "unchanged"]
-
 
 @dataclass(slots=True)
 class Refreshed:

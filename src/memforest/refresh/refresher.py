@@ -36,8 +36,6 @@ from memforest.store.owned import nodes_without
 from memforest.store.tx import Tx
 from memforest.tree import Node
 
-__all__ = ["Refresher"]
-
 WRITE_NODES = 128
 """Most nodes written in one transaction."""
 

@@ -17,17 +17,6 @@ from memforest.store.tx import Tx
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = [
-    "Describe",
-    "NodeWork",
-    "bounded",
-    "fingerprint",
-    "inputs_of",
-    "maker_of",
-    "makers_of",
-    "stale_nodes",
-]
-
 PROMPTS = ("", "segment", "session", "day", "week", "profile", "memory")
 """What a request may name as its prompt; see `memforest.types.SummaryRequest`."""
 

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from memforest.refresh.made import Refreshed
 
-__all__ = ["timed"]
-
 
 @contextmanager
 def timed(done: Refreshed, part: str) -> Iterator[None]:

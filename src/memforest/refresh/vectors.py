@@ -17,8 +17,6 @@ from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.tree import Node
 
-__all__ = ["Embed", "NodeVectors", "Vectors", "put_means", "write_means", "write_vectors"]
-
 EMBED_TEXTS = 32
 """Texts that are embedded together, if as many are there; the rest at the end."""
 

@@ -15,8 +15,6 @@ from pydantic import BaseModel, Field
 from memforest.memory.plain import Result, json_bytes
 from memforest.rest.problems import MEDIA_TYPE, ProblemDetails
 
-__all__ = ["Context", "User", "Users", "answer", "can_fail", "located"]
-
 ALWAYS = (401, 403, 404, 422, 423, 429, 503)
 """What every route below a user may answer: no key, no scope, no such user, a wrong request, and what ails the server."""
 

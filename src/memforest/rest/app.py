@@ -19,8 +19,6 @@ from memforest.rest import compat, openapi, operations, problems
 from memforest.rest.asgi import Around
 from memforest.rest.routes import ROUTERS
 
-__all__ = ["create_app"]
-
 CORS: dict[str, Any] = {
     "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
     "allow_headers": ["Authorization", "Content-Type", "Idempotency-Key", "X-API-Key"],

@@ -14,9 +14,6 @@ from memforest.access import PRINCIPAL, Principal, Shares, from_elsewhere
 from memforest.limits import MAX_BODY_BYTES
 from memforest.rest import problems
 
-__all__ = ["HEADERS", "Around"]
-
-
 ENCODED = "/v1/"
 """Below it, paths are matched as they came: an id in them may hold an encoded slash."""
 MOST_HELD = 8 * MAX_BODY_BYTES

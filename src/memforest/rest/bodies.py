@@ -28,34 +28,6 @@ from memforest.rest.fields import (
     Words,
 )
 
-__all__ = [
-    "AddBody",
-    "AddIndexBody",
-    "AdvanceBody",
-    "AskBody",
-    "Body",
-    "BudgetBody",
-    "ContextBody",
-    "DeleteBody",
-    "DryRunBody",
-    "Id",
-    "IngestSessionBody",
-    "MergeBody",
-    "MergeEntitiesBody",
-    "MergeUserForestsBody",
-    "Message",
-    "Metadata",
-    "ProfileBody",
-    "RebuildBody",
-    "RegisterUserBody",
-    "SearchBody",
-    "SpendBody",
-    "SplitEntityBody",
-    "Time",
-    "UpdateBody",
-    "VerifyBody",
-]
-
 
 def _shown(example: dict[str, Any]) -> ConfigDict:
     """Return what shows an example of a body in the document."""

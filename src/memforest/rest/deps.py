@@ -11,8 +11,6 @@ from fastapi import Depends, Request
 from memforest.access import PRINCIPAL, Access, Principal, Scope, credential_of
 from memforest.forest.forest import AsyncMemForest
 
-__all__ = ["Again", "Forest", "Ingesting", "Needs", "Who", "access_of", "caller"]
-
 
 def access_of(request: Request) -> Access:
     """Return what decides on requests of this app."""

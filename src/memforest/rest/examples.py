@@ -12,8 +12,6 @@ from typing import Any
 from memforest import errors
 from memforest.rest.problems import MEDIA_TYPE, WrongField, answer_of, http_problem, problem_of
 
-__all__ = ["FILE", "add_examples"]
-
 FILE = "examples.json"
 EVENT = (
     "id: 1\r\nevent: received\r\n"
@@ -33,6 +31,7 @@ def _problems() -> dict[int, dict[str, Any]]:
         answer_of(errors.ForbiddenError("this needs a key with the scope write")),
         answer_of(errors.NotFoundError("there is no session 'monday'")),
         answer_of(errors.SessionConflictError("turn 0 of session 'monday' is stored otherwise")),
+        http_problem(408, "the body did not come in time"),
         http_problem(413, "the body has more than 10,000,000 bytes; send it in parts"),
         http_problem(415, "the body must be JSON, with Content-Type: application/json"),
         problem_of(errors.InputError, f"{wrong.pointer}: {wrong.detail}", [wrong]),

@@ -29,32 +29,6 @@ from memforest.rest.routing import read_json
 from memforest.settings import hints_of
 from memforest.systems.registry import known
 
-__all__ = [
-    "MOST",
-    "Body",
-    "BudgetBody",
-    "Count",
-    "Id",
-    "IndexOf",
-    "IndexOrGraph",
-    "Many",
-    "MaxFacts",
-    "Metadata",
-    "Mode",
-    "OpenSpan",
-    "RankingBody",
-    "Role",
-    "Span",
-    "Time",
-    "TopK",
-    "WholeNumber",
-    "Words",
-    "given",
-    "read_budget",
-    "settings_body",
-]
-
-
 T = TypeVar("T")
 
 

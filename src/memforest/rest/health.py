@@ -15,8 +15,6 @@ from memforest.errors import MemForestError
 from memforest.forest.readiness import Readiness
 from memforest.rest.routing import strict_router
 
-__all__ = ["Health", "router"]
-
 _log = logging.getLogger(__name__)
 
 CHECK_S = 10.0

@@ -23,8 +23,6 @@ from memforest.rest.answers import can_fail
 from memforest.rest.deps import Needs, Who
 from memforest.rest.routing import SCOPES, strict_router
 
-__all__ = ["Measured", "Metrics", "Seen", "router"]
-
 _log = logging.getLogger("memforest.requests")
 
 BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)

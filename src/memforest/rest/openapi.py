@@ -12,8 +12,6 @@ from memforest.rest.answers import can_fail
 from memforest.rest.examples import add_examples
 from memforest.rest.problems import MEDIA_TYPE
 
-__all__ = ["document", "install"]
-
 DESCRIPTION = """Long-term memory for agents: what was said, what is so, and since when.
 
 Errors are problems (RFC 9457), times ISO 8601 with an offset. Ids in paths are percent-encoded, a slash as `%2F`."""

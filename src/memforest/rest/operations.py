@@ -15,8 +15,6 @@ from memforest.rest import health, metrics
 from memforest.rest.health import Health
 from memforest.rest.metrics import Measured, Metrics, Seen
 
-__all__ = ["drain", "install", "operating"]
-
 WITHIN_S = 10.0
 """How long jobs that are under way may take to end with the app."""
 

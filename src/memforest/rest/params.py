@@ -15,30 +15,6 @@ from memforest.memory.ingest.turns import check_id
 from memforest.rest.deps import Forest, Who
 from memforest.systems.registry import known
 
-__all__ = [
-    "ID_PATTERN",
-    "BudgetText",
-    "CorrectionKey",
-    "Cursor",
-    "DryRun",
-    "EntityId",
-    "FactId",
-    "Filters",
-    "IdempotencyKey",
-    "IndexName",
-    "IndexText",
-    "Memory",
-    "NameText",
-    "PageSize",
-    "SessionId",
-    "TimeText",
-    "TurnId",
-    "UserId",
-    "checked",
-    "encoded",
-    "pair",
-]
-
 ID_PATTERN = r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"
 """An id has a character that is no blank, and none that is NUL; for the document, as the core checks it."""
 

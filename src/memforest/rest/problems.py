@@ -28,22 +28,6 @@ from memforest import errors
 from memforest.access import faults
 from memforest.access.faults import place_of
 
-__all__ = [
-    "MEDIA_TYPE",
-    "ProblemDetails",
-    "WrongField",
-    "answer_of",
-    "http_problem",
-    "install",
-    "methods_of",
-    "problem",
-    "problem_of",
-    "status_of",
-    "title_of",
-    "type_of",
-    "unexpected",
-]
-
 _log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"

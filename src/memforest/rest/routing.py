@@ -22,8 +22,6 @@ from memforest.limits import MAX_BODY_ITEMS, has_too_many_items
 from memforest.rest.answers import can_fail
 from memforest.rest.deps import Ingesting, Needs, caller
 
-__all__ = ["SCOPES", "KeyedRoute", "StrictRoute", "operation", "read_json", "strict_router"]
-
 SCOPES = "x-scopes"
 """Where the document says what a key needs: the schemes of OpenAPI have scopes for OAuth alone."""
 SHORT_BYTES = 64 * 1024

@@ -12,8 +12,6 @@ from contextlib import suppress
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["Pipe", "PipeResponse"]
-
 CHUNK = 64 * 1024
 WAITING = 8
 """Most chunks that wait for a slow reader; the writer waits with them."""

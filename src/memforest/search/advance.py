@@ -36,8 +36,6 @@ from memforest.store import snapshot as rows
 from memforest.store.changes import changes_since, position
 from memforest.store.tx import Tx
 
-__all__ = ["advance"]
-
 Ints = NDArray[np.int64]
 
 SHARE = 0.5

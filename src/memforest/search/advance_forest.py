@@ -22,8 +22,6 @@ from memforest.store import forests as rows
 from memforest.store.changes import Changes
 from memforest.store.tx import Tx
 
-__all__ = ["OldVectors", "advance_forest", "advance_vectors"]
-
 Ints = NDArray[np.int64]
 
 SHARE = 0.5

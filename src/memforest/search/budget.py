@@ -10,9 +10,6 @@ from memforest.display import escaped, escaped_lines, one_line
 from memforest.tokens import count_tokens
 from memforest.types import Spoken
 
-__all__ = ["day_of", "fit", "quotation", "render", "render_quote", "render_summary"]
-
-
 _PLAIN_NAME = re.compile(r'[^"\\():\[\]]+')
 
 

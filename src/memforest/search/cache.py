@@ -15,8 +15,6 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import meta
 from memforest.store.tx import Tx, begin_anew
 
-__all__ = ["SnapshotCache", "Snapshots"]
-
 MOMENTS = 4
 """Snapshots of earlier moments that are kept with the current one, those used last."""
 

@@ -21,8 +21,6 @@ from memforest.search.snapshot import OPEN, Facts, Lists, Turns
 from memforest.search.vectors import VectorTable
 from memforest.store.forests import LEAF_KINDS
 
-__all__ = ["CELL", "FACT", "INNER", "NONE", "TURNS", "EmbeddedForest", "Forest", "Inner", "once_per_forest"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 Ints = NDArray[np.int64]

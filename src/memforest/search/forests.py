@@ -23,8 +23,6 @@ from memforest.store import meta
 from memforest.store.changes import Changes, changes_since
 from memforest.store.tx import Tx
 
-__all__ = ["carry_forests", "embedded_forest", "forest_bytes", "forest_of", "forests_read", "put_forest"]
-
 T = TypeVar("T")
 
 

@@ -22,8 +22,6 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import derived
 from memforest.store.tx import Tx
 
-__all__ = ["K1", "B", "bm25", "bm25_of_runs", "carry_words"]
-
 K1 = 0.9
 B = 0.4
 

@@ -19,21 +19,6 @@ from memforest.store import snapshot as rows
 from memforest.store.tx import Tx
 from memforest.types import TURN_ROLES
 
-__all__ = [
-    "FactColumns",
-    "Known",
-    "TurnColumns",
-    "all_known",
-    "by_appearance",
-    "dated_turns",
-    "joined",
-    "load_snapshot",
-    "make_turns",
-    "muted_among",
-    "read_facts",
-    "read_turns",
-]
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Bools = NDArray[np.bool_]

@@ -18,8 +18,6 @@ from memforest.store import derived
 from memforest.store import forests as rows
 from memforest.store.tx import Tx
 
-__all__ = ["Nodes", "adopt", "embedded_ids", "item_rows", "load_forest", "load_vectors", "read_nodes"]
-
 Ints = NDArray[np.int64]
 
 BLOCK = 4096

@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from memforest.store import derived
 from memforest.store.tx import Tx
 
-__all__ = ["MAX_LATER", "MAX_TOKENS", "Postings", "bring_up_to_date", "read_postings"]
-
 Kind = Literal["turn", "fact"]
 Ints = NDArray[np.int64]
 

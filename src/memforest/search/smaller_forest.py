@@ -13,8 +13,6 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.splice import as_array, rows_of
 from memforest.search.vectors import VectorTable
 
-__all__ = ["forest_without", "vectors_without"]
-
 Ints = NDArray[np.int64]
 
 

@@ -22,20 +22,6 @@ from memforest.store import snapshot as rows
 from memforest.store.corrections import NOW
 from memforest.store.facts import FactRow
 
-__all__ = [
-    "OPEN",
-    "Delta",
-    "Facts",
-    "Lists",
-    "Snapshot",
-    "Turns",
-    "carry_over",
-    "count_bytes",
-    "once_per_snapshot",
-    "ranges",
-    "share_all",
-]
-
 T = TypeVar("T")
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]

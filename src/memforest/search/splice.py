@@ -12,8 +12,6 @@ from memforest.search.vectors import VectorTable
 from memforest.store import derived
 from memforest.store.tx import Tx
 
-__all__ = ["Splice", "as_array", "read_again", "rows_of", "sorted_splice", "spliced", "spliced_vectors"]
-
 Ints = NDArray[np.int64]
 
 

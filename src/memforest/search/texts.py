@@ -13,19 +13,6 @@ from hashlib import blake2b
 
 from memforest.text import lexical_tokens, long_numbers, words
 
-__all__ = [
-    "QUESTION_MARKS",
-    "asks",
-    "day_text",
-    "digest",
-    "index_tokens",
-    "mean_digest",
-    "question_tokens",
-    "turn_text",
-    "without_names",
-    "worded",
-]
-
 LONG_NUMBER = 7
 """Digits of a number that names one thing, as a telephone or an order."""
 

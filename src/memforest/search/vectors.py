@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from memforest.ranking import Scores, cosines, cosines_of_two
 
-__all__ = ["SIDE_BY_SIDE", "Side", "VectorTable"]
-
 T = TypeVar("T")
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]

@@ -10,8 +10,6 @@ import click
 if TYPE_CHECKING:
     from memforest.access import AccessSettings
 
-__all__ = ["ACCESS_OPTIONS", "TOOLS", "access_options", "read_access"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 NONE = "none"

@@ -7,8 +7,6 @@ import os
 import platform
 from collections.abc import Mapping
 
-__all__ = ["give_back_freed"]
-
 # Source: https://man7.org/linux/man-pages/man3/mallopt.3.html
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 KEEPS_BYTES = 1 << 20

@@ -22,8 +22,6 @@ from memforest.server.guard import OpenGuard
 from memforest.server.settings import ServerSettings
 from memforest.ui.app import ui_app
 
-__all__ = ["create_server", "served"]
-
 
 def create_server(
     directory: str | Path,

@@ -17,8 +17,6 @@ from memforest.access import KeyedAccess, is_local_host
 from memforest.errors import StoreError
 from memforest.rest.problems import http_problem
 
-__all__ = ["OpenGuard"]
-
 HEALTH = ("/livez", "/readyz")
 """Who asks for these learns nothing."""
 OTHER_NAME = (

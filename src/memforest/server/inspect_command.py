@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from memforest.forest.forest import AsyncMemForest
     from memforest.ui import Ticket
 
-__all__ = ["inspect"]
-
 MISSING = "memforest inspect needs the extra [server]: pip install 'memforest[server]'"
 HOST = "127.0.0.1"
 

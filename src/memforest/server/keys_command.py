@@ -14,8 +14,6 @@ from memforest.cli.screen import Screen, clean, columns
 if TYPE_CHECKING:
     from memforest.access.keys import KeyStore, KeyView
 
-__all__ = ["keys"]
-
 
 @click.group(no_args_is_help=False)
 @shared_options

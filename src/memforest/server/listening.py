@@ -7,8 +7,6 @@ import socket
 from memforest.access import is_loopback
 from memforest.errors import ConfigError
 
-__all__ = ["listen"]
-
 BACKLOG = 2048
 OTHERS = "--port takes another one (0 for any that is free), --host another address"
 

@@ -18,8 +18,6 @@ from memforest.server.access_options import TOOLS
 if TYPE_CHECKING:
     from memforest.access import Access
 
-__all__ = ["mcp"]
-
 MISSING = "memforest mcp needs the extra [mcp]: pip install 'memforest[mcp]'"
 
 

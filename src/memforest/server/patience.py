@@ -16,8 +16,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from memforest.rest.asgi import HEADERS
 from memforest.rest.problems import http_problem
 
-__all__ = ["PatientProtocol"]
-
 NO_REQUEST = "these bytes are no request of HTTP/1.1, or its head is too large"
 
 

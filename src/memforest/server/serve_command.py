@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from memforest.access import KeyedAccess
     from memforest.server.settings import ServerSettings
 
-__all__ = ["serve"]
-
 PORT = 8420
 
 

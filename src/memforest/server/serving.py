@@ -22,8 +22,6 @@ from memforest.rest.problems import http_problem
 from memforest.server.patience import PatientProtocol
 from memforest.server.settings import END_S, ServerSettings
 
-__all__ = ["Serving", "run"]
-
 _log = logging.getLogger(__name__)
 
 KEEP_ALIVE_S = 30

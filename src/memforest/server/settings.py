@@ -12,8 +12,6 @@ from memforest.errors import ConfigError
 from memforest.intake import IntakeBounds
 from memforest.settings import Bound, Settings, brief
 
-__all__ = ["END_S", "ServerSettings"]
-
 END_S = 30.0
 """A server that was told to end has ended by then."""
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from memforest.steps.llm.prompt import Value
     from memforest.steps.llm.replies import Reply
 
-__all__ = ["Steps", "choose_steps"]
-
 R = TypeVar("R", bound="Reply")
 
 LOCAL_SUMMARY_WORDS = 60

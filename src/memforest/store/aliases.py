@@ -11,8 +11,6 @@ from collections.abc import Collection
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = ["aliases_of_cell", "aliases_of_occurrences", "resolve_aliases", "use_alias", "wrong_aliases"]
-
 _USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
     JOIN fact f ON f.id = o.fact JOIN entity e ON e.id = u.entity WHERE u.key = {key} ORDER BY o.said_ms, coalesce(o.tie, f.tie), e.key LIMIT 1"""
 

@@ -21,8 +21,6 @@ from memforest.store.faults import mapped_errors, sqlite_damage
 from memforest.store.files import DatabaseFile
 from memforest.store.tx import Tx
 
-__all__ = ["Copied", "copy_database"]
-
 PAGES = 1_024
 """Pages that are copied in one step, between which an end is looked for: 4 MiB."""
 

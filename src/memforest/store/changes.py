@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from memforest.store.tx import Tx
 
-__all__ = ["KEPT", "Changes", "changes_since", "forget", "position", "prune"]
-
 KEPT = 8_192
 """Numbers of the log that are kept for each index of the memory: a few hundred turns' worth, beyond which reading all costs little more."""
 

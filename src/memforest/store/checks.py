@@ -17,20 +17,6 @@ from memforest.store.facts import QUOTE
 from memforest.store.packing import NUMBER, unpack_ids, unpack_text, unpack_vectors
 from memforest.store.tx import Tx, begin_anew
 
-__all__ = [
-    "Integrity",
-    "Quotation",
-    "indexed_texts",
-    "integrity",
-    "orphans",
-    "quotations",
-    "session_problems",
-    "state_problems",
-    "summary_texts",
-    "vector_digests",
-    "vector_problems",
-]
-
 INDEXES = ("derived_turn_words", "derived_fact_words")
 """The full-text tables."""
 

@@ -10,8 +10,6 @@ from typing import Literal, NamedTuple
 
 from memforest.store.tx import Tx
 
-__all__ = ["ChoiceRow", "Verdict", "add", "entities", "history", "put", "read", "remove"]
-
 Verdict = Literal["same", "apart"]
 
 

@@ -19,8 +19,6 @@ from memforest.keys import FileKey
 from memforest.store.engine import library
 from memforest.store.tx import Args, Tx
 
-__all__ = ["PRAGMAS", "Connection", "connect", "pragma_key", "set_up_reader", "set_up_writer", "transaction"]
-
 PRAGMAS: tuple[tuple[str, str, object], ...] = (
     # name, value to set, value to read back
     ("journal_mode", "wal", "wal"),

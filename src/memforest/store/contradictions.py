@@ -17,17 +17,6 @@ from memforest.store.feed import KINDS
 from memforest.store.tx import Tx
 from memforest.types import EntityKind, Precision
 
-__all__ = [
-    "cell_contradictions",
-    "correction_contradictions",
-    "entity_contradictions",
-    "fact_contradictions",
-    "leaf_contradictions",
-    "origin_contradictions",
-    "setting_contradictions",
-    "undecodable_texts",
-]
-
 Check = tuple[str, str]
 """A query of wrong rows, and the message about one of them."""
 

@@ -16,36 +16,6 @@ from memforest.store.fact_writes import StoredOccurrence
 from memforest.store.facts import EntityRow
 from memforest.store.tx import Tx
 
-__all__ = [
-    "AliasUse",
-    "MentionCopy",
-    "RelationCopy",
-    "StateCopy",
-    "alias_uses",
-    "cells",
-    "ends",
-    "entities",
-    "fact_places",
-    "facts_with_identities",
-    "insert_cells",
-    "insert_named",
-    "insert_relations",
-    "insert_session",
-    "mentions",
-    "occurrence_counts",
-    "occurrences",
-    "origin_of",
-    "relations",
-    "said_in",
-    "sessions_of_facts",
-    "sessions_with_root",
-    "settle_status",
-    "speakers_of",
-    "states",
-    "turn_ids",
-    "verdicts",
-]
-
 
 class MentionCopy(NamedTuple):
     """A mention as it is stored."""

@@ -10,47 +10,6 @@ from memforest.store.dialect import AMONG
 from memforest.store.facts import FactRow, facts_with_ids
 from memforest.store.tx import Tx
 
-__all__ = [
-    "HELD_FROM",
-    "HIDDEN",
-    "HOLDS",
-    "NOW",
-    "PINNED",
-    "VERDICTS",
-    "Correction",
-    "CorrectionKind",
-    "HeldPlace",
-    "Place",
-    "StoredTurns",
-    "add_correction",
-    "add_places",
-    "all_corrections",
-    "cells_of_turns",
-    "cells_with_places",
-    "correction_with_key",
-    "correction_with_row",
-    "corrections_at",
-    "corrections_of",
-    "decided_facts",
-    "decided_since",
-    "drop_places",
-    "drop_said_instead",
-    "exists",
-    "facts_in_cells",
-    "facts_looked_at",
-    "facts_said_instead",
-    "hidden_facts",
-    "named_places",
-    "ordinal_of_cell",
-    "places_of",
-    "put_verdict",
-    "shown_facts",
-    "speakers_of",
-    "stored_times",
-    "turns_of_cells",
-    "undo_correction",
-]
-
 CorrectionKind = Literal["update", "pin", "forget"]
 
 VERDICTS = ("", "pinned", "forgotten", "corrected")

@@ -6,20 +6,6 @@ from pathlib import Path
 
 from memforest.store.tx import Tx
 
-__all__ = [
-    "count_rows",
-    "entities_by_kind",
-    "entity_support",
-    "failed_cells",
-    "free_share",
-    "makers",
-    "most_named",
-    "size_bytes",
-    "trees_by_index",
-    "unread_sessions",
-    "vectors_by_kind",
-]
-
 _TABLES = (
     "session",
     "turn",

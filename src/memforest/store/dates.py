@@ -8,8 +8,6 @@ from collections.abc import Iterable
 from memforest.interval import from_ms, to_ms
 from memforest.types import ResolvedDate
 
-__all__ = ["NO_DATES", "read_dates", "write_dates"]
-
 NO_DATES = "[]"
 
 

@@ -38,8 +38,6 @@ from memforest.store.gaps import raw_open, release
 from memforest.store.schema import require_schema
 from memforest.store.tx import Tx
 
-__all__ = ["APPLICATION_ID", "Database"]
-
 APPLICATION_ID = 0x4D46_7374
 """``PRAGMA application_id`` of our files ("MFst"), by which a foreign database is told apart."""
 

@@ -13,48 +13,6 @@ from memforest.store.dialect import AMONG, last_number
 from memforest.store.packing import NUMBER, pack_text, pack_vector, unpack_text, unpack_vectors
 from memforest.store.tx import Tx
 
-__all__ = [
-    "ITEM_KINDS",
-    "VECTOR_TABLES",
-    "ItemKind",
-    "MadeBy",
-    "VectorOf",
-    "VectorRow",
-    "all_words",
-    "changed_words",
-    "clear_words",
-    "copy_vectors",
-    "copy_words",
-    "dimension",
-    "drop_other_vectors",
-    "drop_stale",
-    "drop_summaries",
-    "drop_vectors",
-    "embedded_texts",
-    "foreign_words",
-    "forget_word_changes",
-    "kept_texts",
-    "last_word_change",
-    "missing_vectors",
-    "plain_words",
-    "postings",
-    "purge_words",
-    "put_summary",
-    "put_vectors",
-    "put_words",
-    "reindex_words",
-    "stored_vectors",
-    "summaries",
-    "summaries_of_others",
-    "summary_makers",
-    "vector_blocks",
-    "vectors_by_digest",
-    "vectors_of_items",
-    "vectors_of_leaf",
-    "word_counts",
-    "words_of",
-]
-
 ItemKind = Literal["turn", "fact", "node"]
 ITEM_KINDS: tuple[ItemKind, ...] = get_args(ItemKind)
 

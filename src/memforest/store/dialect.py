@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from memforest.store.tx import Tx
 
-__all__ = ["AMONG", "AMONG_IDS", "gathered", "is_object", "last_number", "listed", "place_tie"]
-
 
 def listed(values: str) -> str:
     """Return the table, of the column ``value``, of what is in a list: a column's JSON, or "?" for one of `tx.ids`."""

@@ -14,8 +14,6 @@ from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 from memforest.text import cut
 
-__all__ = ["AGAIN", "DamagedTurn", "damaged_turns", "fill_digests", "turn_digest"]
-
 AGAIN = "restore a backup, or ingest the session again with replace=True"
 """What to do about a damaged turn."""
 

@@ -12,8 +12,6 @@ from memforest.store.faults import mapped_errors
 from memforest.store.files import DatabaseFile
 from memforest.store.import_rows import holds_something
 
-__all__ = ["discard_unwritten"]
-
 
 def discard_unwritten(path: Path, key: Key | None = None, *, salt: bool = False) -> bool:
     """Delete the file of a memory to which nothing was ever written, if there is one, and return whether there was.

@@ -11,8 +11,6 @@ from memforest.store.faults import mapped_errors
 from memforest.store.files import remove_files
 from memforest.store.gaps import read_log, scrub
 
-__all__ = ["Purged", "purge", "remove", "vacuum"]
-
 ROUNDS = 3
 """Times that the log is emptied, if others go on writing meanwhile."""
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from memforest.errors import ConfigError
 
-__all__ = ["MIN_SQLITE", "check_cipher", "errors", "library", "not_a_database"]
-
 MIN_SQLITE = (3, 37, 0)
 """STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
 

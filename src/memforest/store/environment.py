@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from memforest.errors import ConfigError
 from memforest.store.engine import MIN_SQLITE, check_cipher, library
 
-__all__ = ["SqliteAbilities", "cipher_version", "sqlite_abilities"]
-
 
 @dataclass(frozen=True, slots=True)
 class SqliteAbilities:

@@ -12,30 +12,6 @@ from memforest.store.facts import OccurrenceRow
 from memforest.store.turns import StoredTurn, insert_turns
 from memforest.store.tx import Tx
 
-__all__ = [
-    "all_turns",
-    "called_by_aliases",
-    "cells_reading",
-    "drop_cell",
-    "drop_occurrences",
-    "drop_turn",
-    "entities_spelled",
-    "facts_of_cells",
-    "fit_cell",
-    "is_spelled",
-    "mark_erased",
-    "move_occurrence",
-    "occurrences_naming",
-    "put_turn_anew",
-    "relabel",
-    "still_heard",
-    "texts_naming",
-    "told_beside",
-    "turn_named",
-    "turns_between",
-    "turns_by",
-]
-
 
 def turns_between(tx: Tx, start_ms: int | None, end_ms: int) -> list[int]:
     """Return the turns said in [start, end), None for all before the end, by way of the index of said times."""

@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 from memforest.store.tx import Tx
 
-__all__ = ["Counts", "counting", "owner_of", "table_counts"]
-
 _PLAIN = (
     "session",
     "turn",

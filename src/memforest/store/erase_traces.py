@@ -8,23 +8,6 @@ from hashlib import blake2b
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = [
-    "add_tombstones",
-    "correction_digest",
-    "corrections_in_cells",
-    "corrections_of_sessions",
-    "deleted",
-    "drop_corrections",
-    "drop_jobs",
-    "drop_origins",
-    "drop_stray_places",
-    "forget_reasons",
-    "make_forget",
-    "note_deleted",
-    "occurrences_made",
-    "reword_correction",
-]
-
 
 def corrections_of_sessions(tx: Tx, sessions: Collection[str]) -> list[int]:
     """Return the corrections that have a place in sessions, by id, in turns that are stored or not; those that were undone too."""

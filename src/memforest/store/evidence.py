@@ -14,20 +14,6 @@ from memforest.store.trees import nodes_with_ids
 from memforest.store.tx import Tx
 from memforest.types import Precision, ResolvedDate
 
-__all__ = [
-    "FactText",
-    "Saying",
-    "TurnText",
-    "fact_sayings",
-    "fact_sources",
-    "fact_texts",
-    "leaf_sources",
-    "node_spans",
-    "turn_names",
-    "turn_texts",
-    "turns_before",
-]
-
 
 class TurnText(NamedTuple):
     """A turn with its session's public id."""

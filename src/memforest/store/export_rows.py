@@ -14,8 +14,6 @@ from memforest.store.packing import unpack_ids, unpack_text
 from memforest.store.parts import MEMORY, OF_CARRIED, STRUCTURE, Column, Part
 from memforest.store.tx import Tx
 
-__all__ = ["Numbers", "read_rows", "row_ids"]
-
 
 class Numbers:
     """The numbers of rows in an export, by kind: 8 bytes a row."""

@@ -12,8 +12,6 @@ from memforest.store.facts import FactRow, OccurrenceRef
 from memforest.store.tx import Tx
 from memforest.types import ResolvedDate
 
-__all__ = ["StoredOccurrence", "add_facts", "add_occurrence", "add_occurrences"]
-
 
 class StoredOccurrence(NamedTuple):
     """An occurrence as it is stored: topics and dates as JSON, None for what it shares with its fact or its turn."""

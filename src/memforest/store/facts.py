@@ -12,34 +12,6 @@ from memforest.store.dialect import AMONG, gathered
 from memforest.store.tx import Tx
 from memforest.types import EntityKind, ResolvedDate, State
 
-__all__ = [
-    "QUOTE",
-    "ROLES",
-    "EntityRow",
-    "FactRow",
-    "OccurrenceRef",
-    "OccurrenceRow",
-    "add_mention",
-    "add_state",
-    "delete_fact",
-    "demote",
-    "drop_entities",
-    "entities",
-    "entity_by_key",
-    "entity_facts",
-    "entity_with_key",
-    "entity_with_row",
-    "fact_by_id",
-    "facts_of_cell",
-    "facts_with_ids",
-    "iter_facts",
-    "mentions_of",
-    "occurrences",
-    "put_entity",
-    "restate",
-    "unnamed",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class FactRow:

@@ -19,8 +19,6 @@ from memforest.errors import (
 from memforest.store.engine import errors
 from memforest.store.tx import Tx
 
-__all__ = ["RESTORE", "UNEXPECTED", "is_of_file", "mapped_errors", "sqlite_damage"]
-
 _MISTAKES = ("IntegrityError", "ProgrammingError", "InterfaceError", "DataError")
 """What a statement raises that cannot be run as it is. Source: PEP 249, "Exceptions"."""
 

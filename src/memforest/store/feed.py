@@ -15,8 +15,6 @@ from memforest.store import indexes, meta
 from memforest.store.dialect import last_number
 from memforest.store.tx import Tx
 
-__all__ = ["Items", "Kind", "compact", "compacted", "drop_repeated", "note", "position", "read", "waiting"]
-
 Kind = Literal["turn", "cell", "fact", "entity"]
 """What the feed notes: turns, chunks, facts, and entities whose kind changed."""
 

@@ -27,23 +27,6 @@ from memforest.store.connections import Connection, connect
 from memforest.store.engine import errors, not_a_database
 from memforest.store.salts import OWN_FILE
 
-__all__ = [
-    "BESIDE",
-    "OWN_DIRECTORY",
-    "UNFINISHED",
-    "DatabaseFile",
-    "Identity",
-    "State",
-    "beside",
-    "count_files",
-    "identity_of",
-    "make_own",
-    "refuse_link",
-    "remove_files",
-    "state_of",
-    "uri_of",
-]
-
 UNFINISHED = ("-new", "-old")
 """Endings of the files that stand beside a memory's while it is encrypted, decrypted or given another key."""
 

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG, listed
 from memforest.store.tx import Tx
 
-__all__ = ["LEAF_KINDS", "InnerRow", "LeafRow", "TreeRow", "inner_rows", "leaf_rows", "tree_rows"]
-
 LEAF_KINDS = ("cell", "fact", "turn")
 """What a leaf may stand for: the columns of its row, the first that is filled."""
 

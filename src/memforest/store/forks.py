@@ -15,8 +15,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["GATE", "WAIT_S", "ForkGate"]
-
 WAIT_S = 10.0
 """How long a fork waits for the transactions of other threads."""
 

@@ -22,8 +22,6 @@ from typing import NamedTuple
 
 from memforest.store.files import Identity, identity_of
 
-__all__ = ["Log", "raw_files", "raw_open", "read_log", "release", "scrub"]
-
 MAGIC = b"SQLite format 3\x00"
 LEAVES, INNER = (10, 13), (2, 5)
 """Types of b-tree pages: the first byte of each."""

@@ -14,8 +14,6 @@ from memforest.store.packing import pack_ids, unpack_ids
 from memforest.store.tx import Tx
 from memforest.tree import TreeHead
 
-__all__ = ["Graft", "LeafRow", "graft", "leaf_rows"]
-
 
 class LeafRow(NamedTuple):
     """A leaf, and the item that it stands for: one of the three."""

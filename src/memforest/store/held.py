@@ -14,20 +14,6 @@ from memforest.store.corrections import HELD_FROM
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = [
-    "Deleted",
-    "deleted_since",
-    "facts_beside",
-    "keys_unknown",
-    "later_occurrences",
-    "later_turns",
-    "mentions_without",
-    "states_of",
-    "supports_without",
-    "turns_having",
-    "updates_taken_back",
-]
-
 
 class Deleted(NamedTuple):
     """How many turns and facts that were held at a moment have been deleted since."""

@@ -20,8 +20,6 @@ from memforest.store.packing import pack_ids, pack_text
 from memforest.store.parts import Column, Part
 from memforest.store.tx import Tx
 
-__all__ = ["RowWriter", "Unfit", "holds_something", "insert_words", "note_all", "without_triggers"]
-
 BATCH = 512
 """Rows that are inserted with one statement."""
 

@@ -6,26 +6,6 @@ from typing import NamedTuple
 
 from memforest.store.tx import Tx
 
-__all__ = [
-    "IndexRow",
-    "add",
-    "change",
-    "drop_tables",
-    "empty_tables",
-    "find",
-    "go_on",
-    "move",
-    "move_from",
-    "own_columns",
-    "own_tables",
-    "remove",
-    "restart",
-    "rows",
-    "stop",
-    "stray_tables",
-    "strays",
-]
-
 
 class IndexRow(NamedTuple):
     """An index of a memory.

@@ -10,8 +10,6 @@ from memforest.store.dialect import is_object
 from memforest.store.jobs import DUE, EXPIRED, MOST_TRIES, REOPEN, JobState, times_at
 from memforest.store.tx import Tx
 
-__all__ = ["MOST_NAMED", "FailedJob", "JobCounts", "count", "given_up", "job_problems", "repair", "total"]
-
 MOST_NAMED = 10
 """Most jobs given up that are named at once."""
 

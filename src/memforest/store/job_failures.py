@@ -5,8 +5,6 @@ from __future__ import annotations
 from memforest.store.jobs import MOST_TRIES, REOPEN, DueJob
 from memforest.store.tx import Tx
 
-__all__ = ["failures", "hurry"]
-
 # The first condition is that of the index of jobs that are not done, and `+` keeps the one of owners from being taken.
 _FAILED = "state != 'done' AND (state = 'failed' OR (state = 'waiting' AND tries > 0 AND reason IS NOT NULL))"
 

@@ -22,36 +22,6 @@ from memforest.store import meta
 from memforest.store.dialect import AMONG, AMONG_IDS
 from memforest.store.tx import Tx
 
-__all__ = [
-    "DUE",
-    "EXPIRED",
-    "MOST_BACKOFF_MS",
-    "MOST_LEASE_MS",
-    "MOST_TRIES",
-    "REOPEN",
-    "DueJob",
-    "Job",
-    "JobKind",
-    "JobState",
-    "add",
-    "again",
-    "any_open",
-    "counts_of",
-    "drop",
-    "due",
-    "fail",
-    "finish",
-    "give_back",
-    "lease",
-    "note_unhandled",
-    "owners",
-    "remove",
-    "renew",
-    "retry_failed",
-    "take",
-    "times_at",
-]
-
 JobState = Literal["waiting", "leased", "done", "failed"]
 
 JobKind = tuple[str, str]

@@ -14,19 +14,6 @@ from memforest.store.snapshot import muted_turns
 from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
 
-__all__ = [
-    "QUOTED_MAKERS",
-    "drop_leaves",
-    "drop_strays",
-    "leaf_texts",
-    "leaves_of",
-    "leaves_with_ids",
-    "placements",
-    "placements_of",
-    "put_leaf",
-    "told_lines",
-]
-
 QUOTED_MAKERS = ("local-", "verbatim")
 """Beginnings of the names of what makes facts by rule: people are shown what was said, not the statement."""
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from memforest.store import changes
 from memforest.store.tx import Tx
 
-__all__ = ["bump", "everything", "generation", "get", "put", "remove", "take_ids"]
-
 
 def get(tx: Tx, key: str) -> str | None:
     """Return a stored setting, or None."""

@@ -12,19 +12,6 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = [
-    "SPEAKS",
-    "NameUse",
-    "Spelled",
-    "add",
-    "counts",
-    "mentions_named",
-    "named_apart",
-    "of_occurrences",
-    "spelled",
-    "uses",
-]
-
 SPEAKS = 1
 """The bit of a mention's roles that names nobody: who speaks."""
 

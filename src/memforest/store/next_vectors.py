@@ -13,8 +13,6 @@ from memforest.store.derived import ITEM_KINDS, VECTOR_TABLES, ItemKind, VectorR
 from memforest.store.packing import pack_vector, unpack_text
 from memforest.store.tx import Tx
 
-__all__ = ["begin", "drop", "lacking", "lacking_count", "next_embedder", "problems", "put", "switch"]
-
 _NEXT = "next_embedder"
 
 

@@ -7,8 +7,6 @@ from collections.abc import Collection
 from memforest.store.leaves import drop_leaves
 from memforest.store.tx import Tx
 
-__all__ = ["drop_leaf_nodes", "mark_out_of_date", "mark_up_to_date"]
-
 
 def drop_leaf_nodes(tx: Tx, nodes: Collection[int]) -> None:
     """Delete leaves that have summaries of their own, with all that is derived from them; their items may be gone already."""

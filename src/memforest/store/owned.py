@@ -7,8 +7,6 @@ from collections.abc import Collection
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = ["nodes_without"]
-
 
 def nodes_without(tx: Tx, nodes: Collection[int], owners: Collection[str]) -> set[int]:
     """Return those of some nodes that may have a summary, and are of other indexes than the given ones."""

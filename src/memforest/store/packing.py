@@ -9,17 +9,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "NUMBER",
-    "as_stored",
-    "pack_ids",
-    "pack_text",
-    "pack_vector",
-    "unpack_ids",
-    "unpack_text",
-    "unpack_vectors",
-]
-
 NUMBER = np.dtype("<f2")
 """Of vectors: half precision (IEEE 754 binary16), which keeps 11 bits of each number and moves a cosine by some 1e-5."""
 

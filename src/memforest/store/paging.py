@@ -10,19 +10,6 @@ from memforest.store.sessions import SessionRow, sessions_with_rows, turn_of
 from memforest.store.tx import Tx
 from memforest.types import Turn
 
-__all__ = [
-    "FactKey",
-    "SessionKey",
-    "count_facts",
-    "count_sessions",
-    "fact_keys",
-    "failed_cells",
-    "participants",
-    "sessions_after",
-    "shown_facts_after",
-    "turns_after",
-]
-
 
 class FactKey(NamedTuple):
     """Where a fact stands in time order."""

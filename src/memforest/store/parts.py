@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from memforest.store import indexes
 from memforest.store.tx import Tx
 
-__all__ = ["MEMORY", "OF_CARRIED", "STRUCTURE", "SUMMARIES", "VECTORS", "Column", "Part", "own_parts"]
-
 
 @dataclass(frozen=True, slots=True)
 class Column:

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = ["Origin", "origins", "put_origin", "session_origins"]
-
 
 class Origin(NamedTuple):
     """Whose memory turns came from: its id and its user; `label` and `names` are who they are here."""

@@ -13,8 +13,6 @@ from memforest.errors import InputError
 from memforest.store.faults import mapped_errors
 from memforest.store.salts import OWN_FILE
 
-__all__ = ["new_file"]
-
 
 @contextmanager
 def new_file(target: Path, *, overwrite: bool) -> Iterator[Path]:

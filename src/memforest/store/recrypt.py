@@ -33,8 +33,6 @@ from memforest.store.files import UNFINISHED, beside, identity_of, make_own, ref
 from memforest.store.forks import GATE
 from memforest.store.salts import Salt, sync_directory
 
-__all__ = ["recrypt"]
-
 RETRY_S = 0.01
 CHUNK_BYTES = 1 << 20
 

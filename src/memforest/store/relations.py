@@ -13,8 +13,6 @@ from memforest.store.dialect import AMONG
 from memforest.store.facts import OccurrenceRef
 from memforest.store.tx import Tx
 
-__all__ = ["STAMP", "RelationRow", "add", "drop", "has_changed", "of_facts", "read", "stamp"]
-
 STAMP = "graph_stamp"
 """The setting of the memory that triggers raise with every write of a relation, a name's use or a choice."""
 

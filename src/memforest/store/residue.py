@@ -12,8 +12,6 @@ from memforest.store.packing import unpack_text
 from memforest.store.tx import Tx
 from memforest.text import fold
 
-__all__ = ["bytes_with", "forms", "rows_with"]
-
 ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 CHANCE_BYTES = 8
 """What takes less stands in the random bytes of an encrypted file by chance: a word of four letters in one of 700 files of 400 kB."""

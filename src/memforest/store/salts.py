@@ -19,18 +19,6 @@ from pathlib import Path
 from memforest.errors import StoreKeyError
 from memforest.keys import Key
 
-__all__ = [
-    "Salt",
-    "erase",
-    "make",
-    "new_salt",
-    "read",
-    "remove_unfinished",
-    "salt_file",
-    "sync_directory",
-    "write",
-]
-
 OWN_FILE = 0o600
 """Mode of the files that we make: for their owner alone, whatever the umask."""
 SALT_BYTES = 32

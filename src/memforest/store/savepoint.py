@@ -10,8 +10,6 @@ from memforest.store.faults import is_of_file
 from memforest.store.tx import Tx
 from memforest.text import cut
 
-__all__ = ["IndexProblem", "attempt", "attempted", "described", "named", "undone"]
-
 REASON_CHARS = 300
 """Most of an error that is kept with an index."""
 

@@ -16,8 +16,6 @@ from memforest.store.tx import Tx
 if TYPE_CHECKING:
     from memforest.store.db import Database
 
-__all__ = ["VERSION", "ensure_schema", "make_schema", "require_schema", "version"]
-
 VERSION = 1
 """Of the schema in `schema.sql`; a change of that file is another number."""
 

@@ -14,35 +14,6 @@ from memforest.store.turns import MOST, StoredTurn, insert_turns
 from memforest.store.tx import Tx
 from memforest.types import TimeSource, Turn
 
-__all__ = [
-    "CellRow",
-    "CellStatus",
-    "SessionRow",
-    "add_cells",
-    "add_session",
-    "add_turns",
-    "cells",
-    "delete_cell",
-    "delete_session",
-    "fail_again",
-    "find_session",
-    "finish_cell",
-    "has_turn",
-    "known_ids",
-    "list_sessions",
-    "pending",
-    "session_with_row",
-    "sessions_with_rows",
-    "set_status",
-    "speakers",
-    "turn_of",
-    "turn_rows",
-    "turn_with_id",
-    "turns",
-    "unfinished",
-    "waiting",
-]
-
 CellStatus = Literal["pending", "extracted", "verbatim", "failed"]
 
 

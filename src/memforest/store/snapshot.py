@@ -13,35 +13,6 @@ from memforest.store.corrections import HOLDS, NOW
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = [
-    "EntityName",
-    "FactColumns",
-    "SessionSpan",
-    "StateSeen",
-    "TurnRow",
-    "entities_of",
-    "entity_names",
-    "fact_rows",
-    "keys_of",
-    "mentions",
-    "muted_turns",
-    "names",
-    "occurrences_of_states",
-    "said_often",
-    "session_spans",
-    "sessions_of",
-    "states_before",
-    "states_of_attribute",
-    "states_seen",
-    "states_with_ids",
-    "supports",
-    "turn_rows",
-    "turns_with_hidden_places",
-    "values_before",
-    "values_of",
-    "wordings",
-]
-
 
 class TurnRow(NamedTuple):
     """A turn; in a snapshot turns stand by their session's first time, its id, and position."""

@@ -9,8 +9,6 @@ from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 from memforest.types import Precision
 
-__all__ = ["dated_words", "spans_of"]
-
 
 def dated_words(tx: Tx, facts: Collection[int]) -> dict[int, tuple[str, ...]]:
     """Return the words of facts that tell a date, of those that have some."""

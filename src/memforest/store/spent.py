@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from memforest.store.tx import Tx
 from memforest.types import StepUsage
 
-__all__ = ["add", "total"]
-
 _COLUMNS = "calls, failures, retries, prompt_tokens, completion_tokens, cached_tokens, prefix_tokens, seconds"
 
 

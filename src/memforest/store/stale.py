@@ -7,8 +7,6 @@ from collections.abc import Collection, Mapping
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = ["cells_by_maker", "cells_cut_otherwise", "facts_stored", "keep_stored", "stale_sessions"]
-
 _CUT = """(c.first / :turns != c.last / :turns OR EXISTS (SELECT 1 FROM turn t WHERE t.session = c.session
     AND t.ordinal BETWEEN c.first / :turns * :turns AND c.first / :turns * :turns + :turns - 1
     AND t.ordinal NOT BETWEEN c.first AND c.last))"""

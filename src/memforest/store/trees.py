@@ -14,33 +14,6 @@ from memforest.store.packing import pack_ids, unpack_ids
 from memforest.store.tx import Tx
 from memforest.tree import Node, TreeHead
 
-__all__ = [
-    "SqliteArena",
-    "any_dirty",
-    "dirty_children",
-    "dirty_count",
-    "dirty_mark",
-    "dirty_trees",
-    "drop_tree",
-    "drop_trees",
-    "find_head",
-    "head_of",
-    "heads",
-    "leaf_count",
-    "mark_all_dirty",
-    "mark_clean",
-    "mark_dirty",
-    "node_count",
-    "node_texts",
-    "nodes_with_ids",
-    "owner_of_node",
-    "owners",
-    "put_head",
-    "roots",
-    "scopes",
-    "sizes",
-]
-
 _COLUMNS = """id, tree, level, key_ms, key_tie, start_ms, end_ms, count, children, version, dirty,
     span_lo, span_hi, window, state"""
 _HEAD = "id, coalesce(k, 0), root, height, count"

@@ -10,8 +10,6 @@ from memforest.store.dialect import AMONG
 from memforest.store.digests import turn_digest
 from memforest.store.tx import Tx
 
-__all__ = ["MOST", "StoredTurn", "insert_turns", "turns_behind", "turns_of_session", "turns_with_ids"]
-
 MOST = 2**62
 """More than any session has turns."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-__all__ = ["Args", "Found", "Tx", "begin_anew"]
-
 Args = Sequence[Any] | Mapping[str, Any]
 """The values of a statement: for each ``?`` in order, or for each ``:name``."""
 

@@ -7,16 +7,6 @@ from collections.abc import Collection, Iterable
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = [
-    "drop_wordings",
-    "facts_worded",
-    "known_wordings",
-    "put_wording",
-    "put_wordings",
-    "wording_rules",
-    "wordings",
-]
-
 _RULES = 0
 """The row that stands for no fact and tells by which rules the other rows were made."""
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = ["Brought", "WriteKey", "add_key", "brought", "cells_of", "find_key", "move_keys"]
-
 
 class WriteKey(NamedTuple):
     """A write with a key.

@@ -14,19 +14,6 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 
-__all__ = [
-    "KINDS",
-    "Correction",
-    "OccurrenceSource",
-    "Place",
-    "Written",
-    "corrections",
-    "first_occurrence",
-    "occurrence_sources",
-    "session_ids",
-    "written_since",
-]
-
 
 class Place(NamedTuple):
     """Where a write stands in the order: UTC ms, the number of its kind, and its row."""

@@ -16,8 +16,6 @@ from memforest.systems.attached import Attached
 from memforest.systems.base import MemoryIndex
 from memforest.systems.registry import make_index
 
-__all__ = ["adopt_settings", "changed_settings", "outdated"]
-
 
 def changed_settings(config: Config, row: IndexRow, index: MemoryIndex) -> dict[str, tuple[Any, Any]]:
     """Return the kept settings that the configuration gives another value: name -> (the memory's, the configured).

@@ -19,8 +19,6 @@ from memforest.systems.base import Found, Hit, Index, MemoryIndex, NodeHit, Prep
 from memforest.systems.host import Host
 from memforest.systems.places import turn_places
 
-__all__ = ["CombinedIndex", "fuse"]
-
 Ints = NDArray[np.int64]
 
 

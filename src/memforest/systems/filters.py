@@ -17,8 +17,6 @@ from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.systems.base import Search
 from memforest.systems.states import valid_until
 
-__all__ = ["Allowed", "allowed", "allowed_facts", "filter_notes", "is_state", "valid_end"]
-
 
 @dataclass(frozen=True, slots=True)
 class Allowed:

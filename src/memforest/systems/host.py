@@ -16,8 +16,6 @@ from memforest.steps.choose import Steps
 from memforest.store.tx import Tx
 from memforest.systems.searching import Search
 
-__all__ = ["Host", "Occasion"]
-
 T = TypeVar("T")
 
 Occasion = Literal["write", "timer", "advance", "force"]

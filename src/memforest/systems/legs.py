@@ -19,8 +19,6 @@ from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.speak import known_words, told_by
 
-__all__ = ["Base", "LeafScores", "Legs", "base_scores", "fused", "legs", "read_base"]
-
 
 @dataclass(frozen=True, slots=True)
 class Base:

@@ -17,8 +17,6 @@ from memforest.steps.choose import Steps
 from memforest.text import cut, lexical_tokens
 from memforest.types import BrowsePlan, QuestionKind, QuestionPlan, TimeOperator
 
-__all__ = ["FALLS_BACK", "adopted", "choose_mode", "sub_queries"]
-
 FALLS_BACK = (StepError, ModelUnavailableError, ModelRequestError, BudgetError)
 """What a call of a step may end in without anything being wrong with the others."""
 KINDS = frozenset(get_args(QuestionKind))

@@ -35,8 +35,6 @@ from memforest.store.snapshot import EntityName, muted_turns, turns_with_hidden_
 from memforest.store.tx import Tx
 from memforest.text import cut
 
-__all__ = ["Moment", "MomentCache", "VerdictsAt", "moment_notes", "snapshot_at"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 VerdictsAt = Callable[[Tx, int], Mapping[int, int] | None]

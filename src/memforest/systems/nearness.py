@@ -19,8 +19,6 @@ from memforest.search.snapshot import OPEN, Snapshot
 from memforest.systems.speak import told_by
 from memforest.types import QuestionPlan
 
-__all__ = ["nearness", "said_within"]
-
 DAY_MS = 86_400_000
 FALL = 0.5
 """Share of the window's length over which nearness falls by a factor e. It is the same before and after the window: with

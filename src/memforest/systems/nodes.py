@@ -16,8 +16,6 @@ from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.filters import allowed
 
-__all__ = ["allowed_nodes", "leaves_beneath", "ready_nodes", "turns_beneath"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

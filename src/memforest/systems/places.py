@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 
-__all__ = ["fact_places", "first_turns", "turn_places"]
-
 
 @once_per_snapshot
 def turn_places(snapshot: Snapshot) -> NDArray[np.int64]:

@@ -20,8 +20,6 @@ from memforest.store.savepoint import attempt, described
 from memforest.store.tx import Tx
 from memforest.systems.base import MemoryIndex, Placed, Placing, following
 
-__all__ = ["Attaching", "Placings"]
-
 
 class Attaching(Protocol):
     """The indexes of a memory, as far as a write asks for them; see `memforest.systems.attached.Attached`."""

@@ -16,8 +16,6 @@ from memforest.settings import INDEX_SETTINGS
 from memforest.systems.base import MemoryIndex
 from memforest.tables import read_index_settings, with_kept
 
-__all__ = ["check_indexes", "known", "make_index", "open_stored", "register", "unregister"]
-
 _REGISTERED: dict[str, type[Any]] = {}
 
 _NAME = re.compile(r"[a-z][a-z0-9]*")

@@ -31,19 +31,6 @@ from memforest.search.forest import CELL, FACT, INNER, TURNS, EmbeddedForest, Fo
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.systems.speak import told_by
 
-__all__ = [
-    "NodeScores",
-    "Scorer",
-    "best_turns",
-    "cosine_relevance",
-    "forest_links",
-    "fused_relevance",
-    "leaf_spans",
-    "node_scores",
-    "propagation_notes",
-    "turn_scores",
-]
-
 Ints = NDArray[np.int64]
 Scorer = Literal["cosine", "fused"]
 """Who says how relevant a node is by itself; see `cosine_relevance` and `fused_relevance`."""

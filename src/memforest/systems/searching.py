@@ -13,8 +13,6 @@ from memforest.config import Ranking
 from memforest.recall import Order
 from memforest.types import QuestionPlan, SubQuery
 
-__all__ = ["Candidate", "Found", "Hit", "NodeHit", "Part", "Prepared", "Refined", "Scored", "Search"]
-
 
 @dataclass(frozen=True, slots=True)
 class Part:

@@ -13,8 +13,6 @@ from memforest.systems.base import Search
 from memforest.systems.filters import Allowed
 from memforest.systems.places import fact_places
 
-__all__ = ["LEXICAL", "Told", "best_facts", "known_words", "told_by"]
-
 LEXICAL = 0.35
 """What words count beside vectors where facts are compared with a question."""
 

@@ -17,8 +17,6 @@ from memforest.store.tx import Tx
 from memforest.systems.filters import valid_end
 from memforest.systems.states import segments_of, timelines
 
-__all__ = ["Standing"]
-
 Ended = tuple[int, str, str, str]
 """When a value ended, of which entity (its key) and attribute, and the value that took its place."""
 

@@ -20,20 +20,6 @@ from memforest.store import snapshot as rows
 from memforest.store.snapshot import StateSeen
 from memforest.store.tx import Tx
 
-__all__ = [
-    "Difference",
-    "Timelines",
-    "differences",
-    "known_values",
-    "observations",
-    "segments_of",
-    "states_of_entity",
-    "superseded_facts",
-    "timelines",
-    "timelines_of",
-    "valid_until",
-]
-
 MARKS = (0, 16, 128, 1024)
 """How many observations before its end a timeline can be read on from: what is told of last month stands there."""
 

@@ -18,8 +18,6 @@ from memforest.systems.base import Search
 from memforest.systems.places import fact_places
 from memforest.systems.speak import told_by
 
-__all__ = ["OF_SESSIONS", "OF_SPEAKERS", "along_stretches"]
-
 Ints = NDArray[np.int64]
 
 OF_SESSIONS = (6, 18)

@@ -22,8 +22,6 @@ from memforest.systems.legs import Base, LeafScores, fused
 from memforest.systems.nearness import nearness
 from memforest.types import TURN_ROLES, QuestionPlan
 
-__all__ = ["as_said"]
-
 _USER, _ASSISTANT = TURN_ROLES.index("user"), TURN_ROLES.index("assistant")
 
 

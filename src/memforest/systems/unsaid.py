@@ -8,8 +8,6 @@ from memforest.language.sentences import split_sentences
 from memforest.systems.base import Candidate
 from memforest.text import fold, words
 
-__all__ = ["unsaid"]
-
 
 def unsaid(found: Sequence[Candidate]) -> tuple[int, ...]:
     """Return the places of the candidates without the memories of which every sentence stands in other kept ones."""

@@ -8,8 +8,6 @@ from memforest.calendar import zone_named
 from memforest.store import meta
 from memforest.store.tx import Tx
 
-__all__ = ["memory_zone"]
-
 
 def memory_zone(tx: Tx) -> tzinfo:
     """Return the zone of a memory's days; UTC before the first write."""

@@ -17,8 +17,6 @@ from memforest.errors import MemForestError
 from memforest.testing.pace import Latency, RateLimit
 from memforest.testing.server import ChatServer
 
-__all__ = ["main"]
-
 
 def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...] | None:
     """Read numbers with commas between them."""

@@ -27,8 +27,6 @@ from memforest.testing.wire import (
 )
 from memforest.tokens import count_tokens
 
-__all__ = ["Endpoint", "ReplyFunction", "ServedCall"]
-
 ReplyFunction = Callable[[dict[str, Any]], "str | Reply | Awaitable[str | Reply]"]
 """Gets the parsed body of a chat request and returns the reply's text, or a `Reply`; may be async."""
 

@@ -10,8 +10,6 @@ from memforest.errors import ConfigError
 from memforest.models.base import ChatReply, ChatRequest
 from memforest.tokens import count_tokens
 
-__all__ = ["FunctionChat", "ScriptedChat"]
-
 Scripted = str | ChatReply | Exception
 """A reply of a script; an exception is raised in its place."""
 

@@ -6,8 +6,6 @@ from datetime import datetime, timedelta, timezone
 
 from memforest.errors import ConfigError
 
-__all__ = ["FrozenClock"]
-
 
 class FrozenClock:
     """A `Clock` for `Config(clock=...)` that says the same time until it is moved.

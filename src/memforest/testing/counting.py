@@ -10,8 +10,6 @@ from memforest.models.base import ChatReply, ChatRequest
 from memforest.testing.replies import local_reply, prompt_of
 from memforest.tokens import count_tokens
 
-__all__ = ["CountingChat"]
-
 _FIRST_TRY = 2
 
 

@@ -20,8 +20,6 @@ from memforest.steps.local.parts import parts_of
 from memforest.steps.local.plan import plan_question
 from memforest.text import fold, lexical_tokens
 
-__all__ = ["entity_lines", "question_parts", "reasoning", "takes_apart"]
-
 _MOST_QUERIES = re.compile(r"^At most (\d+) queries\.$", re.MULTILINE)
 _MOST_LINES = re.compile(r"^At most (\d+) lines in all\.$", re.MULTILINE)
 _DESCRIBED = re.compile(

@@ -13,8 +13,6 @@ from typing import Any
 
 from memforest.errors import ConfigError
 
-__all__ = ["Attempt", "Fault", "Faults", "Schedule", "pick_fault"]
-
 
 @dataclass(frozen=True, slots=True)
 class Fault:

@@ -16,8 +16,6 @@ import h11
 
 from memforest.errors import ConfigError
 
-__all__ = ["HttpReply", "HttpRequest", "Listener"]
-
 HOST = "127.0.0.1"
 BACKLOG = 2048
 """Connections that may wait to be accepted; a burst of more than the system's usual 128 is what we are for."""

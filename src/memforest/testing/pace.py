@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from memforest.errors import ConfigError
 from memforest.tokens import count_tokens
 
-__all__ = ["Latency", "PrefixCache", "RateLimit"]
-
 BLOCK_TOKENS = 128
 """Cached tokens are counted in blocks of this many, as OpenAI does
 (https://platform.openai.com/docs/guides/prompt-caching); the first block counts here, to keep tests small."""

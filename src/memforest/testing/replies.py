@@ -15,8 +15,6 @@ from memforest.models.base import ChatRequest
 from memforest.steps.llm.prompt import all_prompts
 from memforest.testing.rules import PlaceRule, placement
 
-__all__ = ["local_reply", "placing_reply", "prompt_of", "step_of"]
-
 NO_RULE = "There is no rule here for what you ask."
 
 

@@ -40,18 +40,6 @@ from memforest.testing.exploring import entity_lines, question_parts, reasoning,
 from memforest.text import fold, lexical_tokens, words
 from memforest.types import Candidate, Chunk, Mention, PlaceRequest, SummaryRequest, Turn
 
-__all__ = [
-    "PlaceRule",
-    "answer",
-    "choice",
-    "extraction",
-    "guide",
-    "judgement",
-    "placement",
-    "sifted",
-    "summary",
-]
-
 Row = Mapping[str, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -24,8 +24,6 @@ from memforest.testing.pace import Latency, PrefixCache, RateLimit
 from memforest.testing.replies import local_reply
 from memforest.testing.wire import Refusal, refusal_reply
 
-__all__ = ["ChatServer"]
-
 STOP_TIMEOUT_S = 5.0
 """How long `stop` waits for calls, and then for the thread."""
 

@@ -16,8 +16,6 @@ from memforest.models.base import Vectors
 from memforest.testing.listener import HttpReply
 from memforest.tokens import CHARS_PER_TOKEN, count_tokens
 
-__all__ = ["Refusal", "Reply", "chat_body", "embedding_body", "json_reply", "prompt_text", "refusal_reply"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reply:

@@ -21,8 +21,6 @@ from typing import Literal
 
 from memforest.tree.node import Arena, Node, TreeHead
 
-__all__ = ["ORDERED", "Contract", "check", "check_contained", "check_ordered", "check_partition"]
-
 _Family = Callable[[Node, Sequence[Node], bool], Iterator[str]]
 """Yields what is wrong between a node and its children; the flag says that the node is on the right spine."""
 

@@ -44,8 +44,6 @@ from itertools import pairwise
 from memforest.tree.node import Arena, Key, Leaf, Node, TreeHead
 from memforest.tree.walk import Step, descend
 
-__all__ = ["bulk_build", "delete", "insert"]
-
 
 def insert(
     arena: Arena, head: TreeHead, *, key: Key, start_ms: int, end_ms: int, item_kind: str, item: int

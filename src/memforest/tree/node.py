@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-__all__ = ["Arena", "DictArena", "Key", "Leaf", "Node", "TreeHead"]
-
 Key = tuple[int, str]
 """What orders the leaves: ``(start in ms since the epoch, tie)``. The tie makes it unique in its tree."""
 

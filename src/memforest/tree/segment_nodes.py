@@ -10,31 +10,6 @@ from dataclasses import dataclass, replace
 
 from memforest.tree.node import Arena, Key, Node, TreeHead
 
-__all__ = [
-    "CUT_BYTES",
-    "NewLeaf",
-    "adopt",
-    "check_leaf",
-    "crown",
-    "cut_at",
-    "drop_below",
-    "find",
-    "grow",
-    "kids_of",
-    "low_of",
-    "lower",
-    "move_cut",
-    "own_state",
-    "plant_chain",
-    "plant_inner",
-    "plant_leaf",
-    "refill",
-    "shift",
-    "size",
-    "with_own_state",
-    "write",
-]
-
 CUT_BYTES = 8  # of `Node.state`: how many leaves there were when the node was cut off, or made above such parts; else 0
 
 

@@ -12,8 +12,6 @@ from operator import attrgetter
 
 from memforest.tree.node import Arena, Key, Node, TreeHead
 
-__all__ = ["Step", "descend", "leaves", "outline", "path", "walk"]
-
 Step = tuple[Node, int]
 """One step of a descent: an inner node and the position of the child that was taken."""
 

@@ -8,8 +8,6 @@ from memforest.errors import InputError
 from memforest.memory.erase.receipt import LAYERS
 from memforest.ui.visit import Visit
 
-__all__ = ["delete", "forget", "pin", "undo", "update"]
-
 
 async def pin(visit: Visit) -> Response:
     """Pin a fact."""

@@ -19,8 +19,6 @@ from memforest.ui.entering import Ticket
 from memforest.ui.failing import Answered
 from memforest.ui.site import Site
 
-__all__ = ["HEADERS", "ui_app"]
-
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -16,8 +16,6 @@ from memforest.ui.axis import Piece, draw
 from memforest.ui.showing import plain
 from memforest.ui.visit import PAGE, Visit
 
-__all__ = ["ask", "score_bars", "steps_of"]
-
 HALF = 100.0
 """Width of the drawing of a score, from its middle to either side."""
 TOP_K = 10

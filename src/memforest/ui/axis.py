@@ -9,8 +9,6 @@ from datetime import datetime, timedelta, timezone, tzinfo
 
 from memforest.interval import local_time
 
-__all__ = ["Bar", "Picture", "Piece", "draw"]
-
 LABELS = 210
 """Width of the names in front of the bars."""
 WIDTH = 1000

@@ -15,8 +15,6 @@ from memforest.limits import MAX_PAGE
 from memforest.memory.results import ChangePage, Diff, TimelineEntry
 from memforest.ui.visit import PAGE, Visit
 
-__all__ = ["HeldPair", "diff", "side_by_side"]
-
 WAYS = ("valid", "known")
 """Compared by when things were so, or by when this memory held them."""
 

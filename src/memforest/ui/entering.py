@@ -9,8 +9,6 @@ from memforest.access import OpenAccess, Principal
 from memforest.errors import UnauthenticatedError
 from memforest.forest.forest import AsyncMemForest
 
-__all__ = ["Ticket", "TicketAccess"]
-
 
 class Ticket:
     """A word in an address that opens the inspector once: for ``memforest inspect``, whose reader is at the terminal.

@@ -15,8 +15,6 @@ from memforest.memory.results import FactView, Source
 from memforest.ui.paging import Found
 from memforest.ui.visit import PAGE, Visit
 
-__all__ = ["fact", "facts"]
-
 MOST_SOURCES = 20
 """Most turns of sources that are quoted whole."""
 

@@ -11,8 +11,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memforest.access.faults import place_of
 
-__all__ = ["Answered"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -18,8 +18,6 @@ from memforest.ui.paging import Found
 from memforest.ui.showing import plain
 from memforest.ui.visit import PAGE, Visit
 
-__all__ = ["find", "forest", "tree"]
-
 MOST_CHILDREN = 500
 """Most nodes below one that are shown at once, 50 a page."""
 MOST_LEVELS = 100

@@ -11,8 +11,6 @@ from memforest.intake import Intake, JobEvent
 from memforest.ui.paging import Found
 from memforest.ui.visit import PAGE, Visit
 
-__all__ = ["cancel", "events", "job", "jobs"]
-
 ENDED = "event: ended\ndata: ended\n\n"
 """What tells the page that nothing more comes."""
 

@@ -13,8 +13,6 @@ from memforest.memory.directory import file_name
 from memforest.ui.paging import Found
 from memforest.ui.visit import PAGE, Visit
 
-__all__ = ["users"]
-
 
 @dataclass(frozen=True, slots=True)
 class Owner:

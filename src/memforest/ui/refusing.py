@@ -5,8 +5,6 @@ from __future__ import annotations
 from memforest import errors
 from memforest.access.faults import status_of
 
-__all__ = ["sentence_of", "status_of"]
-
 _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
     (errors.StoreLockedError, "Another program is writing to this memory. Try again in a moment."),
     (errors.SchemaVersionError, "Another version of memforest wrote this memory; look at it with that one."),

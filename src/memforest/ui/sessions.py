@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from memforest.access import Principal
 from memforest.errors import RateLimitError
 
-__all__ = ["IDLE_S", "LIFE_S", "MOST", "Sessions"]
-
 MOST = 20
 """Most sessions of one key at once; one more ends that of it which was used least recently."""
 MOST_OF_TENANT = 1_000

@@ -13,8 +13,6 @@ from markupsafe import Markup, escape
 from memforest.display import UNSAFE, one_line
 from memforest.interval import local_time
 
-__all__ = ["TEXT_CHARS", "environment", "human_bytes", "link", "minute", "safe_text", "short"]
-
 TEXT_CHARS = 20_000
 """Longest text on a page; of a longer one the rest is counted."""
 

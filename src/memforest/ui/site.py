@@ -10,15 +10,14 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from memforest.access import Access, Principal, Scope, from_elsewhere, is_local_host
+from memforest.access.faults import status_of
 from memforest.errors import ForbiddenError, MemForestError, RateLimitError, UnauthenticatedError
 from memforest.intake import Intake
 from memforest.ui.entering import Ticket
-from memforest.ui.refusing import sentence_of, status_of
+from memforest.ui.refusing import sentence_of
 from memforest.ui.sessions import LIFE_S, Sessions
 from memforest.ui.showing import environment, link
 from memforest.ui.visit import Visit, read_form
-
-__all__ = ["COOKIE", "Site"]
 
 COOKIE = "memforest_ui"
 _ID_CHARS = 43

@@ -15,8 +15,6 @@ from memforest.ui.paging import Found
 from memforest.ui.showing import plain
 from memforest.ui.visit import PAGE, Visit
 
-__all__ = ["entities", "session", "sessions", "timeline"]
-
 MOST_PAGES = 40
 """Most pages of turns that are looked through for one."""
 

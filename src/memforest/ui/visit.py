@@ -20,8 +20,6 @@ from memforest.ui.showing import link
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["MOST_FORM_BYTES", "PAGE", "Visit", "read_form"]
-
 PAGE = 50
 """Items of one page."""
 MOST_FORM_BYTES = 64_000

@@ -21,8 +21,6 @@ from memforest.store.corrections import Correction
 from memforest.store.turns import turns_of_session, turns_with_ids
 from memforest.store.tx import Tx
 
-__all__ = ["Deleted", "Freed", "free_corrections", "reached_corrections", "sweep_corrections"]
-
 
 @dataclass(frozen=True, slots=True)
 class Deleted:

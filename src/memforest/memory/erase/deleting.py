@@ -15,8 +15,6 @@ from memforest.memory.ingest.writer import SessionWriter
 from memforest.store import meta
 from memforest.store.disposal import purge
 
-__all__ = ["delete", "expire", "expire_if_due"]
-
 LAST_EXPIRY = "expired_ms"
 """The setting of a memory that says when turns that are kept no longer were looked for last."""
 DAY_MS = 86_400_000

@@ -36,8 +36,6 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.text import fold
 
-__all__ = ["Cut", "Erased", "erase_turns"]
-
 FORGOTTEN = "failed; what it told of was deleted"
 """The reason of an index or a job that told of what was deleted."""
 FAILED = "what it failed on was deleted"

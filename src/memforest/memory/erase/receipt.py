@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from memforest.memory.plain import Result
 
-__all__ = ["LAYERS", "DeleteReceipt"]
-
 LAYERS = (
     "sessions",
     "turns",

@@ -8,8 +8,6 @@ from collections.abc import Collection, Iterable
 from memforest.language.sentences import Piece, split_sentences
 from memforest.text import STOP_WORDS, entity_key, fold, lexical_tokens, words
 
-__all__ = ["content_words", "names", "quoted", "repeated", "sharing", "spelled", "without", "word_runs"]
-
 RUN = 4
 """Words in a row that two texts do not share by chance."""
 LEAST_REPEATED = 3

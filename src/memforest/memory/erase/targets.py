@@ -22,8 +22,6 @@ from memforest.store.turns import turns_with_ids
 from memforest.store.tx import Tx
 from memforest.text import cut
 
-__all__ = ["Target", "aim"]
-
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -23,8 +23,6 @@ from memforest.store.savepoint import undone
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["Deletion", "count_target", "delete_target", "remove_memory"]
-
 _TABLES: Mapping[str, tuple[str, ...]] = {
     "sessions": ("session",),
     "turns": ("turn",),

@@ -28,8 +28,6 @@ from memforest.types import Refused
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["Batch", "Refresh", "groups_of", "groups_of_turns"]
-
 Refresh = Literal["all", "path", "nothing"]
 """What a write brings up to date before it returns."""
 

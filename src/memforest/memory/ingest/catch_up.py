@@ -17,8 +17,6 @@ from memforest.store.savepoint import IndexProblem, attempted, described, named
 from memforest.systems.attached import Attached
 from memforest.systems.base import MemoryIndex
 
-__all__ = ["catch_up"]
-
 
 async def catch_up(
     host: MemoryHost, attached: Attached, names: Collection[str] | None = None, *, failed: bool = True

@@ -44,8 +44,6 @@ from memforest.systems.base import Placed
 from memforest.systems.states import superseded_facts
 from memforest.types import Candidate, ChunkOutcome
 
-__all__ = ["CommittedSession", "commit", "near_facts", "superseded_texts"]
-
 
 @dataclass(slots=True)
 class CommittedSession:

@@ -39,8 +39,6 @@ from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
-__all__ = ["Settled", "cells_about", "note_places", "settle_cells", "settle_corrections", "settle_verdicts"]
-
 _TIE_END = len(tie_end("f1:00000000"))
 
 Vectors = Mapping[bytes, NDArray[np.float32]]

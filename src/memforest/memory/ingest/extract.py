@@ -27,8 +27,6 @@ from memforest.store.sessions import CellRow
 from memforest.text import DATA_RUN, cut
 from memforest.types import UNSPOKEN_ROLES, Candidate, Chunk, ChunkOutcome, Skipped
 
-__all__ = ["ExtractedSession", "extract"]
-
 READ_CHUNKS = 64
 """Chunks that are read together without a model, so that progress shows in a long session."""
 

@@ -11,21 +11,6 @@ from memforest.importers.protocol import UNSAID, with_speaker
 from memforest.limits import CAPTION, ID, SPEAKER, TEXT, TIME_KEYS
 from memforest.text import cut
 
-__all__ = [
-    "CAPTION",
-    "ID",
-    "SPEAKER",
-    "TEXT",
-    "TIME_KEYS",
-    "Withheld",
-    "field_of",
-    "is_deeper",
-    "is_metadata",
-    "messages_of",
-    "time_key",
-    "tools_called",
-]
-
 KNOWN = frozenset((*TEXT, *TIME_KEYS, *ID, *SPEAKER, *CAPTION, "role"))
 _ATTRIBUTES = ("type", *sorted(KNOWN), "refusal", "tool_calls", "additional_kwargs", "metadata")
 """What is looked for in an object that cannot say what it holds."""

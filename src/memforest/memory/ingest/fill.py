@@ -18,8 +18,6 @@ from memforest.store.digests import damaged_turns
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["fill_vectors"]
-
 ROUNDS = 4
 """Times that missing vectors are looked for: what another writer has changed meanwhile is made again."""
 

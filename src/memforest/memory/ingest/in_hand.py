@@ -6,8 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["InHand"]
-
 
 class InHand:
     """The sessions of one memory that are being written, by row id; for threads."""

@@ -27,8 +27,6 @@ from memforest.store.db import Database
 from memforest.text import numbers
 from memforest.types import Equivalence
 
-__all__ = ["MAX_KNOWN", "Told", "find_same"]
-
 MAX_KNOWN = 4
 """Most statements that a new one is compared with (reference configuration: max_llm_pairs_per_item 4)."""
 NEAREST = 8

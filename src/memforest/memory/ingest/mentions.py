@@ -12,8 +12,6 @@ from memforest.store.tx import Tx
 from memforest.text import entity_key
 from memforest.types import Candidate, EntityKind
 
-__all__ = ["write_mentions"]
-
 
 def write_mentions(
     tx: Tx, book: EntityBook, candidate: Candidate, occurrence: OccurrenceRef, *, ends: bool = False

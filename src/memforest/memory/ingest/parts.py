@@ -18,8 +18,6 @@ from memforest.store.db import Database
 from memforest.store.digests import AGAIN
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["PART_CELLS", "PAUSE_S", "commit_in_parts"]
-
 PART_CELLS = 128
 """Most cells written in one transaction: about half a second's work."""
 

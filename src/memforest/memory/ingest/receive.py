@@ -43,8 +43,6 @@ from memforest.systems.attached import Attached, Placings
 from memforest.text import cut
 from memforest.types import Turn
 
-__all__ = ["Receiver"]
-
 
 @dataclass(frozen=True, slots=True)
 class Receiver:

@@ -19,8 +19,6 @@ from memforest.memory.ingest.turns import Arrival
 from memforest.redaction import redact_patterns
 from memforest.text import cut
 
-__all__ = ["redacted"]
-
 
 class _HookFailedError(Exception):
     """The hook raised, or returned something else than a text; says which, and nothing of what it was given."""

@@ -27,8 +27,6 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.text import cut
 
-__all__ = ["reextract"]
-
 TURNS_AT_ONCE = 1_024
 """Turns whose chunks go to a model together; what is made of them is written before the next are begun."""
 

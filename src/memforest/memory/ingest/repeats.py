@@ -20,8 +20,6 @@ from memforest.systems.states import superseded_facts
 from memforest.text import cut
 from memforest.types import Turn
 
-__all__ = ["KeyedWrite", "KnownTurns", "additions", "clash_of", "keyed", "named_apart", "with_first_result"]
-
 
 @dataclass(frozen=True, slots=True)
 class KeyedWrite:

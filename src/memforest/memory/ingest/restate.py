@@ -25,18 +25,6 @@ from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
-__all__ = [
-    "Lessened",
-    "drop_chosen",
-    "drop_unnamed",
-    "ensure_wordings",
-    "fact_signature",
-    "insert_fact",
-    "lessen_facts",
-    "restate_fact",
-    "without_occurrences",
-]
-
 
 def without_occurrences(
     tx: Tx, placings: Placings, facts: Collection[int], called: Collection[str], delete: Callable[[], None]

@@ -21,15 +21,6 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 from memforest.systems.states import superseded_facts
 
-__all__ = [
-    "Told",
-    "demote_silent",
-    "retract_cell",
-    "retract_session",
-    "take_out",
-    "told_by",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Told:

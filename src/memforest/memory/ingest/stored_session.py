@@ -19,8 +19,6 @@ from memforest.store.write_keys import WriteKey
 from memforest.systems.base import Placed
 from memforest.types import UNSPOKEN_ROLES, Chunk, Refused, Turn
 
-__all__ = ["CONTEXT_TURNS", "StoredSession", "load", "overwritten"]
-
 CONTEXT_TURNS = 2
 """Turns before a chunk that an extractor may read, for who asked what."""
 

@@ -14,32 +14,22 @@ from memforest.config import Config
 from memforest.display import listed, shown
 from memforest.errors import InputError, TimestampError
 from memforest.interval import LATEST
-from memforest.limits import MAX_ID_CHARS, MAX_METADATA_DEPTH, ROLE_ALIASES, ROLES
-from memforest.memory.ingest.fields import (
+from memforest.limits import (
     CAPTION,
     ID,
+    MAX_ID_CHARS,
+    MAX_METADATA_DEPTH,
+    ROLE_ALIASES,
+    ROLES,
     SPEAKER,
     TEXT,
     TIME_KEYS,
-    Withheld,
-    is_deeper,
-    is_metadata,
-    tools_called,
 )
+from memforest.memory.ingest.fields import Withheld, is_deeper, is_metadata, tools_called
 from memforest.memory.numeric_order import month_first_warning
 from memforest.settings import with_article
 from memforest.text import cut, is_binary_looking
 from memforest.types import Refused, TimeSource, Turn
-
-__all__ = [
-    "Arrival",
-    "Reading",
-    "TurnReader",
-    "check_id",
-    "json_object",
-    "read_addition",
-    "read_arrival",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,6 @@ from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.tx import Tx
 from memforest.text import fold, words
 
-__all__ = ["CellsSaid", "corrections_about", "verdicts", "verdicts_at"]
-
 ALIKE = 0.5
 """Least share of a statement's words that are in the corrected one, for it to be the same statement in other words."""
 

@@ -38,8 +38,6 @@ from memforest.store.write_keys import WriteKey
 from memforest.systems.attached import Attached
 from memforest.systems.host import Occasion
 
-__all__ = ["SessionWriter"]
-
 
 @dataclass(slots=True)
 class SessionWriter:

@@ -11,8 +11,6 @@ from memforest.memory.inspect.stored import Source
 from memforest.memory.plain import Result
 from memforest.text import cut
 
-__all__ = ["Change", "ChangeKind", "ChangePage", "Diff", "DiffEntry"]
-
 ChangeKind = Literal["stored", "learnt", "merged", "corrected", "undone", "deleted"]
 
 

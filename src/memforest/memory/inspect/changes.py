@@ -22,8 +22,6 @@ from memforest.systems.moments import moment_notes
 from memforest.systems.states import Difference, differences, superseded_facts
 from memforest.text import cut
 
-__all__ = ["changes_since", "diff_between"]
-
 
 def changes_since(
     context: ViewContext, since: datetime, until: datetime | None, limit: int, after: str | None

@@ -13,21 +13,6 @@ from memforest.memory.plain import Result
 from memforest.text import cut
 from memforest.types import EntityKind
 
-__all__ = [
-    "EdgeKind",
-    "Entity",
-    "EntityChoice",
-    "EntityDecision",
-    "EntityPage",
-    "GraphEdge",
-    "GraphNode",
-    "GraphPicture",
-    "PathStep",
-    "PathView",
-    "RelationView",
-    "Verdict",
-]
-
 EdgeKind: TypeAlias = Literal["relation", "mention", "overlap"]
 """What joins two entities: something that was said of both, statements that name both, or a name that may be short for the other."""
 Verdict: TypeAlias = Literal["same", "apart"]

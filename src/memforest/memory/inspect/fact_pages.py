@@ -32,8 +32,6 @@ from memforest.systems.filters import allowed_facts
 from memforest.systems.moments import moment_notes
 from memforest.text import cut
 
-__all__ = ["WantedFacts", "facts_page"]
-
 
 @dataclass(frozen=True, slots=True)
 class WantedFacts:

@@ -18,8 +18,6 @@ from memforest.store.snapshot import entity_names
 from memforest.systems.standing import Standing
 from memforest.text import cut, entity_key
 
-__all__ = ["entity_row", "fact_views", "naming", "one_fact"]
-
 
 def one_fact(context: ViewContext, fact_id: str) -> FactView:
     """Return one fact.

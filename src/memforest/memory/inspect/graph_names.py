@@ -9,21 +9,10 @@ import numpy as np
 
 from memforest.errors import NotFoundError
 from memforest.facts.entities import speaker_key
-from memforest.graph.graph import Graph, graph_of, names_of
+from memforest.graph.graph import graph_of, names_of
+from memforest.graph.known import Graph
 from memforest.memory.inspect.views import ViewContext
 from memforest.text import cut, entity_key, fold, strip_accents
-
-__all__ = [
-    "Called",
-    "called",
-    "graph_in",
-    "has_words",
-    "most_named",
-    "most_seen",
-    "place_named",
-    "quoted",
-    "require",
-]
 
 NEAR, MOST_NEAR = 70.0, 5
 """How alike a name is that an error offers (of 100), and how many it offers."""

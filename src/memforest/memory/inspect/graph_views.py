@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memforest.errors import InputError
 from memforest.graph.edges import RELATION, TOGETHER
-from memforest.graph.graph import Graph
+from memforest.graph.known import Graph
 from memforest.graph.paths import path
 from memforest.graph.relations import KnownRelation
 from memforest.interval import from_ms, to_ms
@@ -43,18 +43,6 @@ from memforest.store import evidence as texts
 from memforest.store import facts as fact_rows
 from memforest.text import cut, entity_key
 from memforest.types import EntityKind
-
-__all__ = [
-    "Named",
-    "choices",
-    "entities",
-    "entity_named",
-    "name_within",
-    "path_between",
-    "picture",
-    "relations",
-    "two_named",
-]
 
 MOST_SOURCES = 32
 """Turns that are named of one relation or step; of more, the first and the last half."""

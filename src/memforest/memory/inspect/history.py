@@ -20,8 +20,6 @@ from memforest.store.tx import Tx
 from memforest.systems.states import segments_of
 from memforest.text import cut
 
-__all__ = ["history"]
-
 _DONE: dict[CorrectionKind, Literal["corrected", "pinned", "forgotten"]] = {
     "update": "corrected",
     "pin": "pinned",

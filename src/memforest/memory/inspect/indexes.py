@@ -15,8 +15,6 @@ from memforest.store.savepoint import attempt, described
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Sizes
 
-__all__ = ["index_views"]
-
 
 def index_views(tx: Tx, attached: Attached) -> list[IndexView]:
     """Return the indexes of a memory, by name; of one that cannot be used here what its rows say."""

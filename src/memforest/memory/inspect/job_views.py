@@ -10,8 +10,6 @@ from memforest.store import job_checks
 from memforest.store.tx import Tx
 from memforest.text import cut
 
-__all__ = ["given_up", "jobs_view"]
-
 
 def jobs_view(tx: Tx, now: datetime) -> JobsView:
     """Return the counts of jobs as of a time, and the first that were given up."""

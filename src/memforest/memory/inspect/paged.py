@@ -10,8 +10,6 @@ from memforest.memory.directory import Unreadable
 from memforest.memory.inspect.stored import SessionView, TimelineEntry, TurnView
 from memforest.memory.plain import Result
 
-__all__ = ["SessionPage", "TimelinePage", "TurnPage", "UserPage"]
-
 T = TypeVar("T")
 
 

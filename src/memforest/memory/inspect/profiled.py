@@ -12,8 +12,6 @@ from memforest.memory.plain import Result
 from memforest.systems.profiling import LineKind
 from memforest.text import cut
 
-__all__ = ["DatedQuote", "Profile", "ProfileChange", "ProfileChanges", "ProfileLine", "ProfileSection"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DatedQuote(Result):

@@ -36,16 +36,6 @@ from memforest.systems.registry import known
 from memforest.text import fold
 from memforest.types import EntityKind
 
-__all__ = [
-    "GRAPH",
-    "MOST_QUOTES",
-    "graph_profile",
-    "kept_profile",
-    "profile_and_kind",
-    "profile_changes",
-    "profile_views",
-]
-
 GRAPH = "graph"
 """Who makes a profile where no index does."""
 MOST_SECTIONS = 12

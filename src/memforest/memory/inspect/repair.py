@@ -24,8 +24,6 @@ from memforest.store.leaves import drop_strays
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
-__all__ = ["rebuild_words", "reclaim_space", "repair_parts"]
-
 SAID = ("session", "turn", "cell", "fact", "occurrence")
 """Tables whose rows a repair must leave as many as they were."""
 

@@ -11,8 +11,6 @@ from memforest.store.faults import mapped_errors
 from memforest.store.residue import bytes_with, rows_with
 from memforest.store.tx import Tx
 
-__all__ = ["with_residue"]
-
 
 def with_residue(tx: Tx, path: Path, report: VerifyReport, deleted: Sequence[str]) -> VerifyReport:
     """Return a report with a problem for each place where one of the texts is; texts are named by their number, from 0.

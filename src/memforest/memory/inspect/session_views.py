@@ -15,8 +15,6 @@ from memforest.store.provenance import session_origins
 from memforest.store.turns import MOST
 from memforest.text import cut
 
-__all__ = ["session_page", "turn_page"]
-
 
 def session_page(
     context: ViewContext, listing: Listing, *, limit: int | None = None, cursor: str | None = None

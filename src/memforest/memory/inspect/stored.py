@@ -12,22 +12,6 @@ from memforest.memory.plain import Result
 from memforest.text import cut
 from memforest.types import ResolvedDate, Spoken, StepUsage, TimeSource
 
-__all__ = [
-    "FactPage",
-    "FactView",
-    "FailedJobView",
-    "IndexView",
-    "JobsView",
-    "SessionView",
-    "Source",
-    "Stale",
-    "Stats",
-    "TimelineEntry",
-    "TreeView",
-    "TurnView",
-    "turn_sources",
-]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Source(Result):

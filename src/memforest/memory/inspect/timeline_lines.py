@@ -13,8 +13,6 @@ from memforest.search.snapshot import Snapshot
 from memforest.store.snapshot import StateSeen
 from memforest.systems.states import observations, states_of_entity, timelines_of
 
-__all__ = ["Shown", "attributes_of", "states_shown"]
-
 
 class Shown(NamedTuple):
     """A state, and the fact that ended it, by row id; `next_value` is the one that took its place, if one did."""

@@ -22,8 +22,6 @@ from memforest.store import paging
 from memforest.store.facts import FactRow
 from memforest.systems.states import states_of_entity
 
-__all__ = ["timeline_page"]
-
 FIRST_MS = -(2**63)
 
 

@@ -23,8 +23,6 @@ from memforest.store.tx import Tx
 from memforest.text import cut, entity_key
 from memforest.tree import Node, TreeHead
 
-__all__ = ["Wanted", "shown_nodes", "tree_views"]
-
 
 @dataclass(frozen=True, slots=True)
 class Wanted:

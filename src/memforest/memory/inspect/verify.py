@@ -40,8 +40,6 @@ from memforest.systems.attached import Attached
 from memforest.systems.base import IndexProblem, MemoryIndex
 from memforest.systems.registry import known
 
-__all__ = ["DERIVED", "first_problem", "verify", "wrong_vectors", "wrong_words"]
-
 OUR_EXTRACTORS = ("local-", "extract@", "verbatim")
 """How the makers of cells begin whose quotes are pieces of turns."""
 

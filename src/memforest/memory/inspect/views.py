@@ -28,12 +28,6 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.moments import Moment
 
-__all__ = [
-    "ViewContext",
-    "indexes",
-    "stats",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ViewContext:

@@ -36,8 +36,6 @@ from memforest.store.turns import StoredTurn, insert_turns, turns_of_session, tu
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["copy_sessions", "match_new"]
-
 
 def copy_sessions(
     tx: Tx, source: Tx, attached: Attached, merging: Merging, wanted: Iterable[Becomes]

@@ -23,8 +23,6 @@ from memforest.store.turns import turns_of_session, turns_with_ids
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
 
-__all__ = ["CorrectionsMerged", "merge_corrections", "new_corrections"]
-
 
 @dataclass(frozen=True, slots=True)
 class CorrectionsMerged:

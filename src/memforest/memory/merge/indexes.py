@@ -14,8 +14,6 @@ from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 from memforest.systems.base import Copied, MemoryIndex
 
-__all__ = ["Taken", "current_indexes", "take_over"]
-
 
 @dataclass(slots=True)
 class Taken:

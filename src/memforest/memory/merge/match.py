@@ -33,8 +33,6 @@ from memforest.store.turns import StoredTurn, turns_of_session
 from memforest.store.tx import Tx
 from memforest.types import Candidate, Mention
 
-__all__ = ["Match", "Reading", "cells_of", "facts_of", "match", "read_facts", "told"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reading:

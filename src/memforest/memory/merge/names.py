@@ -20,8 +20,6 @@ from memforest.store.facts import EntityRow
 from memforest.store.provenance import Origin
 from memforest.store.tx import Tx
 
-__all__ = ["Asked", "Names", "Owner", "names_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Asked:

@@ -22,15 +22,6 @@ from memforest.store.faults import sqlite_damage
 from memforest.store.provenance import Origin, origins, put_origin
 from memforest.store.tx import Tx
 
-__all__ = [
-    "Merging",
-    "Plan",
-    "check_source",
-    "joined",
-    "keep_origins",
-    "plan_merge",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:

@@ -9,8 +9,6 @@ from typing import Any
 from memforest.memory.plain import Result, plain
 from memforest.memory.results import Usage
 
-__all__ = ["ForestMergeResult", "MergeResult"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MergeResult(Result):

@@ -48,8 +48,6 @@ from memforest.store.packing import unpack_vectors
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
-__all__ = ["MergeOptions", "Other", "merge_memory"]
-
 BATCH_TURNS = 1_024
 """Turns of the sessions that are copied in one transaction: about a quarter of a second's work."""
 

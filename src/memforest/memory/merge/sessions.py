@@ -23,8 +23,6 @@ from memforest.store.sessions import SessionRow
 from memforest.store.turns import StoredTurn, turns_of_session
 from memforest.store.tx import Tx
 
-__all__ = ["Becomes", "Known", "batches", "becomes", "renamed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Becomes:

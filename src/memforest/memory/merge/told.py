@@ -14,8 +14,6 @@ from memforest.store.copying import MentionCopy
 from memforest.store.db import Database
 from memforest.store.tx import Tx
 
-__all__ = ["Entities", "Telling", "copy_choices", "copy_told", "merge_choices"]
-
 
 class Entities:
     """Finds or makes here what the other memory's facts name: by key, as within a memory."""

@@ -23,8 +23,6 @@ from memforest.systems.searching import Part, Search
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
-__all__ = ["Answered", "answered", "parts_in", "turns_before", "without_questions"]
-
 Place = tuple[str, str]
 _NO_VALUE = ("since", "changed_back")
 """Operators whose timeline names what the question names already."""

@@ -8,8 +8,6 @@ from memforest.errors import CorruptStoreError, IndexStateError, StoreError
 from memforest.store.db import Database
 from memforest.store.savepoint import described
 
-__all__ = ["blame"]
-
 
 def blame(db: Database, index: str, error: Exception) -> NoReturn:
     """Raise an index's error as one that names the index; raise the file's damage instead where that explains it.

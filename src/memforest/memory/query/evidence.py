@@ -33,19 +33,6 @@ AnyHit = TypeVar("AnyHit", bound=Hit | NodeHit)
 _BLOCK = 32
 """Hits checked at a time: about as many as a query shows."""
 
-__all__ = [
-    "cut_hits",
-    "left_out",
-    "make_evidence",
-    "once_per_fact",
-    "path_names",
-    "pinned_hits",
-    "speaking_hits",
-    "tree_titles",
-    "undamaged_hits",
-    "with_pinned",
-]
-
 
 def once_per_fact(hits: Iterable[Hit]) -> Iterator[Hit]:
     """Yield the hits with each fact at its best turn only; its other turns are among its sources."""

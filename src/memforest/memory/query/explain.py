@@ -12,8 +12,6 @@ from memforest.recall import Order
 from memforest.systems.base import Search
 from memforest.systems.moments import Moment
 
-__all__ = ["LeafKey", "Searched", "explanation", "leaf_key"]
-
 LeafKey = tuple[str, str, int | None, str | None]
 
 

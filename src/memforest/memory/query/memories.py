@@ -25,8 +25,6 @@ from memforest.store.tx import Tx
 from memforest.systems.base import Hit, MemoryIndex, NodeHit, Search
 from memforest.systems.nodes import allowed_nodes, turns_beneath
 
-__all__ = ["SOURCE_TURNS", "Memories", "by_score"]
-
 SOURCE_TURNS = 50
 """Most turns among the sources of a summary, the first ones; `Evidence.turns` counts them all."""
 

@@ -12,8 +12,6 @@ from memforest.memory.results import Evidence
 from memforest.recall import Order
 from memforest.systems.base import Candidate
 
-__all__ = ["candidate", "in_order", "only"]
-
 
 def candidate(one: Evidence) -> Candidate:
     """Return what an index sees of a piece of evidence."""

@@ -67,8 +67,6 @@ from memforest.systems.moments import Moment, MomentCache, VerdictsAt, moment_no
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
-__all__ = ["Query", "QueryPath"]
-
 Row = NDArray[np.float32]
 _Rows = tuple[Row | None, Row | None]
 

@@ -13,8 +13,6 @@ from memforest.search.snapshot import Snapshot
 from memforest.search.texts import day_text, question_tokens
 from memforest.types import QuestionPlan
 
-__all__ = ["in_memory", "memory_notes", "search_tokens"]
-
 _ONE_DAY = timedelta(hours=25)
 """The longest day: when clocks are put back."""
 

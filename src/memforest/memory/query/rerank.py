@@ -25,17 +25,6 @@ from memforest.text import cut
 from memforest.tokens import count_tokens
 from memforest.types import QuestionPlan
 
-__all__ = [
-    "WARNING_CHARS",
-    "Reading",
-    "rerank_text",
-    "reranked",
-    "said_before",
-    "said_order",
-    "second_look",
-    "within_tokens",
-]
-
 WARNING_CHARS = 600
 """Most of an error in a warning: what a server said is cut shorter, and the setting to mend comes after it."""
 BEFORE_CHARS = 120

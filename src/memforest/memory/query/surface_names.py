@@ -13,8 +13,6 @@ from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.text import entity_key
 from memforest.types import TURN_ROLES, UNSPOKEN_ROLES
 
-__all__ = ["surface_names"]
-
 _ASKER = (
     "i",
     "the user",

@@ -19,8 +19,6 @@ from memforest.search.texts import asks, question_tokens
 from memforest.text import entity_key
 from memforest.types import QuestionPlan, TimeOperator
 
-__all__ = ["answer_by_time", "led", "operator_of"]
-
 LEAD = 1_000.0
 """Added to what is chosen, as an index adds it to what a timeline says: it stands in front of all that is only similar."""
 OF_CHANGE = frozenset(("current", "first", "last", "predecessor", "successor", "changed_back"))

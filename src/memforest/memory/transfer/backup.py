@@ -11,8 +11,6 @@ from memforest.memory.transfer.results import BackupResult
 from memforest.store.backup import copy_database
 from memforest.store.publish import new_file
 
-__all__ = ["backup_memory"]
-
 
 async def backup_memory(memory: Memory, target: Path, *, overwrite: bool) -> BackupResult:
     """Copy a memory's file; see `AsyncUserMemory.backup`."""

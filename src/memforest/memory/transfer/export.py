@@ -17,8 +17,6 @@ from memforest.store.parts import MEMORY, STRUCTURE, SUMMARIES, VECTORS, Part, o
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
 
-__all__ = ["SETTINGS", "UNCARRIED_SETTINGS", "Written", "carried", "kept_by_indexes", "write_export"]
-
 SETTINGS = ("label", "timezone", "cell_turns", "embedder", "day_first")
 """Keys of `meta` that an export carries, beside those of the indexes it carries."""
 

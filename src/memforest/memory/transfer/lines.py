@@ -14,8 +14,6 @@ from typing import Any, BinaryIO
 from memforest.errors import InputError
 from memforest.text import cut
 
-__all__ = ["FORMAT", "MOST_LINE_BYTES", "SCHEMA", "LineReader", "LineWriter"]
-
 FORMAT = "memforest export"
 SCHEMA = 1
 """Of the lines that this version writes, and the newest that it reads."""

@@ -17,8 +17,6 @@ from memforest.store.publish import new_file
 from memforest.store.salts import Salt, salt_file
 from memforest.text import cut
 
-__all__ = ["restore_memory"]
-
 
 async def restore_memory(source: Path, directory: Path, key: Key | None) -> str:
     """Copy a backup into a directory under the name of its user; see `AsyncMemForest.restore`."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from memforest.memory.plain import Result
 
-__all__ = ["BackupResult", "ExportResult", "MemoryImport"]
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExportResult(Result):

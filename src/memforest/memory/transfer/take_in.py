@@ -32,8 +32,6 @@ from memforest.systems.attached import Attached
 from memforest.systems.registry import known
 from memforest.text import cut
 
-__all__ = ["TakeIn"]
-
 WORDS_BATCH = 512
 
 

@@ -17,8 +17,6 @@ from memforest.memory.transfer.take_in import TakeIn
 from memforest.store.faults import mapped_errors
 from memforest.store.publish import new_file
 
-__all__ = ["Source", "Target", "export_memory", "exported_user", "import_memory"]
-
 Target = str | Path | BinaryIO
 Source = str | Path | BinaryIO
 

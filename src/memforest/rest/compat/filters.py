@@ -15,21 +15,6 @@ from memforest.calendar import parse_timestamp
 from memforest.display import shown
 from memforest.errors import InputError
 
-__all__ = [
-    "IDS",
-    "MEM0_FIELDS",
-    "Both",
-    "Compare",
-    "Either",
-    "Filter",
-    "Neither",
-    "fields_in",
-    "matches",
-    "read_mem0",
-    "read_openai",
-    "users_of",
-]
-
 Op = Literal["eq", "ne", "in", "nin", "gt", "gte", "lt", "lte", "contains", "icontains", "set"]
 """``set`` is mem0's ``"*"``: the field has a value."""
 

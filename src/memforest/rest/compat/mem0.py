@@ -20,8 +20,6 @@ from memforest.rest.compat.scope import meant, shown
 from memforest.rest.compat.tokens import no_such_memory, seal, unseal
 from memforest.rest.deps import Forest, Who, access_of
 
-__all__ = ["router"]
-
 router = facade()
 
 

@@ -15,8 +15,6 @@ from memforest.rest.compat.records import LABELS
 from memforest.rest.compat.wire import Given, unmapped
 from memforest.rest.fields import Many
 
-__all__ = ["Add", "Batch", "List", "One", "Owner", "Search", "Update"]
-
 TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -24,8 +24,6 @@ from memforest.rest.compat.tokens import Sealed, no_such_memory, unseal
 from memforest.rest.compat.wire import unmapped
 from memforest.rest.deps import Forest, Who
 
-__all__ = ["router"]
-
 router = facade()
 
 MOST_QUERY_CHARS = 4_000

@@ -11,8 +11,6 @@ from memforest.rest.compat.routing import facade, route
 from memforest.rest.compat.wire import unmapped
 from memforest.rest.deps import Forest, Who
 
-__all__ = ["router"]
-
 router = facade()
 
 KINDS = ("user", "agent", "app", "run")

@@ -9,8 +9,6 @@ from memforest.rest.compat.tokens import no_such_memory
 from memforest.rest.compat.wire import unmapped
 from memforest.rest.deps import Who
 
-__all__ = ["INSTEAD", "router"]
-
 INSTEAD: tuple[tuple[str, str, str], ...] = (
     ("/v1/exports", "A memory export", "Use `memforest export`, or GET /v1/users/{user_id}/export."),
     ("/v1/summary", "A summary of an export", "Ask a question over /v1, or look at the trees of the memory."),

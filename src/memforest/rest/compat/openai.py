@@ -13,8 +13,6 @@ from memforest.rest.compat.routing import facade
 from memforest.rest.compat.wire import Given, unmapped
 from memforest.rest.deps import Forest, Needs, Who
 
-__all__ = ["router"]
-
 router = facade("/compat/openai/v1")
 
 MOST_ATTRIBUTES = 16

@@ -17,8 +17,6 @@ from memforest.memory.results import Evidence, FactView
 from memforest.rest.compat.filters import Filter, fields_in, matches
 from memforest.rest.compat.tokens import no_such_memory, seal
 
-__all__ = ["LABELS", "Memories", "Record"]
-
 LABELS = ("agent_id", "app_id", "run_id")
 """Who and what a turn belongs to besides its user; kept with the turn's metadata."""
 

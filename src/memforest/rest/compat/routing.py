@@ -12,8 +12,6 @@ from memforest.access import Scope
 from memforest.rest.compat.wire import FacadeRoute
 from memforest.rest.deps import Needs
 
-__all__ = ["PREFIX", "facade", "route"]
-
 PREFIX = "/compat/mem0"
 
 

@@ -11,8 +11,6 @@ from memforest.forest.forest import AsyncMemForest
 from memforest.rest.compat.filters import Filter, users_of
 from memforest.rest.compat.records import Memories, Record
 
-__all__ = ["meant", "shown"]
-
 MOST_USERS = 50
 """Users whose memories one request may name."""
 

@@ -15,8 +15,6 @@ from typing import Literal
 from memforest.access import Principal
 from memforest.errors import NotFoundError
 
-__all__ = ["Sealed", "no_such_memory", "seal", "unseal"]
-
 Kind = Literal["f", "t", "e"]
 """A fact; a turn (session id, turn id); what an `add` did (session id)."""
 

@@ -17,8 +17,6 @@ from memforest.errors import MemForestError
 from memforest.rest import problems
 from memforest.rest.routing import KeyedRoute
 
-__all__ = ["FacadeRoute", "Given", "UnmappedError", "unmapped"]
-
 ASKS_NO_MORE = {"x-should-retry": "false"}
 """Tells OpenAI's client not to repeat what will be answered alike."""
 

@@ -10,8 +10,6 @@ from memforest.rest.bodies import AskBody, ContextBody, SearchBody
 from memforest.rest.params import Memory
 from memforest.rest.routing import operation, strict_router
 
-__all__ = ["router"]
-
 router = strict_router("asking", "/v1/users/{user_id}")
 
 

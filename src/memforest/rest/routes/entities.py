@@ -14,8 +14,6 @@ from memforest.rest.params import Cursor, EntityId, Memory, NameText, PageSize, 
 from memforest.rest.routing import operation, strict_router
 from memforest.types import EntityKind
 
-__all__ = ["router"]
-
 router = strict_router("entities", "/v1/users/{user_id}")
 
 

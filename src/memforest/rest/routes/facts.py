@@ -25,8 +25,6 @@ from memforest.rest.params import (
 )
 from memforest.rest.routing import operation, read_json, strict_router
 
-__all__ = ["router"]
-
 router = strict_router("facts", "/v1/users/{user_id}")
 
 

@@ -15,13 +15,11 @@ from memforest.intake import Intake, JobEvent, JobPage, JobView
 from memforest.intake.bounds import MOST_SESSIONS
 from memforest.limits import MAX_ID_CHARS
 from memforest.rest.answers import answer, located
-from memforest.rest.bodies import Body, BudgetBody, Id, Message, Metadata, Time
+from memforest.rest.bodies import Message
 from memforest.rest.deps import Again, Who
-from memforest.rest.fields import Many
+from memforest.rest.fields import Body, BudgetBody, Id, Many, Metadata, Time
 from memforest.rest.params import Cursor, IdempotencyKey, PageSize
 from memforest.rest.routing import operation, strict_router
-
-__all__ = ["router"]
 
 router = strict_router("jobs")
 

@@ -14,8 +14,6 @@ from memforest.rest.bodies import ProfileBody
 from memforest.rest.params import Cursor, EntityId, Memory, NameText, PageSize, TimeText
 from memforest.rest.routing import operation, strict_router
 
-__all__ = ["changes", "profiles", "timeline"]
-
 PREFIX = "/v1/users/{user_id}"
 timeline = strict_router("timeline", PREFIX)
 profiles = strict_router("profiles", PREFIX)

@@ -16,8 +16,6 @@ from memforest.rest.deps import Forest
 from memforest.rest.params import Cursor, DryRun, IdempotencyKey, Memory, PageSize, SessionId, TurnId, encoded
 from memforest.rest.routing import operation, strict_router
 
-__all__ = ["messages", "router"]
-
 router = strict_router("sessions", "/v1/users/{user_id}/sessions")
 messages = strict_router("messages", "/v1/users/{user_id}/messages")
 

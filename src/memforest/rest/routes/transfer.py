@@ -18,8 +18,6 @@ from memforest.rest.params import BudgetText, Memory, UserId
 from memforest.rest.routing import operation, strict_router
 from memforest.rest.streams import Pipe, PipeResponse
 
-__all__ = ["router"]
-
 FILE = "application/octet-stream"
 LINES = ("application/jsonl", "application/x-ndjson")
 """Other names of the same."""

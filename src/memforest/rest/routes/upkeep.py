@@ -30,8 +30,6 @@ from memforest.rest.problems import http_problem
 from memforest.rest.routing import operation, strict_router
 from memforest.systems.registry import known
 
-__all__ = ["indexes", "trees", "upkeep"]
-
 PREFIX = "/v1/users/{user_id}"
 trees = strict_router("trees", PREFIX)
 upkeep = strict_router("upkeep", PREFIX)

@@ -16,8 +16,6 @@ from memforest.rest.params import Cursor, DryRun, Memory, PageSize, UserId, enco
 from memforest.rest.problems import http_problem
 from memforest.rest.routing import operation, strict_router
 
-__all__ = ["router"]
-
 router = strict_router("users")
 
 

@@ -19,8 +19,6 @@ from memforest.steps.llm.structured import ask
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
-__all__ = ["ChatAnswerer"]
-
 MAX_TOKENS = 1_024
 TEXT_CHARS = 1_500
 """Characters shown of a statement, and of a quote; a turn that is longer is shown by the sentences that were found."""

@@ -15,8 +15,6 @@ from memforest.steps.llm.structured import ask
 from memforest.text import cut
 from memforest.types import TreeCard
 
-__all__ = ["ChatBrowser"]
-
 MAX_TOKENS = 512
 TEXT_CHARS = 2_500
 """Most characters shown of a node: 400 words, which is what nodes keep of their children's texts."""

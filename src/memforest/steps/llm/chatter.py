@@ -19,8 +19,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["is_chatter", "is_order"]
-
 _LANGUAGES = ("en", "es")
 _CONCRETE = re.compile(r"\d|https?://|\w\"|[“«「]")
 # What may stand in front of an order: "[SYSTEM]: please …".

@@ -33,8 +33,6 @@ from memforest.steps.llm.source import Source, SourceTurn, folded, stands_in
 from memforest.text import cut, entity_key, fold, negated
 from memforest.types import Candidate, EntityKind, Mention, Skipped
 
-__all__ = ["MAX_STATEMENT_CHARS", "check_extraction", "most_statements"]
-
 STATEMENT_CHARS = 150
 """Characters of a long turn for which it may have a statement."""
 MAX_STATEMENT_CHARS = 600

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from memforest.text import lexical_tokens, negated, words
 
-__all__ = ["Clause", "forms_of", "is_question", "split_clauses"]
-
 _FORM_CHARS = 5
 _BETWEEN = re.compile(
     r"(?:(?<=^[Nn]o)\s(?=(?:I|you|s?he|it|we|they|the|that|this|there|my|our)\b)|[,;:.!?…—–]+(?=\s|$)|\s-\s|"

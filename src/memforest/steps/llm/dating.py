@@ -22,8 +22,6 @@ from memforest.steps.llm.replies import Statement
 from memforest.steps.llm.source import Source, SourceTurn, dates_of, folded, plain_words
 from memforest.types import ResolvedDate
 
-__all__ = ["Dated", "date_statement"]
-
 _PREPOSITION = re.compile(r"\b(?:on|in|at|by|from|el|en|am|im)\s+$", re.IGNORECASE)
 _YEAR = re.compile(r"\b(?:of |de |del )?\d{4}\b")
 _WEEK, _FORTNIGHT, _MONTH = 7, 14, 31

@@ -21,8 +21,6 @@ from memforest.steps.llm.shown import head_and_tail, shown_day
 from memforest.text import cut
 from memforest.types import SummaryRequest
 
-__all__ = ["LINE_WORDS", "MOST_GIVEN", "MOST_LINES", "Filed", "FiledLine", "entity_file"]
-
 MOST_LINES = 12
 """Lines of a profile at most, both parts together."""
 MOST_GIVEN = 60

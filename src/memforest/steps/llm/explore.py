@@ -31,18 +31,6 @@ from memforest.steps.llm.prompt import Value
 from memforest.steps.llm.shown import head_and_tail, shown_day, shown_days
 from memforest.text import cut
 
-__all__ = [
-    "ALL_CHARS",
-    "TEXT_CHARS",
-    "Planned",
-    "Reasoned",
-    "Settled",
-    "Told",
-    "plan_parts",
-    "reason",
-    "shown_lines",
-]
-
 NAME_CHARS = 60
 PEOPLE = 40
 """Names shown to the planner at most."""

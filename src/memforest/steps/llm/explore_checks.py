@@ -19,20 +19,6 @@ from memforest.plans import QuestionPlan, SubQuery
 from memforest.steps.llm.explore_replies import PlannedPart, QuestionParts
 from memforest.text import cut, fold, lexical_tokens
 
-__all__ = [
-    "FOLLOW_UP_CHARS",
-    "MISSING_SHARE",
-    "MOST_PARTS",
-    "MOST_YEARS",
-    "PARAPHRASE",
-    "anchors_of",
-    "answer_problem",
-    "follow_up_refused",
-    "hint_of",
-    "in_order",
-    "plan_problem",
-]
-
 MOST_PARTS = 5
 """Parts of a question at most (H-Mem has 1.15 to 1.58 on average)."""
 MOST_YEARS = 200

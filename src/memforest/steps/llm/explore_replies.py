@@ -9,8 +9,6 @@ from pydantic import BeforeValidator, Field
 from memforest.plans import SubQueryScope
 from memforest.steps.llm.replies import Items, MaybeText, Reply
 
-__all__ = ["EntityFile", "PlannedPart", "QuestionParts", "Reasoning", "SourcedLine"]
-
 Coverage = Literal["one", "global"]
 
 

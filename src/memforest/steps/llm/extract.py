@@ -23,8 +23,6 @@ from memforest.steps.llm.structured import CUT_SHORT, ask
 from memforest.text import DATA_RUN, cut, shorten_runs
 from memforest.types import Chunk, ChunkOutcome, Skipped
 
-__all__ = ["MAX_REPLY_TOKENS", "ChatExtractor"]
-
 MAX_REPLY_TOKENS = 4096
 """Most tokens of a reply (reference configuration)."""
 

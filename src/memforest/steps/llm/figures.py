@@ -14,8 +14,6 @@ from decimal import Decimal
 
 from memforest.text import strip_accents
 
-__all__ = ["Figure", "converted", "figures", "fractions"]
-
 
 @dataclass(frozen=True, slots=True)
 class Figure:

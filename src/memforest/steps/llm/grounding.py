@@ -31,18 +31,6 @@ from memforest.steps.llm.subject import misattributed
 from memforest.steps.local.draft import acting_names
 from memforest.text import STOP_WORDS, lexical_tokens, strip_accents, word_set, words
 
-__all__ = [
-    "Lack",
-    "date_is_spelt",
-    "invented",
-    "is_name",
-    "language_of",
-    "says_number",
-    "says_weekday",
-    "support_of",
-    "unsupported",
-]
-
 _SMALL = frozenset("0123")
 """Numbers that a statement may count by itself when it writes them out: "two cats, Tom and Kit"."""
 _MAX_NAME_CHARS = 24

@@ -13,8 +13,6 @@ from memforest.steps.llm.shown import shown_cards, shown_day
 from memforest.steps.llm.structured import ask
 from memforest.types import BrowsePlan, QuestionPlan, TreeCard
 
-__all__ = ["ChatGuide"]
-
 MAX_TOKENS = 2_048
 SUMMARY_CHARS = 700
 """Characters shown of a root's summary: enough to say what the tree holds (reference configuration: 220)."""

@@ -14,8 +14,6 @@ from memforest.steps.llm.source import folded, stands_in
 from memforest.text import cut, entity_key, fold, negated
 from memforest.types import Mention, Relation, State
 
-__all__ = ["Refused", "check_relations", "check_states"]
-
 Refused: TypeAlias = tuple[tuple[str, str], ...]
 """What was left out, and why."""
 

@@ -18,8 +18,6 @@ from memforest.steps.llm.structured import ask
 from memforest.text import cut, entity_key, negated, numbers
 from memforest.types import Equivalence
 
-__all__ = ["MAX_KNOWN", "MAX_PACKED", "ChatJudge"]
-
 MAX_PACKED = 8
 """Questions of one call."""
 MAX_KNOWN = 4

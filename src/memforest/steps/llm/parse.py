@@ -13,8 +13,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["MAX_CHARS", "MAX_DEPTH", "Found", "find_json", "find_values"]
-
 MAX_DEPTH = 32
 """Deepest nesting that is read; no reply needs more than five."""
 MAX_CHARS = 200_000

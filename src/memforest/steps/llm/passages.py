@@ -11,8 +11,6 @@ from memforest.steps.llm.clauses import forms_of
 from memforest.steps.llm.source import folded, stands_in
 from memforest.text import entity_key, words
 
-__all__ = ["Passage", "named_in", "participant_named", "passages"]
-
 _SPEAKER = re.compile(r"([^\s:：][^:：\n]{0,80}?)[:：] ")
 _HEADING, _DASH = "## ", "- "
 

@@ -17,8 +17,6 @@ from memforest.steps.llm.structured import ask
 from memforest.text import shorten_runs
 from memforest.types import PlaceRequest
 
-__all__ = ["ALL_CHARS", "TEXT_CHARS", "WAYS", "ChatPlacer", "Way"]
-
 Way = Literal["pointwise", "batch"]
 """``"pointwise"`` asks about one candidate after the other, the narrowest first, and takes the first that fits; ``"batch"``
 asks about all of them in one call."""

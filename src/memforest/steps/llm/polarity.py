@@ -15,8 +15,6 @@ from memforest.language.language import Code
 from memforest.steps.llm.clauses import Clause, is_question, split_clauses
 from memforest.steps.llm.source import Source, SourceTurn, people_forms
 
-__all__ = ["contradicts"]
-
 _MOST_CLAUSES = 12
 """Clauses of a statement that are compared."""
 _POINTS_BACK = re.compile(r"\b(?:it|one|any|that|them|those|this|so)\b", re.IGNORECASE)

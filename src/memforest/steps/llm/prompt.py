@@ -33,18 +33,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = [
-    "Example",
-    "Prompt",
-    "Rows",
-    "Value",
-    "all_prompts",
-    "data_block",
-    "load_prompt",
-    "prompt_data",
-    "read_data_block",
-]
-
 T = TypeVar("T", bound=Reply)
 
 Rows = Sequence[Mapping[str, Any]]

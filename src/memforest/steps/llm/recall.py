@@ -22,18 +22,6 @@ from memforest.steps.llm.replies import QuestionNeeds, Sifted
 from memforest.steps.llm.shown import head_and_tail, shown_day, shown_days
 from memforest.text import cut, entity_key, lexical_tokens, words
 
-__all__ = [
-    "ALL_CHARS",
-    "KEYWORDS",
-    "LEVEL_NAMES",
-    "TARGETS",
-    "TEXT_CHARS",
-    "RecallPlan",
-    "Recalled",
-    "gate",
-    "plan_recall",
-]
-
 Complexity = Literal[0, 1, 2]
 
 LEVEL_NAMES: Mapping[int, str] = {1: "segment", 2: "session", 3: "day", 4: "week", 5: "profile"}

@@ -29,8 +29,6 @@ from memforest.steps.llm.source import Source, dates_of, folded, read_source, st
 from memforest.text import cut, fold
 from memforest.types import Chunk, SummaryRequest, Turn
 
-__all__ = ["MIN_SHARED", "TOO_LONG", "RecordCheck"]
-
 TOO_LONG = 1.5
 """Times the words allowed: a longer reply is sent back, a shorter one cut at a sentence."""
 MIN_SHARED = 0.3

@@ -26,8 +26,6 @@ from memforest.steps.llm.shown import MAX_CHARS, not_blank, numbered, readable, 
 from memforest.steps.llm.structured import ask
 from memforest.types import SummaryRequest
 
-__all__ = ["LEVELS", "MEMORY", "MIN_CHARS", "Level", "RecordWriter"]
-
 Level = Literal["segment", "session", "day", "week", "profile"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 """What `SummaryRequest.prompt` may name of a calendar's levels, from the lowest up."""

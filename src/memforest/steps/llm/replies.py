@@ -34,30 +34,6 @@ from pydantic import (
 
 from memforest.display import printable
 
-__all__ = [
-    "AnswerReply",
-    "BrowseChoice",
-    "BrowseGuide",
-    "Extraction",
-    "Judgement",
-    "Named",
-    "PlaceChoice",
-    "PlaceVerdict",
-    "Profile",
-    "ProfileSection",
-    "QuestionNeeds",
-    "Relation",
-    "Reply",
-    "Sifted",
-    "Statement",
-    "Summary",
-    "TreeQueries",
-    "Verdict",
-    "choice_among",
-    "json_schema",
-    "problems_of",
-]
-
 T = TypeVar("T")
 
 _DROPPED = object()

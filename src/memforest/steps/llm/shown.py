@@ -12,18 +12,6 @@ from memforest.language.sentences import split_sentences
 from memforest.text import cut, shorten_runs
 from memforest.types import TreeCard
 
-__all__ = [
-    "MAX_CHARS",
-    "head_and_tail",
-    "not_blank",
-    "numbered",
-    "readable",
-    "shown_cards",
-    "shown_day",
-    "shown_days",
-    "within",
-]
-
 MAX_CHARS = 64_000
 """Characters shown of all children of a node together; of longer ones, head and tail."""
 

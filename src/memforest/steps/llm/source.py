@@ -29,19 +29,6 @@ from memforest.text import (
 )
 from memforest.types import Chunk, Turn
 
-__all__ = [
-    "MAX_TURN_CHARS",
-    "NOUN_CHARS",
-    "Source",
-    "SourceTurn",
-    "dates_of",
-    "is_readable",
-    "people_forms",
-    "plain_words",
-    "read_source",
-    "show_time",
-]
-
 MAX_TURN_CHARS = 20_000
 """Characters of a turn that are read, as by the local extractor."""
 

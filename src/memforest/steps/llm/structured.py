@@ -19,8 +19,6 @@ from memforest.steps.llm.replies import Reply, json_schema, problems_of
 from memforest.text import cut
 from memforest.types import StepUsage
 
-__all__ = ["CUT_SHORT", "ask", "read_reply"]
-
 T = TypeVar("T", bound=Reply)
 
 CUT_SHORT = "the reply was cut short"

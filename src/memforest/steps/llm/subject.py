@@ -10,8 +10,6 @@ from memforest.language.language import Code, load_word_lists
 from memforest.steps.llm.clauses import Clause, forms_of
 from memforest.steps.llm.source import Source, SourceTurn, folded, people_forms, stands_in
 
-__all__ = ["misattributed"]
-
 _MYSELF = re.compile(r"\b(?:i|my|mine|me|myself)\b", re.IGNORECASE)
 _OTHERS = re.compile(r"\b(?:you|yours?|yourself|we|us|ours?|let['’]?s)\b", re.IGNORECASE)
 _THIRD = re.compile(r"\b(?:he|she|they|him|hers?|his|them|theirs?)\b", re.IGNORECASE)

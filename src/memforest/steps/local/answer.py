@@ -37,8 +37,6 @@ from memforest.steps.local.relevance import (
 from memforest.text import lexical_tokens
 from memforest.types import QuestionPlan
 
-__all__ = ["MAX_ITEMS", "TOP", "LocalAnswerer", "Scored", "best", "listed", "quoted"]
-
 TOP = 10
 """Pieces of evidence read, best first: the default ``top_k`` of a query."""
 MAX_ITEMS = 5

@@ -24,8 +24,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Wanted", "asked_for", "date_words", "holds"]
-
 Wanted = Literal["amount", "duration", "time", "person", "place", "reason"]
 
 _WORD = re.compile(r"[^\W\d_]+")

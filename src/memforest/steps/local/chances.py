@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["NAMES", "chances", "weights_for"]
-
 NAMES = ("place", "said", "hits", "heard", "replied", "lacks", "new", "leads")
 """What counts, beside the logit of a cross-encoder."""
 

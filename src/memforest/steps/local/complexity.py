@@ -20,8 +20,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["complexity_of"]
-
 _AS_TABLED = ("complex", "hybrid")
 
 

@@ -18,8 +18,6 @@ from memforest.steps.local.draft import GROUP_WORDS, Draft
 from memforest.text import cut, entity_key, word_set, words
 from memforest.types import Chunk, Skipped, Turn
 
-__all__ = ["CAPTION", "Context", "context_of", "picture_of"]
-
 _QUESTION_WORDS = 25
 _SHOWN_CHARS = 240
 _HEARD_CHARS = 400

@@ -18,8 +18,6 @@ from memforest.language.counting import count_words
 from memforest.language.pieces import is_question, skip_reason
 from memforest.text import fold, lexical_words, words
 
-__all__ = ["KNOWN", "MAX_READ_CHARS", "NAMED", "Sentence", "covering", "key_of", "sentence_of", "speaker_of"]
-
 NAMED = 2.0
 """Weight of a number or of a word with a capital inside a sentence; another word has 1."""
 KNOWN = 0.25

@@ -13,24 +13,6 @@ from memforest.language.pieces import takes_back
 from memforest.text import STOP_WORDS, word_set
 from memforest.types import Mention, ResolvedDate
 
-__all__ = [
-    "GROUP_WORDS",
-    "Draft",
-    "acting_names",
-    "afterword",
-    "asks_for_something",
-    "asks_yes_or_no",
-    "can_join",
-    "ended",
-    "is_bare_yes",
-    "join",
-    "length",
-    "most_words",
-    "resolve_person",
-    "uncapitalised",
-    "with_speaker",
-]
-
 GROUP_WORDS = 35
 """Neighbouring sentences are joined up to this many words."""
 PASSAGE_WORDS = 90

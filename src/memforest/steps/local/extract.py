@@ -67,8 +67,6 @@ from memforest.steps.local.version import rules_version
 from memforest.text import DATA_RUN, negated
 from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Relation, Skipped, State
 
-__all__ = ["FindDates", "FindStates", "LocalExtractor"]
-
 
 class FindDates(Protocol):
     """Finds the dates of a text; see `memforest.calendar.find_dates`."""

@@ -11,8 +11,6 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["MASK", "MaskedQuestion", "read_mentions"]
-
 MASK = "§"
 """Stands for a name in a masked question."""
 

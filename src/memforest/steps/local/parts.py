@@ -27,8 +27,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["MOST", "alone", "parts_of", "scope_of"]
-
 MOST = 5
 """Parts of a question at most; one that would have more is left whole."""
 _OF_A_TIME = (

@@ -33,8 +33,6 @@ from memforest.steps.local.wording import with_wording
 from memforest.text import words
 from memforest.types import QuestionKind, QuestionPlan, TimeOperator
 
-__all__ = ["RulePlanner", "TimeReader", "plan_question"]
-
 TimeReader = Callable[[str, datetime, tzinfo], QuestionTime]
 """Reads what a question, asked at a reference in a zone, says about time."""
 

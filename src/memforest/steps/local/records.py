@@ -29,8 +29,6 @@ from memforest.steps.local.coverage import MAX_READ_CHARS, Sentence, covering, k
 from memforest.text import fold, shorten_runs, words
 from memforest.types import SummaryRequest
 
-__all__ = ["MAKER", "MAX_CHARS", "MAX_INPUTS", "most_telling", "record_of"]
-
 MAKER = "local-records-1"
 """What records are stored as made by; another number for whatever changes their texts."""
 MAX_INPUTS = 256

@@ -21,18 +21,6 @@ from memforest.steps.local.asked_for import Wanted, asked_for, date_words, holds
 from memforest.text import entity_key, lexical_tokens, words
 from memforest.types import QuestionPlan
 
-__all__ = [
-    "Asked",
-    "Piece",
-    "Words",
-    "read_features",
-    "read_pieces",
-    "read_question",
-    "ruled_out",
-    "sentences",
-    "spoken_of",
-]
-
 READ_CHARS = 4_000
 """Characters read of a statement or a turn; of a longer turn what was found in it is read."""
 PREFIX = 4

@@ -12,8 +12,6 @@ from collections.abc import Collection
 from memforest.language.language import load_word_lists
 from memforest.text import words
 
-__all__ = ["attribute_spanish", "lacks_content_spanish", "strip_address_spanish"]
-
 _ES = load_word_lists("es")
 _VERBS = _ES.tables["verbs"]
 _BACKCHANNEL = _ES.lists["backchannel"]

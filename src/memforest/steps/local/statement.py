@@ -11,8 +11,6 @@ from memforest.steps.local.extract import LocalExtractor
 from memforest.text import negated
 from memforest.types import Candidate, Chunk, Mention, Turn
 
-__all__ = ["read_statement"]
-
 
 def read_statement(
     text: str, *, speaker: str, participants: Sequence[str], said: datetime, zone: tzinfo

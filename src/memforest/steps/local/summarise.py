@@ -30,8 +30,6 @@ from memforest.steps.local.coverage import Sentence, covering, key_of, sentence_
 from memforest.text import negated, shorten_runs, words
 from memforest.types import SummaryRequest
 
-__all__ = ["MAX_CHARS", "MAX_INPUTS", "LocalSummariser"]
-
 MAX_CHARS = 64_000
 """Characters read of all inputs of one request together; a longer input keeps its head and its tail."""
 MAX_INPUTS = 256

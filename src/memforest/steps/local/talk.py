@@ -23,8 +23,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["as_talk", "without_dates"]
-
 _APOSTROPHES = re.compile("['’ʼ]")
 
 

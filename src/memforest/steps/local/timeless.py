@@ -11,8 +11,6 @@ import re
 from memforest.text import lexical_tokens
 from memforest.types import OperatorKind
 
-__all__ = ["core_of"]
-
 _WORDS: dict[OperatorKind, str] = {
     "current": "(?:right )?now|nowadays|current(?:ly)?|present(?:ly)?|at present|these days|at the moment|today|still|"
     "as of (?:now|today)|at this point|ahora(?: mismo)?|actualmente|hoy(?: en día)?|en este momento|todavía",

@@ -11,8 +11,6 @@ from functools import cache
 from hashlib import blake2b
 from importlib.resources import files
 
-__all__ = ["RULES", "rules_version"]
-
 RULES = 5
 """Raised when the code of the rules changes what they make."""
 

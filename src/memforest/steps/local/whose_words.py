@@ -18,8 +18,6 @@ from memforest.language.language import load_word_lists
 from memforest.steps.local.mentions import MASK, MaskedQuestion
 from memforest.text import STOP_WORDS, snowball_stem, strip_accents, words
 
-__all__ = ["Asked", "asked_entities", "read_asked"]
-
 Language = Literal["en", "es", "zh"]
 Kind = Literal["subject", "object", "owner", "act", "light", "content"]
 

@@ -13,8 +13,6 @@ from memforest.steps.local.timeless import core_of
 from memforest.text import lexical_tokens, lexical_words
 from memforest.types import QuestionPlan
 
-__all__ = ["with_wording"]
-
 _NAME_WORD = re.compile(r"(?<!\w)[^\W\d_a-z][\w-]*")
 
 

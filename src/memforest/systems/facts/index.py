@@ -18,8 +18,6 @@ from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.host import Host
 from memforest.systems.places import fact_places, first_turns
 
-__all__ = ["INDEX", "FactsIndex"]
-
 
 class FactsIndex(Index):
     """Ranks facts by their cosine with the question; each is found at the turn that said it first."""

@@ -17,8 +17,6 @@ from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.places import turn_places
 from memforest.systems.speak import best_facts, known_words
 
-__all__ = ["INDEX", "LEXICAL", "FlatIndex"]
-
 LEXICAL = 0.35
 """Weight of the lexical leg; the dense one has the rest. Chosen on LoCoMo, and held on human chat."""
 

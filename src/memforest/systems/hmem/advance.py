@@ -14,8 +14,6 @@ from memforest.systems.hmem.receive import grown, other_zone, raise_levels, rece
 from memforest.systems.hmem.settings import HMemSettings
 from memforest.systems.host import Host
 
-__all__ = ["advance"]
-
 
 async def advance(host: Host, settings: HMemSettings, until: int) -> None:
     """Place the notes of the feed up to a number; with `eager`, have all that is above an event consolidated before the next.

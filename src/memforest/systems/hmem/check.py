@@ -18,8 +18,6 @@ from memforest.systems.hmem.rows import Row
 from memforest.systems.hmem.settings import HMemSettings
 from memforest.systems.zone import memory_zone
 
-__all__ = ["problems"]
-
 
 def problems(tx: Tx, settings: HMemSettings) -> list[IndexProblem]:
     """Return what is wrong with the table of the index, and with what it says of the trees.

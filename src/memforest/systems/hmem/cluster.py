@@ -12,8 +12,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CAP", "Joined", "Linkage", "assign"]
-
 Linkage = Literal["member", "mean", "parent"]
 """What the likeness to a cluster is: that to its best member, the mean of those to all members, or that to their mean vector."""
 

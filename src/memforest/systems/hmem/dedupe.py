@@ -14,8 +14,6 @@ from memforest.search.forest import FACT, INNER, Forest, once_per_forest
 from memforest.search.snapshot import ranges
 from memforest.systems.nodes import leaves_beneath
 
-__all__ = ["FIRST", "leaf_of_fact", "leaf_of_turn", "say_more", "without_told"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

@@ -9,8 +9,6 @@ from memforest.store.tx import Tx
 from memforest.systems.hmem.event_rows import Event
 from memforest.systems.hmem.rows import Row
 
-__all__ = ["Hull", "add", "delete", "hull", "join", "put_event"]
-
 
 def add(tx: Tx, row: Row) -> None:
     """Store a node."""

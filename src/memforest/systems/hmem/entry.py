@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from memforest.explore import Explore
 from memforest.graph.expand import Expansion, expand
-from memforest.graph.graph import Graph, graph_of
+from memforest.graph.graph import graph_of
+from memforest.graph.known import Graph
 from memforest.graph.near import near, seeds
 from memforest.ranking import Scores, standardise
 from memforest.search.snapshot import Lists, Snapshot, ranges
@@ -24,8 +25,6 @@ from memforest.store.tx import Tx
 from memforest.systems.base import Search
 from memforest.systems.legs import Base
 from memforest.systems.speak import LEXICAL, told_by
-
-__all__ = ["NOWHERE", "Entry", "enter", "names_in"]
 
 Flags = NDArray[np.bool_]
 

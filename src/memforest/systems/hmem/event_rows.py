@@ -11,8 +11,6 @@ from memforest.store.dialect import AMONG, place_tie
 from memforest.store.snapshot import muted_turns
 from memforest.store.tx import Tx
 
-__all__ = ["KINDS", "Event", "EventKind", "events", "items_of"]
-
 EventKind = Literal["fact", "turn"]
 
 KINDS: Mapping[str, EventKind] = MappingProxyType({"facts": "fact", "turns": "turn"})

@@ -38,9 +38,8 @@ from memforest.systems.zone import memory_zone
 from memforest.text import cut
 
 if TYPE_CHECKING:
-    from memforest.steps.llm.explore import Reasoned, Settled, Told
-
-__all__ = ["prepare", "refine"]
+    from memforest.ports import Settled
+    from memforest.steps.llm.explore import Reasoned, Told
 
 FAILURES = (*FALLS_BACK, ModelRefusedError)
 WHY_CHARS = 300
@@ -245,7 +244,7 @@ class _Asking:
 
     @staticmethod
     def _settled(sub: SubQuery, by_id: Mapping[str, SubQuery], answers: Mapping[str, str]) -> list[Settled]:
-        from memforest.steps.llm.explore import Settled
+        from memforest.ports import Settled
 
         return [Settled(by_id[id].text, answers[id]) for id in sub.depends_on if answers.get(id)]
 

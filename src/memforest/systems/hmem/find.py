@@ -34,8 +34,6 @@ from memforest.systems.searching import Part
 from memforest.systems.speak import best_facts
 from memforest.types import SubQuery
 
-__all__ = ["MOST_MEMORIES", "Explored", "explore_of", "find", "whole"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

@@ -10,14 +10,12 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from memforest.graph.graph import Graph
+from memforest.graph.known import Graph
 from memforest.graph.near import seeds
 from memforest.language.joining import LANGUAGES, load_words
 from memforest.systems.base import Search
 from memforest.systems.hmem.entry import names_in
 from memforest.text import lexical_tokens
-
-__all__ = ["LINKS", "Further", "described"]
 
 LINKS = 2
 """Words between what an entity is and whose: "the sister *of my* Ana"."""

@@ -32,8 +32,6 @@ from memforest.systems.hmem.rows import Row
 from memforest.systems.hmem.settings import HMemSettings
 from memforest.tree import Node, TreeHead
 
-__all__ = ["KIND", "OWNER", "EventTrees"]
-
 OWNER, KIND = "hmem", "year"
 
 _Place = tuple[int, str]

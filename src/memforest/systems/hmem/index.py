@@ -36,8 +36,6 @@ from memforest.systems.hmem.settings import HMemSettings
 from memforest.systems.host import Host
 from memforest.tree import Contract, Node
 
-__all__ = ["INDEX", "HMemIndex"]
-
 
 class HMemIndex(Index):
     """A tree a year of events and what has become of them, with the graph of who and what they name."""

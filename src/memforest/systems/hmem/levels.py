@@ -12,8 +12,6 @@ from types import MappingProxyType
 
 from memforest.calendar import Unit
 
-__all__ = ["EVENT", "LEVELS", "MONTH", "ROOT", "WEEK", "WITHIN", "YEAR", "top_level"]
-
 EVENT, WEEK, MONTH, YEAR, ROOT = range(5)
 LEVELS: Sequence[str] = ("event", "week", "month", "year", "root")
 """What a node of each level tells of: an event, or the time whose events it is made of."""

@@ -17,8 +17,6 @@ from memforest.systems.base import Found, Hit
 if TYPE_CHECKING:
     from memforest.steps.llm.explore import Told
 
-__all__ = ["MOST_LINES", "lines_of"]
-
 MOST_LINES = 10
 """Pieces of evidence that a model reads of one part: k of the paper's default."""
 

@@ -12,8 +12,6 @@ from memforest.systems.hmem.levels import WEEK
 from memforest.systems.hmem.settings import HMemSettings
 from memforest.systems.hmem.thresholds import least_likenesses
 
-__all__ = ["Made", "forget", "made_by", "note", "now"]
-
 _MADE = "ix_hmem_made"
 """Entry of `meta`: what the trees were made by, as JSON."""
 

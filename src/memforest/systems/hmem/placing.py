@@ -14,8 +14,6 @@ from memforest.systems.hmem.made import made_by
 from memforest.systems.hmem.receive import trees
 from memforest.systems.hmem.settings import HMemSettings
 
-__all__ = ["HMemPlacing"]
-
 
 class HMemPlacing:
     """Takes events out of the trees in a transaction that changes them; see `memforest.systems.base.Placing`.

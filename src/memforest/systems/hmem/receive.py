@@ -16,8 +16,6 @@ from memforest.systems.hmem.made import Made, forget, made_by, note, now
 from memforest.systems.hmem.settings import HMemSettings
 from memforest.systems.zone import memory_zone
 
-__all__ = ["empty", "grown", "other_zone", "raise_levels", "receive", "restart", "trees"]
-
 
 def trees(tx: Tx, settings: HMemSettings, made: Made, now_ms: int | None) -> EventTrees:
     """Return the trees to edit, as they were made."""

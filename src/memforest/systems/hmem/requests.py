@@ -12,8 +12,6 @@ from memforest.systems.hmem.settings import HMemSettings
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["requests_of"]
-
 
 def requests_of(
     nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]], settings: HMemSettings

@@ -15,23 +15,6 @@ from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 from memforest.systems.hmem.levels import EVENT, ROOT
 
-__all__ = [
-    "Row",
-    "above",
-    "around",
-    "by_founder",
-    "by_node",
-    "everything",
-    "first_said",
-    "first_tables",
-    "founders_of",
-    "level_sizes",
-    "names",
-    "not_under",
-    "root_of",
-    "windows_of",
-]
-
 _COLUMNS = (
     "i.node, i.level, i.founder, i.parent, i.within, i.said_ms, i.tie, i.likeness,"
     " i.start_ms, i.end_ms, i.leaves, i.r_ms, i.n"

@@ -34,8 +34,6 @@ from memforest.systems.stretches import along_stretches
 from memforest.systems.surroundings import as_said
 from memforest.types import SubQuery
 
-__all__ = ["Fit", "asked_time", "held", "node_scores", "similarities", "turn_scores"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Interval = tuple[int, int]

@@ -15,8 +15,6 @@ from memforest.explore import Explore
 from memforest.settings import Bound, Count, Settings
 from memforest.systems.hmem.cluster import CAP, Linkage
 
-__all__ = ["SCHEDULES", "HMemSettings"]
-
 Likeness = Annotated[float, Bound(ge=-1, le=1)]
 
 SCHEDULES: Mapping[str, Sequence[float]] = MappingProxyType(

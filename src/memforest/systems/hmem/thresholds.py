@@ -13,8 +13,6 @@ from statistics import median
 
 from memforest.systems.hmem.settings import SCHEDULES, HMemSettings
 
-__all__ = ["calibrated", "least_likenesses"]
-
 _LEVELS = ("week", "month", "year")
 
 

@@ -17,8 +17,6 @@ from memforest.search.snapshot import Snapshot, ranges
 from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings
 from memforest.systems.speak import told_by
 
-__all__ = ["MOST_CHILDREN", "UNASKED", "Descent", "browse_by", "merged", "nearness_to", "split"]
-
 MOST_CHILDREN = 24
 """Most children that are put before a model at once: longer lists are read with less care, and cost a call more."""
 UNASKED = 0.5

@@ -13,8 +13,6 @@ from memforest.systems.memforest.place import OWNER
 from memforest.systems.memforest.scenes import routed_by
 from memforest.systems.memforest.settings import MemForestSettings
 
-__all__ = ["check_forest"]
-
 CENTROID_ERROR = 2.0**-11
 """By how much a coordinate of a centroid may be off: it is updated in float32, once per fact that comes or goes, and
 older versions made it of wider vectors, of which half precision moves a coordinate by 2^-11 at most."""

@@ -24,19 +24,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "MAX_SCENES",
-    "MAX_SIZE",
-    "Clusters",
-    "DictPlaces",
-    "Member",
-    "Places",
-    "SceneThresholds",
-    "derive",
-    "halves",
-    "likeness",
-]
-
 MAX_SIZE = 64
 """Members at which a scene is full: one more, and it is split (reference configuration: 60)."""
 MAX_SCENES = 512

@@ -37,8 +37,6 @@ from memforest.systems.modes import FALLS_BACK, adopted, sub_queries
 from memforest.text import cut
 from memforest.types import QuestionPlan, TreeCard
 
-__all__ = ["GuidedBrowse", "Recall"]
-
 Row = NDArray[np.float32]
 Recall = Callable[[Tx, Snapshot, Search], Sequence[RecalledTree]]
 

@@ -57,8 +57,6 @@ from memforest.systems.speak import best_facts
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["INDEX", "MemForestIndex"]
-
 ANSWERS_LEAD = 1_000.0
 """Added to what time order says is the answer: it stands in front of everything that is only similar."""
 ORDER_STEP = 50.0

@@ -26,8 +26,6 @@ from memforest.language.phrases import Phrase, Statement, chosen_phrases
 from memforest.language.role import role_of
 from memforest.text import STOP_WORDS, words
 
-__all__ = ["Contexts", "Kind", "find_kinds", "placed_in"]
-
 Matrix = NDArray[np.float64]
 
 FRAME_WEIGHT, REPLACED_WEIGHT, ATTRIBUTE_WEIGHT, BESIDE_WEIGHT = 2.0, 1.5, 1.0, 1.0

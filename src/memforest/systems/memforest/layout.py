@@ -15,19 +15,6 @@ from memforest.search.forest import CELL, FACT, INNER, Forest, once_per_forest
 from memforest.search.snapshot import ranges
 from memforest.systems.speak import Told
 
-__all__ = [
-    "SceneLeaves",
-    "Trees",
-    "cell_of_turn",
-    "fact_blocks",
-    "scene_blocks",
-    "scene_leaves",
-    "session_blocks",
-    "session_levels",
-    "speaker_levels",
-    "trees_of",
-]
-
 Ints = NDArray[np.int64]
 
 

@@ -21,8 +21,6 @@ from memforest.systems.memforest.place import OWNER, ForestPlacing
 from memforest.systems.memforest.scenes import keep_routed, routed_by
 from memforest.systems.memforest.settings import MemForestSettings
 
-__all__ = ["merge_forest"]
-
 MOST_LEAVES = 4_096
 """Leaves that are copied in one transaction: about a tenth of a second's work."""
 LEAST_FACTS = 20

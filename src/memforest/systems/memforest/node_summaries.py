@@ -13,8 +13,6 @@ from memforest.store.tx import Tx
 from memforest.systems.base import MemoryIndex
 from memforest.types import TreeCard
 
-__all__ = ["RecalledTree", "node_cards", "recalled_trees"]
-
 
 @dataclass(frozen=True, slots=True)
 class RecalledTree:

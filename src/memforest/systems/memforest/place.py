@@ -29,8 +29,6 @@ from memforest.systems.memforest.scenes import Scenes
 from memforest.systems.memforest.settings import MemForestSettings
 from memforest.tree import Key, TreeHead, delete, insert
 
-__all__ = ["OWNER", "ForestPlacing"]
-
 OWNER = "memforest"
 """Name of the index, which owns its trees."""
 

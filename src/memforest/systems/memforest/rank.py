@@ -24,8 +24,6 @@ from memforest.systems.relevance import best_turns, fused_relevance, node_scores
 from memforest.systems.speak import told_by
 from memforest.systems.surroundings import as_said
 
-__all__ = ["flow", "propagates", "score_leaves"]
-
 
 def flow(values: Scores, levels: Levels, share: float) -> Scores:
     """Return the relevance that leaves receive from their ancestors: a node is as relevant as its best leaf.

@@ -17,8 +17,6 @@ from memforest.systems.memforest.recall import Recalled, leaf_similarity
 from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.places import fact_places, first_turns, turn_places
 
-__all__ = ["of_leaves", "of_roots"]
-
 
 def of_leaves(
     snapshot: Snapshot,

@@ -21,8 +21,6 @@ from memforest.language.turning import Place, exchanged, held_phrases, most_used
 from memforest.systems.memforest.kinds import Contexts, placed_in
 from memforest.text import words
 
-__all__ = ["READING_BYTES", "Reading", "Readings", "Terms", "Turned", "read"]
-
 READING_BYTES = 4_000
 """What a statement with its phrases takes in memory, about (measured: 3,700 with twelve words)."""
 

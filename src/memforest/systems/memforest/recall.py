@@ -21,8 +21,6 @@ from memforest.systems.memforest.layout import scene_leaves, trees_of
 from memforest.systems.memforest.settings import DEFAULTS, Leaves, MemForestSettings
 from memforest.systems.speak import told_by
 
-__all__ = ["Recalled", "browse", "leaf_similarity", "recall", "recall_trees", "similarity_of_scenes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Recalled:

@@ -15,39 +15,6 @@ from memforest.store.dialect import AMONG, listed, place_tie
 from memforest.store.packing import unpack_vectors
 from memforest.store.tx import Tx
 
-__all__ = [
-    "CellPlace",
-    "FactVector",
-    "active",
-    "active_count",
-    "add_member",
-    "all_members",
-    "all_scenes",
-    "centroids",
-    "delete_scene",
-    "fact_vectors",
-    "finished_cells",
-    "first_tables",
-    "labels",
-    "marked_leaves",
-    "member_vectors",
-    "membership_problems",
-    "new_scene",
-    "outside",
-    "participants",
-    "placement_problems",
-    "put_scene",
-    "scene_counts",
-    "scenes_of",
-    "set_active",
-    "set_inactive",
-    "set_models",
-    "take_member",
-    "topics",
-    "unmarked_cells",
-    "unrouted",
-]
-
 
 def first_tables(tx: Tx) -> None:
     """Make the tables of version 1."""

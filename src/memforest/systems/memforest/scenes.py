@@ -28,8 +28,6 @@ from memforest.systems.memforest.clusters import Clusters, Member, derive
 from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings
 from memforest.systems.memforest.thresholds import scene_thresholds
 
-__all__ = ["YOUNG", "SceneTrees", "Scenes", "keep_routed", "no_scenes", "other_thresholds", "routed_by"]
-
 YOUNG = 64
 """Facts up to which a memory's scenes are derived anew at each write."""
 

@@ -18,8 +18,6 @@ from memforest.systems.filters import Allowed
 from memforest.systems.nearness import nearness, said_within
 from memforest.systems.speak import told_by
 
-__all__ = ["AskedFor", "asked_for"]
-
 _Rows = NDArray[np.int64]
 
 

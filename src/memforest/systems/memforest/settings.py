@@ -13,8 +13,6 @@ from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 from memforest.errors import ConfigError
 from memforest.settings import Bound, Count, Settings
 
-__all__ = ["DEFAULTS", "FAMILIES", "Family", "Leaves", "MemForestSettings"]
-
 Family: TypeAlias = Literal["session", "entity", "scene"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 """The kinds of trees."""

@@ -21,15 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.timeline import Observation, Segment, same_value, timeline
+from memforest.language.aspect import Stance
 from memforest.language.phrases import Statement, read_statement
-from memforest.language.stance import Stance, stances_of
+from memforest.language.stance import stances_of
 from memforest.search.snapshot import OPEN, Delta, Snapshot, count_bytes, once_per_snapshot
 from memforest.store.tx import Tx
 from memforest.systems.memforest.topic import Topic, choose_values, nearness
 from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
 from memforest.systems.places import fact_places
-
-__all__ = ["Choice", "Thread", "choose_kinds", "find_thread", "order_observations"]
 
 Ints = NDArray[np.int64]
 

@@ -15,8 +15,6 @@ from importlib.resources import files
 from memforest.systems.memforest.clusters import SceneThresholds
 from memforest.systems.memforest.settings import DEFAULTS, MemForestSettings
 
-__all__ = ["scene_thresholds"]
-
 _FIELDS = ("join", "second", "merge", "time")
 
 

@@ -17,8 +17,6 @@ from memforest.ranking import Scores, standardise
 from memforest.systems.memforest.kinds import Kind
 from memforest.systems.memforest.vocabulary import Vocabulary
 
-__all__ = ["Topic", "choose_values", "nearness"]
-
 NEAR = 10
 """Statements, the nearest ones, by which a kind is judged."""
 LEXICAL = 0.5

@@ -23,8 +23,6 @@ from memforest.systems.memforest.readings import READING_BYTES, Readings, Terms
 from memforest.systems.states import known_values
 from memforest.text import STOP_WORDS
 
-__all__ = ["Vocabulary", "make_vocabulary", "vocabulary"]
-
 MIN_USES = 2
 """Uses that make a phrase more than an accident, if nothing else shows it to be a value."""
 MAX_FACTS = 10_000

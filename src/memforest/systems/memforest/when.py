@@ -32,8 +32,6 @@ from memforest.systems.states import Timelines, timelines
 from memforest.text import entity_key, lexical_tokens
 from memforest.types import QuestionPlan, TimeOperator
 
-__all__ = ["Answer", "answering_facts", "side_of_anchor"]
-
 
 @dataclass(frozen=True, slots=True)
 class Answer:

@@ -21,8 +21,6 @@ from memforest.systems.segtree.receive import receive, settle
 from memforest.systems.segtree.settings import LITERAL_MAX, SegTreeSettings
 from memforest.systems.segtree.thresholds import least_likeness
 
-__all__ = ["BATCH", "TAU", "advance"]
-
 TAU = "ix_segtree_tau"
 """Entry of `meta`: the threshold that the tree was begun with, if it was measured for the embedder."""
 BATCH = 256

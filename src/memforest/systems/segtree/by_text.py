@@ -34,8 +34,6 @@ from memforest.systems.segtree.thresholds import least_likeness
 from memforest.tree import Node
 from memforest.types import PlaceRequest
 
-__all__ = ["place_by_text"]
-
 Vector = NDArray[np.float64]
 _Versions = Mapping[int, int]
 """Nodes with the versions that they were read in."""

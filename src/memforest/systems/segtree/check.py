@@ -15,8 +15,6 @@ from memforest.systems.segtree.grow import KIND, OWNER, SegTree
 from memforest.systems.segtree.settings import SegTreeSettings
 from memforest.tree import Node, walk
 
-__all__ = ["problems"]
-
 
 def problems(tx: Tx, settings: SegTreeSettings, *, sound: bool) -> list[IndexProblem]:
     """Return what is wrong with the exchanges, and in a tree that is sound with the order of the leaves and the sums."""

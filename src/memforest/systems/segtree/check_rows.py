@@ -6,8 +6,6 @@ from memforest.store.dialect import place_tie
 from memforest.store.tx import Tx
 from memforest.systems.segtree.rows import HOLDS, PLACED
 
-__all__ = ["leaf_order", "overlapping", "stale", "uncovered", "unplaced"]
-
 
 def stale(tx: Tx) -> list[int]:
     """Return the exchanges whose turns are not stored as they say."""

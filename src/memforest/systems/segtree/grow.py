@@ -34,8 +34,6 @@ from memforest.tree.segment import (
 )
 from memforest.tree.segment_nodes import cut_at
 
-__all__ = ["KIND", "OWNER", "RUN", "SegTree"]
-
 OWNER = "segtree"
 """Name of the index, which owns the tree."""
 KIND = "conversation"

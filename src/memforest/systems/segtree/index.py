@@ -25,8 +25,6 @@ from memforest.systems.segtree.shape import shape_of
 from memforest.systems.segtree.thresholds import least_likeness
 from memforest.tree import Contract, Node
 
-__all__ = ["INDEX", "SegTreeIndex"]
-
 
 class SegTreeIndex(Index):
     """One segment tree of everything that was said, by exchanges in their order."""

@@ -13,8 +13,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["GAP_RISE", "backed", "cosine", "nearest", "needed", "weakest"]
-
 Vector = NDArray[np.float64]
 
 DECIMALS = 9

@@ -14,8 +14,6 @@ from memforest.systems.segtree.receive import recut
 from memforest.systems.segtree.rows import Exchange
 from memforest.systems.segtree.settings import SegTreeSettings
 
-__all__ = ["SegTreePlacing"]
-
 
 class SegTreePlacing:
     """Takes exchanges out of the tree in a transaction that changes turns; see `memforest.systems.base.Placing`.

@@ -31,8 +31,6 @@ from memforest.systems.segtree.turn_order import order_of_turns
 from memforest.systems.speak import best_facts
 from memforest.types import QuestionPlan
 
-__all__ = ["FEW", "Heard", "find", "hear", "policy_of", "rank", "share_of"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

@@ -21,8 +21,6 @@ from memforest.systems.segtree.grow import OWNER, SegTree
 from memforest.systems.segtree.rows import Cut, Exchange, Place, SaidTurn
 from memforest.systems.segtree.settings import SegTreeSettings
 
-__all__ = ["Vectors", "is_late", "receive", "recut", "settle"]
-
 Vectors: TypeAlias = Mapping[int, NDArray[np.float64] | None]
 
 _BACK = 8

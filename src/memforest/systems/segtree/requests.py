@@ -9,8 +9,6 @@ from memforest.systems.segtree.settings import SegTreeSettings
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["LABEL", "compared", "request_of"]
-
 LABEL = "of all sessions"
 """Name of the scope of the only tree."""
 

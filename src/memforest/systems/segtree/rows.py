@@ -12,40 +12,6 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG, place_tie
 from memforest.store.tx import Tx
 
-__all__ = [
-    "HOLDS",
-    "PLACED",
-    "REFUSED",
-    "WAITING",
-    "Cut",
-    "Exchange",
-    "Place",
-    "SaidTurn",
-    "add",
-    "all_sessions",
-    "beginning_with",
-    "behind",
-    "by_id",
-    "count",
-    "delete",
-    "first_speaker",
-    "first_tables",
-    "last_before",
-    "last_of",
-    "last_placed",
-    "makers",
-    "mark",
-    "mark_placed",
-    "of_session",
-    "of_turns",
-    "places",
-    "sessions_of",
-    "turns_between",
-    "turns_of_session",
-    "waiting",
-    "waiting_before",
-]
-
 WAITING, PLACED, REFUSED = 0, 1, 2
 """States of an exchange: not in the tree yet, in it, and left out because it came late."""
 

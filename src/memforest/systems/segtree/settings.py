@@ -12,8 +12,6 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from memforest.errors import ConfigError
 from memforest.settings import Bound, Settings, Whole
 
-__all__ = ["LITERAL_MAX", "Placing", "SegTreeSettings"]
-
 Placing: TypeAlias = Literal["centroid", "cosine", "pointwise", "batch", "own"]
 Share: TypeAlias = Annotated[float, Bound(gt=0, le=1)]
 

@@ -13,8 +13,6 @@ from memforest.store.packing import unpack_ids
 from memforest.store.tx import Tx
 from memforest.systems.segtree.grow import KIND, OWNER
 
-__all__ = ["shape_of"]
-
 
 def shape_of(tx: Tx) -> dict[str, Any]:
     """Return the counts of the tree: nodes, leaves, height, depth of the leaves (maximum, mean, deviation) and branching.

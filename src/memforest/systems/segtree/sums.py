@@ -19,8 +19,6 @@ from memforest.systems.segtree.settings import SegTreeSettings
 from memforest.tree import Node
 from memforest.tree.segment import own_state, with_own_state
 
-__all__ = ["Sums", "Vector"]
-
 _SUM, _UNIT = b"s", b"u"
 """What stands in front of a node's own state: of an exact sum, or of a unit vector of half precision."""
 

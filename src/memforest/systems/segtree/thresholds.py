@@ -11,8 +11,6 @@ from importlib.resources import files
 from statistics import median
 from typing import Any
 
-__all__ = ["least_likeness"]
-
 
 @cache
 def _table() -> dict[str, dict[str, Any]]:

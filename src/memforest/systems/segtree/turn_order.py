@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from memforest.ranking import Scores
 from memforest.search.forest import Forest, once_per_forest
 
-__all__ = ["order_of_turns"]
-
 Ints = NDArray[np.int64]
 
 

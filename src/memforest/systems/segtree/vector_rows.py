@@ -13,8 +13,6 @@ from memforest.store.packing import NUMBER, pack_vector, unpack_vectors
 from memforest.store.tx import Tx
 from memforest.systems.segtree.rows import WAITING, Exchange
 
-__all__ = ["leaf_vectors", "put_vectors", "text_vectors", "texts", "without_vector"]
-
 
 def texts(tx: Tx, exchanges: Collection[int]) -> dict[int, str]:
     """Return what exchanges say, "speaker: text" a line, without what is hidden; see `memforest.store.leaves.told_lines`."""

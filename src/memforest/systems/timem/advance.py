@@ -15,8 +15,6 @@ from memforest.systems.timem.receive import ZONE, receive, rezone
 from memforest.systems.timem.schedule import OWNER
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["advance", "write_ended"]
-
 
 async def advance(host: Host, settings: TiMemSettings, until: int) -> None:
     """Place the notes of the feed up to a number, and write the memories that are due.

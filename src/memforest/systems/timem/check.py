@@ -20,8 +20,6 @@ from memforest.systems.timem.settings import TiMemSettings
 from memforest.systems.zone import memory_zone
 from memforest.tree import Node
 
-__all__ = ["problems"]
-
 
 def problems(tx: Tx, settings: TiMemSettings) -> list[IndexProblem]:
     """Return what is wrong with the segments and the windows; nothing of what has not been placed yet."""

@@ -7,8 +7,6 @@ from typing import NamedTuple
 from memforest.store.tx import Tx
 from memforest.systems.timem.levels import SEGMENT
 
-__all__ = ["Stored", "all_rows", "open_jobs", "uncovered", "wrong_segments"]
-
 
 class Stored(NamedTuple):
     """A node as the index's table has it."""

@@ -29,8 +29,6 @@ from memforest.systems.timem.schedule import OWNER, key_of_row, schedule, target
 from memforest.systems.timem.settings import TiMemSettings
 from memforest.systems.zone import memory_zone
 
-__all__ = ["any_due", "consolidate", "horizon"]
-
 WAVE = 128
 """Memories that are written together at most: a tenth of a second's writing, and what a crash may cost of replies."""
 PART = 16

@@ -11,8 +11,6 @@ from memforest.systems.timem.grow import KIND, OWNER
 from memforest.systems.timem.levels import LEVELS
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["counts"]
-
 
 def counts(tx: Tx, settings: TiMemSettings) -> dict[str, Any]:
     """Return the nodes of each level, and the memories by how they stand.

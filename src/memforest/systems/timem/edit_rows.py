@@ -11,20 +11,6 @@ from memforest.store.tx import Tx
 from memforest.systems.timem.levels import SEGMENT
 from memforest.systems.timem.rows import Row
 
-__all__ = [
-    "Cut",
-    "Hull",
-    "add",
-    "add_segment",
-    "change_place",
-    "clean_unwritten",
-    "delete",
-    "drop_segments",
-    "hull",
-    "put_parent",
-    "set_dirty",
-]
-
 
 class Cut(NamedTuple):
     """A segment as it is to be: its number, its first and last turn, how many there are, and its interval."""

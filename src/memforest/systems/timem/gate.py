@@ -30,8 +30,6 @@ from memforest.systems.zone import memory_zone
 from memforest.text import cut
 from memforest.types import Complexity
 
-__all__ = ["FEW", "Chosen", "needed", "refine"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

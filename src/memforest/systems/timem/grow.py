@@ -27,8 +27,6 @@ from memforest.systems.timem.settings import TiMemSettings
 from memforest.systems.timem.turn_rows import Said
 from memforest.tree import Node, TreeHead
 
-__all__ = ["KIND", "OWNER", "CalendarTree"]
-
 OWNER, KIND = "timem", "calendar"
 
 

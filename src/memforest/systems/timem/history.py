@@ -15,8 +15,6 @@ from memforest.systems.timem.levels import LEVELS, MONTH, SEGMENT
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["WRITER", "by_rules", "followers", "history_of", "reopened", "without"]
-
 WRITER = "ix_timem_writer"
 """Entry of `meta`: what memories are written by, ``"rules"`` or ``"model"``."""
 _ALL = 1 << 30

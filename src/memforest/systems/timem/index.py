@@ -44,8 +44,6 @@ from memforest.systems.zone import memory_zone
 from memforest.text import cut
 from memforest.tree import Contract, Node
 
-__all__ = ["INDEX", "TiMemIndex"]
-
 
 class TiMemIndex(Index):
     """One tree of everything that was said: year, month, week, day, session, segment."""

@@ -26,8 +26,6 @@ from memforest.systems.relevance import cosine_relevance, fused_relevance
 from memforest.systems.surroundings import as_said
 from memforest.text import lexical_tokens
 
-__all__ = ["CHANNEL", "Heard", "Units", "best_units", "hear", "own_scores", "units_of"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

@@ -11,21 +11,6 @@ from types import MappingProxyType
 
 from memforest.calendar import Unit
 
-__all__ = [
-    "DAY",
-    "LEVELS",
-    "MEMORY_LEVELS",
-    "MONTH",
-    "ROOT",
-    "SEGMENT",
-    "SESSION",
-    "UNITS",
-    "WEEK",
-    "YEAR",
-    "unwritten",
-    "windowed",
-]
-
 LEVELS: Sequence[str] = ("segment", "session", "day", "week", "month", "year", "root")
 SEGMENT, SESSION, DAY, WEEK, MONTH, YEAR, ROOT = range(len(LEVELS))
 

@@ -12,8 +12,6 @@ from memforest.systems.timem.history import by_rules, reopened
 from memforest.systems.timem.receive import edit
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["TiMemPlacing"]
-
 
 class TiMemPlacing:
     """Takes segments out of the tree in a transaction that changes turns; see `memforest.systems.base.Placing`.

@@ -33,8 +33,6 @@ from memforest.systems.timem.supports import Supports
 from memforest.systems.zone import memory_zone
 from memforest.text import cut, entity_key
 
-__all__ = ["COMPOSED", "MOST_SINCE", "found_profile"]
-
 MOST_SINCE = 20
 """Turns of what was said since."""
 COMPOSED = "composed"

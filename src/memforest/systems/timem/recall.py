@@ -35,8 +35,6 @@ from memforest.systems.zone import memory_zone
 from memforest.text import cut
 from memforest.types import Complexity, QuestionPlan
 
-__all__ = ["OWNER", "can", "find", "prepare", "recall_of"]
-
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 

@@ -14,8 +14,6 @@ from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
 from memforest.systems.zone import memory_zone
 
-__all__ = ["ZONE", "edit", "forget_place", "receive", "rezone"]
-
 ZONE = "ix_timem_zone"
 """Entry of `meta`: the zone by whose days the tree was made."""
 

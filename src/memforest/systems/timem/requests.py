@@ -31,8 +31,6 @@ from memforest.systems.zone import memory_zone
 from memforest.tree import Node
 from memforest.types import SummaryRequest
 
-__all__ = ["PROMPTS", "requests_of"]
-
 PROMPTS: Mapping[int, str] = MappingProxyType(
     {SEGMENT: "segment", SESSION: "session", 2: "day", 3: "week", MONTH: "profile", 5: "profile"}
 )

@@ -14,40 +14,6 @@ from memforest.store.dialect import AMONG
 from memforest.store.tx import Tx
 from memforest.systems.timem.levels import ROOT, SEGMENT, SESSION
 
-__all__ = [
-    "Row",
-    "above",
-    "above_sessions",
-    "all_sessions",
-    "any_clean",
-    "before",
-    "beginning",
-    "below",
-    "by_node",
-    "children_before",
-    "dirty_among",
-    "dirty_texts",
-    "end_of",
-    "first_tables",
-    "following",
-    "holding",
-    "leased",
-    "level_sizes",
-    "names",
-    "newest_session",
-    "of_session",
-    "of_window",
-    "parts_before",
-    "previous_session",
-    "root",
-    "sessions_below",
-    "stale",
-    "told",
-    "untold",
-    "unwritten",
-    "with_window",
-]
-
 _COLUMNS = (
     "i.node, i.level, i.parent, i.session, i.part, i.turn, i.turn_last, i.turns, i.window, i.begin_ms, i.tie"
 )

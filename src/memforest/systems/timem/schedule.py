@@ -19,8 +19,6 @@ from memforest.systems.timem.levels import LEVELS, SEGMENT, SESSION, UNITS
 from memforest.systems.timem.rows import Row
 from memforest.systems.timem.settings import TiMemSettings
 
-__all__ = ["OWNER", "key_of", "key_of_row", "schedule", "targets", "unschedule"]
-
 OWNER = "timem"
 
 

@@ -14,8 +14,6 @@ from memforest.recall import Recall
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.systems.timem.levels import LEVELS, MEMORY_LEVELS
 
-__all__ = ["TiMemSettings"]
-
 
 @dataclass(frozen=True, slots=True)
 class TiMemSettings(Settings):

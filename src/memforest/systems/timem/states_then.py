@@ -18,8 +18,6 @@ from memforest.store.tx import Tx
 from memforest.systems.states import observations
 from memforest.systems.timem import profile_rows as rows
 
-__all__ = ["Changed", "Held", "Then", "then"]
-
 MOST_OBSERVED = 256
 """Latest observations that are read of an attribute of which several values hold at once."""
 

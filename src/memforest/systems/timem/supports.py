@@ -13,8 +13,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 from memforest.text import lexical_tokens
 
-__all__ = ["LEAST", "MOST", "Supports"]
-
 LEAST = 2
 """Content words that a segment shares with a line that it supports."""
 MOST = 8

@@ -10,22 +10,6 @@ from memforest.store.dialect import AMONG, place_tie
 from memforest.store.tx import Tx
 from memforest.systems.timem.levels import MONTH, SEGMENT, YEAR
 
-__all__ = [
-    "Said",
-    "SaidLine",
-    "groups_of",
-    "last_occurrence",
-    "last_ordinal",
-    "profiles_after",
-    "said_behind",
-    "speakers",
-    "speakers_ever",
-    "supporting",
-    "turns_below",
-    "turns_of_parts",
-    "turns_of_sessions",
-]
-
 
 class SaidLine(NamedTuple):
     """A turn, as it is told: when it was said, and by whom what."""
