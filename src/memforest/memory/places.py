@@ -78,7 +78,7 @@ def derived_id(own_id: str, *parts: str) -> str:
 
     Example:
         >>> derived_id("s1", "memory", "bob")
-        's1~b65e2466a4'
+        's1~4b6d1d7768'
     """
     root = root_id(own_id)
     digest = blake2b("\0".join((*parts, root)).encode(), digest_size=5).hexdigest()
