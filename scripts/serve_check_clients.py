@@ -181,11 +181,16 @@ def openai_steps(url: str, key: str) -> Steps:
         return _has(page.data[0].content[0].text, "Lisbon")
 
     def errors() -> str:
+        found = client.vector_stores.search(f"{user}-nobody", query="x")
+        if found.data:
+            raise AssertionError("a user without a memory has something")
         try:
-            client.vector_stores.search(f"{user}-nobody", query="x")
-        except openai.NotFoundError as error:
-            return _has(str(error), "no memory")
-        raise AssertionError("a user without a memory was found")
+            client.vector_stores.search(user, query="")
+        except openai.BadRequestError as error:
+            return _has(str(error), "query")
+        except openai.UnprocessableEntityError as error:
+            return _has(str(error), "query")
+        raise AssertionError("an empty query was answered")
 
     return [("openai vector_stores.search", search), ("openai errors", errors)]
 

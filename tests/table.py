@@ -32,6 +32,7 @@ def each(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Test], Te
 
     def table(test: Test) -> Test:
         kept = list(rows)
+        assert not any(getattr(row, "marks", ()) for row in kept), "a row with marks wants parametrize"
 
         @functools.wraps(test)
         def run(*args: Any, **fixtures: Any) -> None:

@@ -53,7 +53,7 @@ def test_minilm_is_installed_and_pinned() -> None:
     assert hashlib.sha256(MINILM.read()).hexdigest() == MINILM.sha256
 
 
-@each("model", MODELS)
+@pytest.mark.parametrize("model", MODELS)
 @each("text", TEXTS)
 def test_unit_vectors(model: OnnxModel, text: str) -> None:
     """Any text, also an empty or a too long one, gives a float32 unit vector."""

@@ -138,7 +138,7 @@ def test_no_level_tells_what_was_deleted(soak_seed: int) -> None:
     lost = set[str]()
     for at in range(1 if soak_seed < 3 else 10):
         with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
-            talk = Talk(soak_seed * 10 + at, Path(made))
+            talk = Talk(soak_seed * 10 + at + 1, Path(made))
             with talk.forest:
                 for _ in range(18 if soak_seed < 3 else 30):
                     talk.step()

@@ -56,7 +56,7 @@ def test_the_printed_address_opens_once_and_ctrl_c_ends_it(folder: Path) -> None
         with other.open(url, timeout=20) as answer:
             assert answer.url.endswith("/ui/login")
         with pytest.raises(HTTPError, match="404") as missing:
-            person.open(url.partition("/enter")[0] + "/forest?user=nobody", timeout=20)
+            person.open(url.partition("/enter")[0] + "/session?user=ann&id=none", timeout=20)
         missing.value.close()
     finally:
         process.send_signal(signal.SIGINT)
