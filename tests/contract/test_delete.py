@@ -123,9 +123,6 @@ def test_what_was_said_elsewhere_too_stays(anna: UserMemory) -> None:
     assert anna.verify().ok
 
 
-@pytest.mark.xfail(
-    strict=True, reason="issue 29: a statement goes with a turn before it that it takes nothing from"
-)
 def test_a_statement_does_not_go_with_its_neighbour(forest: MemForest) -> None:
     """What one says of herself stays when what she had said of another before it is deleted."""
     memory = forest.user("u")

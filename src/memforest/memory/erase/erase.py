@@ -34,7 +34,7 @@ from memforest.store.relations import RelationRow
 from memforest.store.turns import StoredTurn, turns_of_session
 from memforest.store.tx import Tx
 from memforest.systems.attached import Placings
-from memforest.text import fold
+from memforest.text import fold, lexical_tokens
 
 FORGOTTEN = "failed; what it told of was deleted"
 """The reason of an index or a job that told of what was deleted."""
@@ -92,7 +92,10 @@ class _Session:
         return [cell for cell, first, last in self.cells if bisect_left(cut, first) < bisect_right(cut, last)]
 
     def lost_words(self, first: int, last: int) -> frozenset[str]:
-        """Return the words that only deleted text said, of the turns from `first` to `last` and those read with them."""
+        """Return the words that only deleted text said, of the turns from `first` to `last` and those read with them.
+
+        Another form of a word that is left tells nothing: "lives" where somebody says "I live in Davis".
+        """
         gone: set[str] = set()
         left: set[str] = set(self.speakers)
         for ordinal in range(max(0, first - CONTEXT_TURNS), last + 1):
@@ -103,7 +106,7 @@ class _Session:
                 left |= content_words(cut.spot.speaker, cut.text)
             elif cut is None and spot is not None:
                 left |= content_words(spot.speaker, spot.text)
-        return frozenset(gone - left)
+        return frozenset(word for word in gone - left if not left.issuperset(lexical_tokens(word) or (word,)))
 
     def repeats(self, text: str, first: int, last: int) -> bool:
         """Return whether a statement of those turns has a sentence of deleted text, as that of an answer has its question."""
