@@ -46,15 +46,15 @@ SAID = (
     "I live in {city}.",
     "I moved to {city}.",
     "I work at {firm}.",
+    "{who} lives in {city}.",
+    "{who} works at {firm}.",
     "{who} sold a {mark} to the school.",
     "{who} adopted two cats.",
     "I bought a {mark} in {city}.",
     "We saw a {mark} near the harbour.",
     "My {mark} is broken.",
 )
-"""One sentence a turn: what is deleted of a turn is then all of it. Marks are words that are said once.
-
-Nobody says of another what one says of oneself, where one lives or works: see the test of a statement that goes with its neighbour (issue 29)."""
+"""One sentence a turn: what is deleted of a turn is then all of it. Marks are words that are said once."""
 UPDATES = ("Fatima lives in Bergen.", "Gregor works at Hooli.", "Nora sold a boat in Turin.")
 
 Turns = dict[str, list[tuple[Any, ...]]]
