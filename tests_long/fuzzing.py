@@ -459,12 +459,17 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     ],
     "steps.llm.prompt.read_data_block": _blocks,
     "steps.llm.source.dates_of": lambda t: source.dates_of(t, "en", WHEN, UTC, None),
+    "steps.llm.source.stands_in": lambda t: [source.stands_in(t[:n], t) for n in (0, 3, len(t))],
     "steps.llm.structured.read_reply": _reply,
     "systems.memforest.kinds.find_kinds": _kinds,
     "display.html_table": lambda t: display.html_table([t, "day"], [(t, t)]),
     "language.quoting.kept_quote": lambda t: quoting.kept_quote(
         t, [one.text for one in split_sentences(t)][::2]
     ),
+    "language.quoting.passage": lambda t: [
+        quoting.passage(t, set(t.casefold().split()[::2]), one)
+        for one in (None, "", t[: len(t) // 2], quoting.quoted(t, t[len(t) // 2 :]))
+    ],
     "language.quoting.quoted": lambda t: quoting.quoted(t, t[: len(t) // 2]),
     "systems.memforest.kinds.placed_in": _kinds,
     "systems.memforest.threads.order_observations": _order_observations,

@@ -315,7 +315,7 @@ def test_with_another_embedder_everything_derived_is_made_anew(
 
 DERIVED = {
     "change", "derived_fact_terms", "derived_fact_words", "derived_next_vector", "derived_turn_terms", "derived_turn_words",
-    "derived_word_change", "feed", "index_", "job", "meta", "migration",
+    "derived_word_change", "feed", "index_", "job", "meta",
 }  # fmt: skip
 """Tables that an export does not carry as they are: what is made anew, the logs of one file, and those of which the header
 and the records "index" say what is to be said. Jobs are their index's, which an import lets begin anew."""

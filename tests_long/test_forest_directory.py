@@ -25,6 +25,7 @@ from memforest.errors import (
     InputError,
     MemForestError,
     NotFoundError,
+    SchemaVersionError,
     SomeUsersFailedError,
     StoreError,
     StoreLockedError,
@@ -33,6 +34,7 @@ from memforest.errors import (
 )
 from memforest.memory.directory import file_name
 from memforest.models import HashEmbedder
+from memforest.store.schema import VERSION
 
 TURNS = [{"speaker": "Ann", "text": "I live in Porto.", "timestamp": "2024-01-01"}]
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no file modes")
@@ -385,24 +387,24 @@ def test_a_directory_that_cannot_be_written_can_be_searched(open_place: Path) ->
 
 @POSIX
 def test_what_cannot_be_read_without_writing_is_said(open_place: Path) -> None:
-    """A log without its index, and a file of an older version: both say where to open it."""
+    """A log without its index, and a file of another schema: each is an error of ours that says which."""
     folder = open_place / "forest"
     with a_forest(folder) as forest:
         forest.ingest_session("u", "s", TURNS)
-        forest.ingest_session("old", "s", TURNS)
-        forest.save("old")
+        forest.ingest_session("other", "s", TURNS)
+        forest.save("other")
         (folder / "kept").write_bytes((folder / f"{file_name('u')}-wal").read_bytes())
     (folder / "kept").rename(folder / f"{file_name('u')}-wal")
-    with closing(sqlite3.connect(folder / file_name("old"))) as conn, conn:
-        conn.execute("DELETE FROM migration WHERE rowid = (SELECT max(rowid) FROM migration)")
+    with closing(sqlite3.connect(folder / file_name("other"))) as conn, conn:
+        conn.execute(f"PRAGMA user_version = {VERSION + 1}")
     for path in folder.iterdir():
         path.chmod(0o444)
     folder.chmod(0o555)
     with as_nobody(), a_forest(folder) as forest:
         with pytest.raises(StoreWriteError):
             forest.query("u", "Where does Ann live?")
-        with pytest.raises(StoreWriteError):
-            forest.query("old", "Where does Ann live?")
+        with pytest.raises(SchemaVersionError):
+            forest.query("other", "Where does Ann live?")
     folder.chmod(0o755)
 
 

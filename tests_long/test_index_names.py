@@ -15,7 +15,6 @@ INDEXES = sorted(path.parent.name for path in (PACKAGE / "systems").glob("*/inde
 
 ALLOWED = {
     "config.py",  # the default of `Config.indexes`
-    "store/migration_indexes.py",  # frozen: files of before had one index
 }
 """Files that name an index. None are added."""
 
@@ -34,12 +33,13 @@ PACKAGES_NAME = {
     "server",
     "ui",
     "chat_steps.py",
+    "concurrency.py",
     "spans.py",
     "settings.py",
     "tables.py",
     "__init__.py",
 }
-"""Where the text "memforest" is the package, its command, or its resources; and "flat" a dwelling."""
+"""Where the text "memforest" is the package, its command, its threads, or its resources; and "flat" a dwelling."""
 
 
 @cache

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -160,20 +158,3 @@ def test_text_without_function_words_gets_its_dates(folder: Path, text: str, day
     with MemForest(folder, fast_config()) as forest:
         forest.ingest_session("u", "s", turns(text))
         assert [found for _, found in dates_in(forest)] == ([] if day is None else [day])
-
-
-def test_statements_of_an_older_version_stay_as_they_are(folder: Path) -> None:
-    """Their dates stand in brackets in their texts; the file opens, is whole, and takes new statements."""
-    with MemForest(folder, fast_config()) as forest:
-        forest.ingest_session("u", "s", turns("I moved to Oslo in 2019 (that is so)."))
-    with closing(sqlite3.connect(file_of(folder))) as conn:
-        conn.execute("ALTER TABLE fact DROP COLUMN dates")
-        conn.execute("ALTER TABLE occurrence DROP COLUMN dates")
-        conn.execute("DELETE FROM migration WHERE name = 'm0011_dates'")
-        conn.commit()
-    with MemForest(folder, fast_config()) as forest:
-        (fact,) = forest.user("u").list().facts
-        assert (fact.statement, fact.dates) == ("Ana moved to Oslo in 2019 (that is so).", ())
-        assert forest.user("u").verify().ok
-        forest.ingest_session("u", "t", turns("I moved to Rome yesterday."))
-        assert dates_in(forest) == [("yesterday", "2024-10-15")]

@@ -134,15 +134,23 @@ def test_the_ends_of_time(folder: Path, zone: str) -> None:
 
 
 def test_turns_backward_in_time(folder: Path) -> None:
-    """Within a session they are refused with the fix, and nothing is stored; sessions may come in any order."""
+    """Within a session, of one call or of several, they are told of and take their places; sessions may come in any order."""
     with opened(folder) as forest:
-        with pytest.raises(TimestampError):
-            forest.ingest_session("u", "s", said(START, 8, minutes=-300))
+        memory = forest.user("u")
+        assert forest.ingest_session("u", "s", said(START, 8, minutes=-300)).warnings
+        memory.advance()
+        before = memory.add(said(START - timedelta(days=3), 2), session_id="s")
+        assert (before.turns_added, len(before.warnings)) == (2, 1)
+        memory.advance()
+        sound(memory, folder)
+        times = [turn.said_ms for turn in turns(folder)]
+        assert len(times) == 10
+        assert times == sorted(times)
+        memory.delete(session_id="s")
         for day in (9, 5, 7, 5):
             forest.ingest_session(
                 "u", f"s{day}{len(turns(folder)) if day < 9 else 0}", said(START + timedelta(days=day), 2)
             )
-        memory = forest.user("u")
         memory.advance()
         sound(memory, folder)
     assert windows(folder, 2) == ["2024-03-03", "2024-03-05", "2024-03-07"]

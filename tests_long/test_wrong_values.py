@@ -288,6 +288,7 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
         "index": ("nosuch", *WRONG_TEXT),
         "ranking": (5, "x", {"lexical": 0.5}, Ranking),
         "mode": ("fast", *WRONG_TEXT),
+        "filters": WRONG_MAPPING,
         "budget": WRONG_BUDGET,
         "explain": WRONG_FLAG,
     },

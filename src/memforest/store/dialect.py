@@ -9,7 +9,7 @@ from memforest.store.tx import Tx
 
 
 def listed(values: str) -> str:
-    """Return the table, of the column ``value``, of what is in a list: a column's JSON, or "?" for one of `tx.ids`."""
+    """Return the table, of the columns ``key`` and ``value``, of what is in a list or an object: a column's JSON, or "?" for one of `tx.ids`."""
     return f"json_each({values})"
 
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from memforest.store.corrections import HELD_FROM
-from memforest.store.dialect import AMONG
+from memforest.store.dialect import AMONG, listed
 from memforest.store.tx import Tx
 
 
@@ -48,9 +48,13 @@ def turns_having(tx: Tx, having: str) -> list[int]:
 
 def keys_unknown(tx: Tx, having: str) -> list[str]:
     """Return the keys of metadata (a JSON object) that no turn and no session has."""
-    has = """SELECT EXISTS (SELECT 1 FROM turn, json_each(turn.metadata) j WHERE turn.metadata != '{}' AND j.key = ?1)
-        OR EXISTS (SELECT 1 FROM session, json_each(session.metadata) j WHERE session.metadata != '{}' AND j.key = ?1)"""
-    return [key for key in json.loads(having) if not tx.execute(has, (key,)).fetchone()[0]]
+    has = " UNION ALL ".join(
+        f"SELECT 1 FROM {table}, {listed(f'{table}.metadata')} j WHERE {table}.metadata != '{{}}' AND j.key = :key"
+        for table in ("turn", "session")
+    )
+    return [
+        key for key in json.loads(having) if tx.execute(f"{has} LIMIT 1", {"key": key}).fetchone() is None
+    ]
 
 
 def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> list[tuple[int, int]]:

@@ -39,10 +39,17 @@ def add_key(tx: Tx, key: bytes, write: WriteKey) -> None:
 
 def move_keys(tx: Tx, session: int, first: int, by: int) -> None:
     """Let the writes of a session's turns from the ordinal `first` on be of those that stand further behind now."""
-    tx.execute(
-        """UPDATE write_key SET result = json_set(result, '$.first', json_extract(result, '$.first') + ?)
-           WHERE session = ? AND json_extract(result, '$.first') >= ?""",
-        (by, session, first),
+    held = [
+        (json.loads(result), key)
+        for key, result in tx.execute("SELECT key, result FROM write_key WHERE session = ?", (session,))
+    ]
+    tx.executemany(
+        "UPDATE write_key SET result = ? WHERE key = ?",
+        [
+            (json.dumps({**result, "first": result["first"] + by}), key)
+            for result, key in held
+            if result["first"] >= first
+        ],
     )
 
 
