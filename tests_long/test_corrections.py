@@ -427,12 +427,30 @@ def test_what_was_done_already_is_named(tmp_path: Path) -> None:
 
 
 def test_undoing_what_is_about_a_fact_that_is_gone(tmp_path: Path) -> None:
-    """It is taken back all the same, so that what comes again is shown."""
+    """It is taken back all the same, so that what is extracted again is shown."""
+    with memory(tmp_path) as forest:
+        done = forest.user("u").forget(fact_of(forest.user("u"), "Acme"))
+    with MemForest(tmp_path, fast_config(indexes=INDEXES[:2], extractor=Silent())) as forest:
+        user = forest.user("u")
+        forest.ingest_session("u", "s", [*TALK, *said("Bye.", speaker="Bob", day=2)], replace=True)
+        assert not user.list(verdict="forgotten").facts
+        user.undo(done.key)
+    with MemForest(tmp_path, fast_config(indexes=INDEXES[:2])) as forest:
+        user = forest.user("u")
+        forest.ingest_session("u", "s", TALK, replace=True)
+        assert fact_of(user, "Acme")
+        assert "Acme" in all_shown(user)
+        assert user.verify().ok
+
+
+def test_a_correction_goes_with_what_a_replaced_session_said(tmp_path: Path) -> None:
+    """Nothing is left to be undone, and what comes again is shown."""
     with memory(tmp_path) as forest:
         user = forest.user("u")
         done = user.forget(fact_of(user, "Davis"))
         forest.ingest_session("u", "s", said("I sold the boat.", speaker="Bob"), replace=True)
-        user.undo(done.key)
+        with pytest.raises(NotFoundError):
+            user.undo(done.key)
         forest.ingest_session("u", "s", TALK, replace=True)
         assert "Davis" in all_shown(user)
         assert user.verify().ok

@@ -342,10 +342,10 @@ def test_calls_of_a_question_with_a_follow_up(tmp_path: Path) -> None:
 
 
 def test_extraction_is_not_asked_more_often_with_the_index() -> None:
-    """The requests are the same ones."""
+    """The requests are the same ones; chunks are read side by side, so their order is open."""
     alone, beside = (
         hmem_calls.extracted(talk(1), HashEmbedder(64), one)
         for one in (("memforest",), ("memforest", "hmem"))
     )
     assert len(alone) > 0
-    assert [one.messages for one in alone] == [one.messages for one in beside]
+    assert sorted(repr(one.messages) for one in alone) == sorted(repr(one.messages) for one in beside)

@@ -121,7 +121,8 @@ def test_a_mode_that_needs_a_model(client: Client) -> None:
 
 
 def test_nobody_is_asked(client: Client) -> None:
-    """A user without a memory is a 404, and has none afterwards."""
-    for verb in ("search", "ask", "context"):
-        client("POST", f"/v1/users/bob/{verb}", 404, json={"question": WHERE})
+    """A user without a memory has an empty answer, and no memory afterwards."""
+    assert client("POST", "/v1/users/bob/search", 200, json={"question": WHERE})["evidence"] == []
+    assert client("POST", "/v1/users/bob/ask", 200, json={"question": WHERE})["answer"] is None
+    assert client("POST", "/v1/users/bob/context", 200, json={"question": WHERE})["context"] == ""
     client("GET", "/v1/users/bob", 404)

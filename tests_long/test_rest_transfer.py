@@ -69,7 +69,8 @@ def test_nobody_is_exported(client: Client) -> None:
 def test_what_is_no_export(client: Client, body: bytes) -> None:
     """It is refused, and leaves no memory behind."""
     client("POST", "/v1/users/bob/import", 422, content=body, headers=LINES)
-    client("GET", "/v1/users/bob/stats", 404)
+    client("GET", "/v1/users/bob", 404)
+    assert client("GET", "/v1/users/bob/stats", 200)["turns"] == 0
 
 
 def test_a_memory_is_not_imported_over(client: Client) -> None:

@@ -90,8 +90,11 @@ def test_a_deleted_file_is_noticed_once_and_then_gone(
         with pytest.raises(StoreReplacedError):
             VERBS[verb](forest)
         assert list(folder.glob("u-*.db")) == []
+        assert forest.query("u", "What is my PIN?").evidence == ()
         with pytest.raises(NotFoundError):
-            forest.query("u", "What is my PIN?")
+            forest.user("u").verify()
+        assert list(forest.users()) == []
+        assert list(folder.glob("u-*.db")) == []
         forest.ingest_session("u", "s5", said("I begin again.", day=5))
         assert sessions(forest) == ["s5"]
 

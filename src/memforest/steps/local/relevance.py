@@ -30,7 +30,7 @@ NO_CONTENT = 0.5
 """Share of its words that a piece says of a question that has only names and stop words: they cannot tell."""
 ASKS = ("?", "？", "؟", "՞")
 
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟])\s*|\s*\n\s*")
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟])\s*|\n\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def sentences(text: str) -> list[str]:
     >>> sentences("Me? I sing. 我唱歌。你呢？")
     ['Me?', 'I sing.', '我唱歌。', '你呢？']
     """
-    return [one for one in _SENTENCE_END.split(text.strip()) if one]
+    return [one for part in _SENTENCE_END.split(text) if (one := part.strip())]
 
 
 class Words:
