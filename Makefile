@@ -43,7 +43,7 @@ SLICE := $(shell cat tests_long/slice.txt)
 # Tests start hundreds of processes: without compiled modules each of them, and each worker, would compile everything anew.
 export PYTHONDONTWRITEBYTECODE :=
 KILLS := 100
-SEEDS ?= 10
+SEEDS ?= 5
 
 demo: $(VENV)/.core
 	$(BIN)/memforest demo

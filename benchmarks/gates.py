@@ -10,7 +10,7 @@ goes through), `sizes` (`sizes.py`). Each row has the figure now and at base, th
 
 - *questions*: a share of `n` questions, with its 95% interval. The verdict is of the paired differences, question by question.
 - *rounds*: the median of `n` rounds, with the least and the most. Processor time suffers from what else the machine does, so
-  a factor is divided by that of a fixed piece of work, and counts when it is over 1.3 (or under) and no rounds overlap.
+  a factor counts when it is over 1.3 (or under) and no rounds overlap, both as it is and divided by that of a fixed piece of work.
 - counts are the same whenever they are taken.
 
 Nothing here fails because a figure is worse: whoever reads the table judges. The command ends with 1 if a row could not be

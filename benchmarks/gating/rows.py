@@ -137,10 +137,18 @@ def _of_questions(now: Row, base: Row) -> str:
 
 
 def _of_rounds(now: Row, base: Row, slower: float) -> str:
-    factor = now.value / slower / base.value if base.value else 1.0
-    apart = now.low / slower > base.high or now.high / slower < base.low
-    told = _word(factor > 1, now.better) if apart and not 1 / LOUD <= factor <= LOUD else "within the noise"
-    return f"x {factor:.2f} {told}"
+    """Say by what factor, and whether it counts: as it is, and in proportion to how fast the machine was each time.
+
+    A machine that others use is slower at one kind of work and not at another, so that one of the two alone says little.
+    """
+    factors = [now.value / by / base.value if base.value else 1.0 for by in (1.0, slower)]
+    told = {
+        _word(factor > 1, now.better)
+        if (now.low / by > base.high or now.high / by < base.low) and not 1 / LOUD <= factor <= LOUD
+        else "within the noise"
+        for by, factor in zip((1.0, slower), factors, strict=True)
+    }
+    return f"x {factors[0]:.2f} {told.pop() if len(told) == 1 else 'within the noise'}"
 
 
 def _word(more: bool, better: Better) -> str:
