@@ -271,8 +271,8 @@ def test_what_has_changed_is_read_by_index(forest: MemForest, monkeypatch: pytes
         assert memory.changes("2024-06-01", after=first.next)
         assert memory.diff("2024-02-01", "2024-04-01", entity="Ana")
         assert not memory.diff("2024-02-01", "2024-04-01", known_at="2024-06-01T12:00:00Z")
-    # What is given to the statement, one row a migration, and what people have decided.
-    few = ("json_each", "migration", "correction", "SCAN c", "SCAN p", "fact_hidden")
+    # What is given to the statement, and what people have decided.
+    few = ("json_each", "correction", "SCAN c", "SCAN p", "fact_hidden")
     found = []
     with closing(sqlite3.connect(file_of(Path(forest._async.directory)))) as db:
         for sql, args in asked.items():

@@ -48,7 +48,6 @@ PAGES: dict[str, Callable[[UserMemory], Any]] = {
 }
 FEW = (
     "json_each",
-    "migration",
     "correction",
     "fact_hidden",
     "SCAN c",
@@ -57,7 +56,7 @@ FEW = (
     "origin",
     "SCAN o",
 )
-"""What is given to a statement, one row a migration, and what people have decided or merged."""
+"""What is given to a statement, and what people have decided or merged."""
 COUNTS = ("SCAN fact USING COVERING INDEX", "SCAN session USING COVERING INDEX")
 """How many there are in all is counted over the smallest index, without a row of the table."""
 
