@@ -60,9 +60,9 @@ def test_an_encrypted_memory_is_a_memory_like_any_other() -> None:
         timeout=280,
     )
     assert done.returncode == 0, done.stdout[-4000:]
-    passed = Counter(re.findall(r"^PASSED tests/(\w+)\.py::", done.stdout, re.MULTILINE))
+    passed = Counter(re.findall(r"^PASSED tests_long/(\w+)\.py::", done.stdout, re.MULTILINE))
     assert passed.keys() == MODULES.keys()
-    assert min(passed.values()) >= 20
+    assert min(passed.values()) >= 10
     assert "skipped" not in done.stdout.splitlines()[-1]
 
 
