@@ -87,8 +87,8 @@ def run(folder: Path, history: Sequence[Step]) -> tuple[MemForest, list[str]]:
 
 
 def facts_of(memory: UserMemory, **when: Any) -> list[dict[str, Any]]:
-    """Return all facts, as plain values."""
-    return [fact.to_dict() for fact in memory.list(limit=1000, **when)]
+    """Return all facts, as plain values without their ids: a fact of a moment has that of now."""
+    return [{**fact.to_dict(), "fact_id": ""} for fact in memory.list(limit=1000, **when)]
 
 
 def lines_of(memory: UserMemory, **when: Any) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def lines_of(memory: UserMemory, **when: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in NAMES:
         try:
-            found[name] = [entry.to_dict() for entry in memory.timeline(name, **when)]
+            found[name] = [{**entry.to_dict(), "fact_ids": []} for entry in memory.timeline(name, **when)]
         except NotFoundError:
             found[name] = None
     return found
@@ -109,7 +109,6 @@ def evidence_of(memory: UserMemory, question: str, index: str, **when: Any) -> l
         (
             one.text,
             one.kind,
-            one.fact_id,
             one.said,
             one.start,
             one.end,
@@ -131,7 +130,7 @@ def same(memory: UserMemory, other: UserMemory, **when: Any) -> None:
         for index in GROWN:  # of these the order may differ, and which summaries there are
             found, there = evidence_of(memory, question, index, **when), evidence_of(other, question, index)
             told = (
-                slice(3) if index == "segtree" else slice(-1)
+                slice(2) if index == "segtree" else slice(-1)
             )  # a fact may be shown at another turn that says it
             assert {one[told] for one in found if one[1] != "memory"} == {
                 one[told] for one in there if one[1] != "memory"

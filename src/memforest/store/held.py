@@ -92,21 +92,11 @@ def facts_beside(tx: Tx, facts: Collection[int], without: Collection[int]) -> li
     return [row for (row,) in found]
 
 
-def supports_without(tx: Tx, facts: Collection[int], without: Collection[int]) -> list[tuple[int, int]]:
-    """Return distinct (fact, turn) pairs of facts, but for some occurrences."""
-    return tx.execute(
-        f"""SELECT DISTINCT o.fact, x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
-            WHERE o.fact {AMONG} AND o.id NOT {AMONG} ORDER BY 1, 2""",
-        (tx.ids(facts), tx.ids(without)),
-    ).fetchall()
-
-
-def mentions_without(tx: Tx, facts: Collection[int], without: Collection[int]) -> list[tuple[int, int]]:
-    """Return distinct (fact, entity) pairs of facts, but for some occurrences."""
-    return tx.execute(
-        f"""SELECT DISTINCT fact, entity FROM mention WHERE fact {AMONG} AND occurrence NOT {AMONG} ORDER BY 1, 2""",
-        (tx.ids(facts), tx.ids(without)),
-    ).fetchall()
+def mentions_lost(tx: Tx, facts: Collection[int], without: Collection[int]) -> list[tuple[int, int]]:
+    """Return distinct (fact, entity) pairs that only some occurrences of facts mention."""
+    mention = f"SELECT fact, entity FROM mention WHERE fact {AMONG} AND occurrence"
+    args = (tx.ids(facts), tx.ids(without))
+    return tx.execute(f"{mention} {AMONG} EXCEPT {mention} NOT {AMONG}", args * 2).fetchall()
 
 
 def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:

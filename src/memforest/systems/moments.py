@@ -4,7 +4,7 @@ Such a memory is a snapshot like any other, with fewer turns and facts: searches
 the whole one, so no ranking sees what came later. It is made from the whole one by what is *not* in it, which the store
 finds by index (`memforest.store.held`): a turn that was said or stored later; an occurrence of which a turn is left out, or
 that was stored later; a fact without an occurrence; the observations of states that these make. A fact of which some
-occurrences are left out says of itself what the others say (`memforest.facts.restating`).
+occurrences are left out keeps its id, and is told by the earliest that is left.
 
 What people had decided by then holds in it: a statement that was hidden at the time is left out, one that was hidden since is there.
 So where anything was decided since, it is made from a snapshot that has what is hidden now as well.
@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.facts.entities import speaker_key
-from memforest.facts.restating import restated
 from memforest.search.cache import SnapshotCache, Whole
 from memforest.search.lexical import carry_words
 from memforest.search.load import FactColumns, TurnColumns, by_appearance, dated_turns, make_turns
@@ -37,6 +36,8 @@ from memforest.text import cut
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+_CODE = np.array([1 << 32, 1])
+"""Makes one number of a (fact row, entity) pair."""
 VerdictsAt = Callable[[Tx, int], Mapping[int, int] | None]
 """Returns what was decided at a moment of facts, by row id; None if it is the same now."""
 
@@ -88,7 +89,7 @@ class _Out(NamedTuple):
     occurrences: frozenset[int]
     """Of facts that stay."""
     partly: Mapping[int, FactRow]
-    """The facts that lose an occurrence and not all, as they said of themselves; hidden ones too."""
+    """The facts that lose an occurrence and not all, as the earliest of the others tells them; hidden ones too."""
     states: Collection[int]
     """Row ids of observations."""
 
@@ -111,22 +112,13 @@ def snapshot_at(
     turns, facts = np.flatnonzero(~out.turns), np.flatnonzero(~out.facts)
     turn_now, fact_now = _now(out.turns), _now(out.facts)
     fact_ids = base.facts.ids[facts]
-    shown = set(fact_ids.tolist())
-    partly_told = {row: fact for row, fact in out.partly.items() if row in shown}
-    told_ids, partly = list(partly_told), rows_of(fact_ids, as_array(partly_told))
-    pairs = _joined(
-        _renumbered(base.facts.pairs, fact_now, turn_now, partly),
-        held.supports_without(tx, told_ids, out.occurrences),
-        fact_ids,
-        base.turns.ids[turns],
-    )
-    mentions = _joined(
-        _renumbered(base.mentions, fact_now, None, partly),
-        held.mentions_without(tx, told_ids, out.occurrences),
-        fact_ids,
-        None,
-    )
-    columns = _fact_columns(told, facts, partly, list(partly_told.values()), mentions)
+    pairs = _kept_pairs(base.facts.pairs, fact_now, turn_now)
+    lost = np.array(held.mentions_lost(tx, out.partly, out.occurrences), dtype=np.int64).reshape(-1, 2)
+    lost[:, 0] = rows_of(base.facts.ids, lost[:, 0])
+    named = base.mentions[~np.isin(base.mentions @ _CODE, lost @ _CODE)]
+    mentions = _kept_pairs(named, fact_now)
+    columns = _columns(FactColumns, told.facts, facts)
+    partly = _tell(base, columns, out.partly)
     kept_facts = set(fact_ids.tolist())
     states = tuple(s for s in base.states if s.fact in kept_facts and s.row not in out.states)
     speaker, speakers = by_appearance(base.turns.speaker[turns], base.speakers)
@@ -163,7 +155,7 @@ def snapshot_at(
     stayed = {s.row for s in states}
     touched = frozenset((s.entity, s.attribute) for s in base.states if s.row not in stayed)
     carry_words(base, made)
-    carry_over(base, made, Delta(turn_now, turn_now[:0], np.sort(partly), touched))
+    carry_over(base, made, Delta(turn_now, turn_now[:0], partly, touched))
     return made
 
 
@@ -209,14 +201,22 @@ def _left_out(tx: Tx, base: Snapshot, moment: Moment, verdicts: Mapping[int, int
 
 
 def _partly(tx: Tx, facts: Collection[int], without: Collection[int]) -> dict[int, FactRow]:
-    """Return facts as they are told by their other occurrences."""
+    """Return facts as the earliest of their other occurrences tells them, by row id."""
     stored = fact_rows.facts_with_ids(tx, facts)
-    told = fact_rows.occurrences(tx, stored, without)
-    found = {}
-    for row in sorted(stored):
-        held_from = min(one.stored_ms for one in told[row])
-        found[row] = replace(restated(tx, stored[row], told[row]), stored_ms=held_from)
-    return found
+    left = fact_rows.occurrences(tx, stored, without)
+    return {
+        row: replace(
+            stored[row],
+            text=first.text,
+            dates=first.dates,
+            speaker=first.speaker,
+            topics=first.topics,
+            said_ms=first.said_ms,
+            tie=first.tie,
+            stored_ms=min(one.stored_ms for one in (first, *more)),
+        )
+        for row, (first, *more) in sorted(left.items())
+    }
 
 
 def _now(out: Flags) -> Ints:
@@ -224,21 +224,11 @@ def _now(out: Flags) -> Ints:
     return np.where(out, -1, np.cumsum(~out) - 1)
 
 
-def _renumbered(pairs: Ints, facts: Ints, others: Ints | None, partly: Ints) -> Ints:
-    """Return (fact, other) pairs in new rows, without those of facts that are left out or lose something."""
-    left = facts[pairs[:, 0]]
-    kept = (left >= 0) & ~np.isin(left, partly)
-    right = pairs[:, 1] if others is None else others[pairs[:, 1]]
+def _kept_pairs(pairs: Ints, facts: Ints, others: Ints | None = None) -> Ints:
+    """Return (fact, other) pairs in new rows, without those of what is left out."""
+    left, right = facts[pairs[:, 0]], pairs[:, 1] if others is None else others[pairs[:, 1]]
+    kept = (left >= 0) & (right >= 0)
     return np.stack([left[kept], right[kept]], axis=1)
-
-
-def _joined(pairs: Ints, read: Sequence[tuple[int, int]], facts: Ints, others: Ints | None) -> Ints:
-    """Return pairs by fact row, with those read of facts that lose something, whose ids become rows."""
-    new = np.array(read, dtype=np.int64).reshape(-1, 2)
-    new[:, 0] = rows_of(facts, new[:, 0])
-    if others is not None:
-        new[:, 1] = rows_of(others, new[:, 1])
-    return np.insert(pairs, np.searchsorted(pairs[:, 0], new[:, 0]), new, axis=0)
 
 
 def _columns(kind: type, table: Any, rows: Ints) -> Any:
@@ -249,23 +239,14 @@ def _vectors(table: VectorTable, rows: Ints) -> VectorTable:
     return table.changed(rows, rows[:0], np.zeros((0, table.dimension), dtype=np.float32))
 
 
-def _fact_columns(base: Snapshot, rows: Ints, partly: Ints, told: Sequence[FactRow], mentions: Ints) -> Any:
-    """Return the columns of facts, with what those that lose an occurrence say of themselves without it."""
-    made = _columns(FactColumns, base.facts, rows)
-    said, start, key, speaker = (
-        column.copy() for column in (made.said_ms, made.start_ms, made.key, made.speaker)
-    )
-    for row, fact in zip(partly.tolist(), told, strict=True):
-        said[row], start[row] = fact.said_ms, fact.leaf_key[0]
-        key[row] = int(fact.fact_id[-15:], 16)
-        speaker[row] = _speaker(base, fact.speaker, mentions[mentions[:, 0] == row, 1])
-    return replace(made, said_ms=said, start_ms=start, key=key, speaker=speaker)
-
-
-def _speaker(base: Snapshot, name: str, named: Ints) -> int:
-    """Return the participant of that name among the entities that a fact names; 0 when there is none."""
-    entities = ((int(entity), base.entities[int(entity)]) for entity in named)
-    return next((row for row, one in entities if one.kind == "participant" and one.label == name), 0)
+def _tell(base: Snapshot, columns: FactColumns, partly: Mapping[int, FactRow]) -> Ints:
+    """Date and attribute facts in columns as they are told at the moment, and return their rows."""
+    rows = rows_of(columns.ids, as_array(partly))
+    for row, fact in zip(rows.tolist(), partly.values(), strict=True):
+        if row >= 0:
+            columns.said_ms[row], columns.start_ms[row] = fact.said_ms, fact.leaf_key[0]
+            columns.speaker[row] = base.names.get(speaker_key(fact.speaker) or "", 0)
+    return np.sort(rows[rows >= 0])
 
 
 def _entities(base: Snapshot, mentions: Ints, speakers: Sequence[str]) -> dict[int, EntityName]:

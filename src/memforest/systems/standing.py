@@ -12,7 +12,6 @@ from memforest.facts.timeline import Segment
 from memforest.language.telling import holds_many
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
 from memforest.store import snapshot as rows
-from memforest.store.held import mentions_without
 from memforest.store.tx import Tx
 from memforest.systems.filters import valid_end
 from memforest.systems.states import segments_of, timelines
@@ -87,7 +86,7 @@ def _successors(snapshot: Snapshot) -> dict[int, str]:
 def _named(tx: Tx, snapshot: Snapshot, facts: Collection[int]) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {fact: [] for fact in facts}
     hidden = [fact for fact in facts if fact not in snapshot.fact_row]
-    for fact, entity in mentions_without(tx, hidden, snapshot.without):
+    for fact, entity in rows.mentions(tx, hidden, hidden=True):
         found[fact].append(entity)
     for fact in found.keys() - set(hidden):
         row = snapshot.fact_row[fact]

@@ -95,7 +95,7 @@ def _places(context: ViewContext, entity: int, attribute: str | None, kind: str 
         for key, fact_id in paging.fact_keys(context.tx, rows):
             told = keys.get(key.row)
             at_ms, tie = key[:2] if told is None else told.leaf_key
-            found.append(_Place(at_ms, "event", "", tie, fact_id if told is None else told.fact_id, key.row))
+            found.append(_Place(at_ms, "event", "", tie, fact_id, key.row))
     return sorted(found, key=lambda place: place.key)
 
 

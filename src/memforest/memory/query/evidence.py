@@ -96,9 +96,7 @@ def undamaged_hits(tx: Tx, snapshot: Snapshot, hits: Iterable[Hit], damage: dict
     source = iter(hits)
     while block := list(islice(source, _BLOCK)):
         turns = damaged_turns(tx, {int(snapshot.turns.ids[hit.turn]) for hit in block})
-        facts = _fact_texts(
-            tx, snapshot, {int(snapshot.facts.ids[hit.fact]) for hit in block if hit.fact >= 0}
-        )
+        facts = rows.fact_texts(tx, {int(snapshot.facts.ids[hit.fact]) for hit in block if hit.fact >= 0})
         for hit in block:
             turn = turns.get(int(snapshot.turns.ids[hit.turn]))
             fact = facts[int(snapshot.facts.ids[hit.fact])] if hit.fact >= 0 else None
@@ -115,9 +113,7 @@ def _fact_texts(tx: Tx, snapshot: Snapshot, facts: Collection[int]) -> dict[int,
     found = rows.fact_texts(tx, facts)
     for row in found.keys() & snapshot.restated.keys():
         told = snapshot.restated[row]
-        found[row] = found[row]._replace(
-            fact_id=told.fact_id, text=told.text, said_ms=told.said_ms, dates=told.dates
-        )
+        found[row] = found[row]._replace(text=told.text, said_ms=told.said_ms, dates=told.dates)
     return found
 
 
