@@ -15,7 +15,7 @@ from tests_long.test_timem_profiles import TOLD
 
 from memforest import MemForest, load_default_config
 from memforest.cli.app import main
-from memforest.cli.profiling import draw_profile, draw_profile_changes
+from memforest.cli.profiling import draw_profile
 from memforest.cli.screen import Screen
 
 
@@ -57,18 +57,6 @@ def test_json_has_everything(filled: Path) -> None:
     assert "Warning: no month had ended" in early.stderr
 
 
-def test_since_shows_what_has_changed(filled: Path) -> None:
-    """Up to the given time, else to now; a warning where nothing has."""
-    done = run(filled, "profile", "Ana", "--since", "2024-06-05", "--as-of", "2024-07-05")
-    rows = [line.split("\t") for line in done.stdout.splitlines()]
-    assert ["Ana", "changed"] in [row[:2] for row in rows]
-    assert any("Davis" in row[2] and "Oslo" in row[3] for row in rows)
-    same = run(filled, "profile", "Ana", "--since", "2024-07-05", "--as-of", "2024-07-06")
-    assert "both profiles tell the same" in same.stderr
-    wrong = run(filled, "profile", "--since", "2024-07-05", "--as-of", "2024-07-04")
-    assert (wrong.exit_code, wrong.stdout) == (1, "")
-
-
 def test_an_unknown_name_is_an_error(filled: Path) -> None:
     """With the names there are."""
     done = run(filled, "profile", "Carla")
@@ -81,10 +69,7 @@ def test_on_a_terminal_quotes_stand_below_lines(filled: Path, capsys: pytest.Cap
     with MemForest(filled, load_default_config(file=filled / "settings.toml")) as forest:
         memory = forest.user("u")
         draw_profile(Screen(laid_out=True), memory.profile("Ana", as_of="2024-07-05"))
-        draw_profile_changes(Screen(laid_out=True), memory.profile_changes("2024-06-05", "2024-07-05"))
     shown = capsys.readouterr().out
     assert "residence: Oslo" in shown
     assert '2024-06-07 Ana: "I moved to Oslo."' in shown
     assert "Said since: 1 turn" in shown
-    assert "2024-05 to 2024-06" in shown
-    assert "→" in shown

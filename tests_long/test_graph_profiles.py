@@ -94,8 +94,6 @@ def test_an_index_that_keeps_none_is_named(memory: UserMemory) -> None:
         memory.profile("Mara", index="timem")
     with pytest.raises(ConfigError):
         memory.profile("Mara", index="nosuch")
-    with pytest.raises(NotFoundError):
-        memory.profile_changes("2024-01-01", "2024-05-01", "Mara")
 
 
 def test_who_only_speaks_has_no_line(folder: Path) -> None:

@@ -180,7 +180,6 @@ def over_time(get: Any, post: Any) -> Iterator[tuple[str, int, Any]]:
     yield get("path", f"{ANA}/path?a=ana&b=Initech")
     yield get("graph", f"{ANA}/graph")
     yield post("profile", f"{ANA}/profile", {"participant": "ana"})
-    yield get("profile_changes", f"{ANA}/profile/changes?a=2024-05-02&b=2024-06-01&participant=ana")
     yield get("changes", f"{ANA}/changes?since=2024-01-01&limit=2")
     yield get("diff", f"{ANA}/diff?a=2024-05-02&b=2024-05-30")
 

@@ -1,4 +1,4 @@
-"""`profile` and `profile_changes`: the right month, the right person, and no line without a source."""
+"""`profile`: the right month, the right person, and no line without a source."""
 
 from __future__ import annotations
 
@@ -304,36 +304,3 @@ def test_support_is_by_rare_words_and_by_who_speaks() -> None:
     assert supports.of("Ana.", ["Ana"]) == []
     assert supports.of("A ferry in Bergen.", ["Ana"]) == []
     assert supports.of("A late ferry.", ["Carla"]) == []
-
-
-# -- two profiles ----------------------------------------------------------------------------------
-
-
-def test_changes_between_two_months(folder: Path) -> None:
-    """A state that another took the place of is one change; what begins and ends is told so; what is the same is not."""
-    with memory(folder) as found_in:
-        found = found_in.profile_changes("2024-06-05", "2024-07-05", "Ana")
-        same = found_in.profile_changes("2024-07-05", "2024-07-06", "Ana")
-        first = found_in.profile_changes("2024-05-05", "2024-06-05")
-    assert (found.a, found.b) == ("2024-05", "2024-06")
-    [moved] = [one for one in found if one.change == "changed"]
-    assert moved.before is not None
-    assert moved.after is not None
-    assert (moved.before.text, moved.after.text) == (
-        "residence: Davis (known since 2024-05-04)",
-        "residence: Oslo (known since 2024-06-07)",
-    )
-    assert moved.after.sources
-    assert {one.participant for one in found} == {"Ana"}
-    assert not same
-    assert (first.a, first.b) == (None, "2024-05")
-    assert {one.change for one in first} == {"begun"}
-    assert "no month had ended" in first.warnings[0]
-
-
-def test_the_times_of_changes_are_in_order(folder: Path) -> None:
-    """An error that names them; nothing is read."""
-    with memory(folder) as found_in:
-        for a, b in (("2024-06-05", "2024-06-05"), ("2024-06-05", "2024-05-05")):
-            with pytest.raises(InputError):
-                found_in.profile_changes(a, b)

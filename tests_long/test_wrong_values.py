@@ -341,11 +341,6 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         "budget": WRONG_BUDGET,
         **dict.fromkeys(("as_of", "said_by"), WRONG_TIME),
     },
-    "profile_changes": {
-        **dict.fromkeys(("a", "b"), (None, *WRONG_TIME)),
-        "participant": WRONG_TEXT,
-        "said_by": WRONG_TIME,
-    },
     "update": {
         "fact_id": (None, *WRONG_TEXT),
         "text": ("", " ", *WRONG_TEXT),
@@ -432,7 +427,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "merge_entities": {"a": "Ann", "b": "Porto"},
     "split_entity": {"entity": "Ann", "name": "Porto"},
     "changes": {"since": "2024-01-01"},
-    **{key: {"a": "2024-01-01", "b": "2024-02-01"} for key in ("diff", "profile_changes")},
+    "diff": {"a": "2024-01-01", "b": "2024-02-01"},
     "add_index": {"name": "flat"},
     "drop_index": {"name": "flat"},
     "rekey": {"key": bytes(range(32))},

@@ -1,25 +1,19 @@
-"""`memforest profile`: what is known of somebody by the end of a month, and how it differs from an earlier one."""
+"""`memforest profile`: what is known of somebody by the end of a month."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.completing import complete_entities
-from memforest.cli.screen import Screen, clean, columns, counted, sources
+from memforest.cli.screen import Screen, clean, counted, sources
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from memforest.forest import MemForest, UserMemory
-    from memforest.memory.results import DatedQuote, Profile, ProfileChanges, ProfileLine
+    from memforest.memory.results import DatedQuote, Profile, ProfileLine
 
 QUOTE_CHARS, LINE_CHARS = 160, 400
-MARKS = {"begun": "+", "ended": "-", "changed": "~"}
 
 
 @click.command()
@@ -34,11 +28,6 @@ MARKS = {"begun": "+", "ended": "-", "changed": "~"}
 @click.option(
     "--written", is_flag=True, help="Have the chat model write what the graph tells of NAME, in one call."
 )
-@click.option(
-    "--since",
-    metavar="TIME",
-    help="Instead how it differs from the profile that was in force at that earlier time.",
-)
 @shared_options
 @pass_call
 def profile(
@@ -48,7 +37,6 @@ def profile(
     said_by: str | None,
     index: str | None,
     written: bool,
-    since: str | None,
 ) -> None:
     """Show the profile of NAME, or of all who took part: that of the last month that had ended, or what the graph tells.
 
@@ -56,15 +44,10 @@ def profile(
     keeps one of each month (`memforest index add timem`). Without it, and of whom or what never spoke, the profile says
     what is so and what was said last.
     """
-    if since is not None and (index is not None or written):
-        raise click.UsageError("--since compares what an index keeps; leave out --index and --written")
     if written and name is None:
         raise click.UsageError("--written is of one NAME")
     with call.forest() as forest:
         memory = call.memory(forest)
-        if since is not None:
-            _changes(call, forest, memory, name, as_of, said_by, since)
-            return
         found = memory.profile(name, as_of=as_of, said_by=said_by, index=index, written=written)
         call.warn(found.warnings)
         if found.out_of_date:
@@ -73,23 +56,6 @@ def profile(
             left = counted(len(found.unsupported), "line")
             call.warn([f"{left} without a source left out; --json has them"])
         call.show(found, lambda screen: draw_profile(screen, found), forest=forest)
-
-
-def _changes(
-    call: Call,
-    forest: MemForest,
-    memory: UserMemory,
-    name: str | None,
-    as_of: str | None,
-    said_by: str | None,
-    since: str,
-) -> None:
-    end: str | datetime = forest.config.clock() if as_of is None else as_of
-    found = memory.profile_changes(since, end, name, said_by=said_by)
-    call.warn(found.warnings)
-    call.show(found, lambda screen: draw_profile_changes(screen, found), forest=forest)
-    if not found:
-        call.warn(["both profiles tell the same"])
 
 
 def draw_profile(screen: Screen, found: Profile) -> None:
@@ -131,26 +97,3 @@ def _draw_quotes(screen: Screen, line: ProfileLine) -> None:
 def _quoted(screen: Screen, one: DatedQuote) -> str:
     said = clean(one.text, QUOTE_CHARS)
     return f'{screen.day(one.said)} {clean(one.speaker, 40)}: "{said}" ({one.session_id} #{one.turn_id})'
-
-
-def draw_profile_changes(screen: Screen, found: ProfileChanges) -> None:
-    """Print the lines that came, went or changed between two profiles."""
-    if not screen.records:
-        screen.line(f"{found.a or 'no profile'} to {found.b or 'no profile'}", "green")
-    table = columns("bold", "green", "")
-    for one in found:
-        told = [line for line in (one.before, one.after) if line is not None]
-        if screen.records:
-            rests = told[-1].sources
-            texts = ["" if line is None else line.text for line in (one.before, one.after)]
-            screen.record(one.participant, one.change, *texts, sources(rests, None))
-            continue
-        body = Text(" → ".join(clean(line.text, LINE_CHARS) for line in told))
-        body.append(f"\n{_where(told)}", style="dim")
-        table.add_row(clean(one.participant, 40), MARKS[one.change], body)
-    if found and not screen.records:
-        screen.put(table)
-
-
-def _where(told: Sequence[ProfileLine]) -> str:
-    return sources(told[-1].sources)

@@ -288,7 +288,6 @@ class UserMemory:
     forget = portal.blocking(AsyncUserMemory.forget)
     timeline = portal.blocking(AsyncUserMemory.timeline)
     profile = portal.blocking(AsyncUserMemory.profile)
-    profile_changes = portal.blocking(AsyncUserMemory.profile_changes)
     entities = portal.blocking(AsyncUserMemory.entities)
     relations = portal.blocking(AsyncUserMemory.relations)
     path = portal.blocking(AsyncUserMemory.path)

@@ -28,7 +28,7 @@ from memforest.memory.inspect.fact_pages import WantedFacts, facts_page
 from memforest.memory.inspect.paged import TimelinePage
 from memforest.memory.inspect.profiles import GRAPH
 from memforest.memory.inspect.timeline_views import timeline_page
-from memforest.memory.results import ChangePage, Diff, FactPage, Profile, ProfileChanges
+from memforest.memory.results import ChangePage, Diff, FactPage, Profile
 from memforest.text import cut, entity_key
 
 _NO_PROFILE = Profile(None, None, None, (), maker=GRAPH, warnings=("nothing was said to this user's memory",))
@@ -209,43 +209,6 @@ class ReadsOverTime(ReadsMemory):
             self.user_id,
             lambda memory: memory.profile(participant, at_ms, said_ms, index),
             nothing=_NO_PROFILE,
-        )
-
-    async def profile_changes(
-        self,
-        a: TimeLike,
-        b: TimeLike,
-        participant: str | None = None,
-        *,
-        said_by: TimeLike | None = None,
-    ) -> ProfileChanges:
-        """Return how the profile in force at `b` differs from the one in force at `a`, line by line.
-
-        Lines that are told again are left out, and of months that ended before `b` what happened or was said in them:
-        that does not end. `diff` compares the states of anything, at any two times.
-
-        Args:
-            a: one time.
-            b: a later one.
-            participant: whose, by name or alias; None for all who took part in one of the two months.
-            said_by: of what had been said by that time.
-
-        Raises:
-            InputError: if `b` is not after `a`.
-            NotFoundError, IndexStateError: as `profile`.
-        """
-        check_text("profile_changes", "participant", participant)
-        config = self._pool.config
-        one, other = read_time(a, config, "a"), read_time(b, config, "b")
-        if one is None or other is None:
-            raise InputError("profile_changes(a, b) takes two times, not None")
-        if other <= one:
-            raise InputError("profile_changes(a, b) takes an a before its b")
-        heard = _ms(read_time(said_by, config, "said_by"))
-        return await self._pool.read(
-            self.user_id,
-            lambda memory: memory.profile_changes(to_ms(one), to_ms(other), participant, heard),
-            nothing=ProfileChanges(None, None, ()),
         )
 
     async def changes(

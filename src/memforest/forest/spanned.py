@@ -57,7 +57,6 @@ MEMORY_VERBS: Mapping[str, str] = {
             "list",
             "path",
             "profile",
-            "profile_changes",
             "rebuild",
             "relations",
             "repair",

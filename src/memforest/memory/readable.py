@@ -26,8 +26,6 @@ from memforest.memory.inspect.profiles import (
     graph_profile,
     kept_profile,
     profile_and_kind,
-    profile_changes,
-    profile_views,
 )
 from memforest.memory.inspect.residue import with_residue
 from memforest.memory.inspect.stored import Stale
@@ -41,7 +39,6 @@ from memforest.memory.query.query_path import Query, QueryPath
 from memforest.memory.results import (
     AskResult,
     Profile,
-    ProfileChanges,
     QueryResult,
     TreeView,
     VerifyReport,
@@ -197,21 +194,8 @@ class ReadableMemory:
             lambda: written(self._steps, told, kind, when, zone),
         )
 
-    async def profile_changes(
-        self, a_ms: int, b_ms: int, participant: str | None, said_by_ms: int | None
-    ) -> ProfileChanges:
-        """Return how the profile in force at a time differs from an earlier one; see `AsyncUserMemory.profile_changes`."""
-        wanted = [self._wants(participant, at_ms, said_by_ms) for at_ms in (a_ms, b_ms)]
-        before, after = await self._profiles(wanted)
-        return profile_changes(before, after)
-
     def _wants(self, participant: str | None, as_of_ms: int | None, said_by_ms: int | None) -> ProfileRequest:
         return ProfileRequest(to_ms(self.config.clock()), participant, as_of_ms, said_by_ms)
-
-    async def _profiles(self, wanted: Sequence[ProfileRequest]) -> list[Profile]:
-        """Return profiles of one state of the memory, after what is due and costs no call was made."""
-        late = await self._ready()
-        return await self.view(profile_views, wanted, late)
 
     async def _ready(self) -> list[str]:
         """Let indexes make what is due and costs no call; return why some of it could not be made."""

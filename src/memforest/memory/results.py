@@ -30,8 +30,6 @@ from memforest.memory.inspect.paged import SessionPage, TimelinePage, TurnPage, 
 from memforest.memory.inspect.profiled import (
     DatedQuote,
     Profile,
-    ProfileChange,
-    ProfileChanges,
     ProfileLine,
     ProfileSection,
 )
@@ -82,8 +80,6 @@ __all__ = [
     "PathView",
     "Problem",
     "Profile",
-    "ProfileChange",
-    "ProfileChanges",
     "ProfileLine",
     "ProfileSection",
     "QueryResult",

@@ -1,11 +1,10 @@
-"""The values of `profile`, what is known of participants by a month's end or of anything by now, and of `profile_changes`."""
+"""The values of `profile`: what is known of participants by a month's end, or of anything by now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from memforest.memory.inspect.stored import Source
 from memforest.memory.plain import Result
@@ -100,44 +99,3 @@ class Profile(Result):
         who = ", ".join(f"{one.participant} ({len(one)} lines)" for one in self)
         when = self.month or ("now" if self.maker == "graph" else "no month yet")
         return f"{when}: {who or 'nobody'}"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ProfileChange(Result):
-    """A line that one of two profiles has and the other has not.
-
-    ``"begun"``: only `after` is told, ``"ended"``: only `before`, ``"changed"``: both tell of the same, in other words.
-    """
-
-    participant: str
-    change: Literal["begun", "ended", "changed"]
-    before: ProfileLine | None
-    after: ProfileLine | None
-
-    def _line(self) -> str:
-        told = " -> ".join(
-            "" if one is None else repr(cut(one.text, 60)) for one in (self.before, self.after)
-        )
-        return f"{self.participant}: {told}"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class ProfileChanges(Result):
-    """How the profile of the month `b` differs from that of `a`; None for a time at which there was none.
-
-    Iterating gives the changes, and without any it is false.
-    """
-
-    a: str | None
-    b: str | None
-    changes: tuple[ProfileChange, ...]
-    warnings: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[ProfileChange]:
-        return iter(self.changes)
-
-    def __len__(self) -> int:
-        return len(self.changes)
-
-    def _line(self) -> str:
-        return f"{len(self)} changes between {self.a or 'nothing'} and {self.b or 'nothing'}"

@@ -19,8 +19,6 @@ from memforest.memory.inspect.graph_names import (
 from memforest.memory.inspect.profiled import (
     DatedQuote,
     Profile,
-    ProfileChange,
-    ProfileChanges,
     ProfileLine,
     ProfileSection,
 )
@@ -33,7 +31,6 @@ from memforest.store.snapshot import muted_turns
 from memforest.systems.base import MemoryIndex
 from memforest.systems.profiling import FoundLine, FoundProfile, ProfileRequest
 from memforest.systems.registry import known
-from memforest.text import fold
 from memforest.types import EntityKind
 
 GRAPH = "graph"
@@ -43,26 +40,6 @@ MOST_SECTIONS = 12
 
 MOST_QUOTES = 3
 """Turns that are quoted below a line."""
-_LASTING = frozenset({"state", "entity", "topic", "written"})
-"""Kinds of lines that end: what happened or was said in a month does not."""
-
-
-def profile_views(
-    context: ViewContext, wanted: Sequence[ProfileRequest], warnings: Sequence[str], index: str | None = None
-) -> list[Profile]:
-    """Return the profiles in force by the instants of some requests.
-
-    Args:
-        context: the transaction.
-        wanted: what is asked for.
-        warnings: go before those of each profile.
-        index: which index; None for the one that keeps profiles.
-
-    Raises:
-        NotFoundError: if the memory has no such index, it keeps no profiles, or nobody of a name ever spoke.
-    """
-    keeper = _keeper(context, index)
-    return [_view(context, keeper.profile(context.tx, one), warnings) for one in wanted]
 
 
 def kept_profile(
@@ -82,13 +59,13 @@ def kept_profile(
     if index is None and _keeping(context) is None:
         return None
     try:
-        [found] = profile_views(context, [wanted], warnings, index)
+        found = _keeper(context, index).profile(context.tx, wanted)
     except NotFoundError:
         # Who never spoke may be known all the same.
         if index is not None or place_named(graph_in(context), wanted.participant or "") is None:
             raise
         return None
-    return found
+    return _view(context, found, warnings)
 
 
 def graph_profile(context: ViewContext, wanted: ProfileRequest) -> Profile:
@@ -216,54 +193,3 @@ def _line(
 
 def _quote(turn: TurnText) -> DatedQuote:
     return DatedQuote(from_ms(turn.said_ms), turn.speaker, turn.text, turn.session_id, turn.turn_id)
-
-
-# -- two profiles -----------------------------------------------------------------------------------
-
-
-def profile_changes(before: Profile, after: Profile) -> ProfileChanges:
-    """Return what the later of two profiles tells and the earlier does not, and the other way round.
-
-    A line that went and one that came are one change where they are the only ones of that participant and kind that tell
-    of the same: of one attribute, topic or name.
-    """
-    old = {one.participant: one.lines for one in before}
-    new = {one.participant: one.lines for one in after}
-    found: list[ProfileChange] = []
-    for name in dict.fromkeys([*new, *old]):
-        came, went = _only(new.get(name, ()), old.get(name, ())), _only(old.get(name, ()), new.get(name, ()))
-        went = [line for line in went if line.kind in _LASTING]
-        pairs = {
-            about: (gone[0], here[0])
-            for about, here in _by_about(came).items()
-            if about is not None and len(here) == 1 and len(gone := _by_about(went).get(about, [])) == 1
-        }
-        paired = {id(line) for pair in pairs.values() for line in pair}
-        found += [ProfileChange(name, "changed", *pair) for pair in pairs.values()]
-        found += [ProfileChange(name, "begun", None, line) for line in came if id(line) not in paired]
-        found += [ProfileChange(name, "ended", line, None) for line in went if id(line) not in paired]
-    warnings = tuple(dict.fromkeys((*before.warnings, *after.warnings)))
-    return ProfileChanges(before.month, after.month, tuple(found), warnings)
-
-
-def _only(lines: Sequence[ProfileLine], others: Sequence[ProfileLine]) -> list[ProfileLine]:
-    """Return the lines that are not told among others."""
-    told = {(line.kind, fold(line.text)) for line in others}
-    return [line for line in lines if (line.kind, fold(line.text)) not in told]
-
-
-def _by_about(lines: Sequence[ProfileLine]) -> dict[tuple[str, str] | None, list[ProfileLine]]:
-    """Return lines by what they tell of; None for those of which that cannot be said."""
-    found: dict[tuple[str, str] | None, list[ProfileLine]] = {}
-    for line in lines:
-        found.setdefault(_about(line), []).append(line)
-    return found
-
-
-def _about(line: ProfileLine) -> tuple[str, str] | None:
-    """Return what a composed line tells of: a state of its attribute, a name or topic of itself without its count."""
-    if line.kind == "state":
-        return line.kind, line.text.partition(": ")[0]
-    if line.kind in ("entity", "topic"):
-        return line.kind, line.text.rpartition(" (")[0]
-    return None

@@ -8,7 +8,7 @@ from fastapi import Body, Query, Response
 
 from memforest.limits import MAX_CURSOR_CHARS
 from memforest.memory.inspect.paged import TimelinePage
-from memforest.memory.results import ChangePage, Diff, Profile, ProfileChanges
+from memforest.memory.results import ChangePage, Diff, Profile
 from memforest.rest.answers import answer
 from memforest.rest.bodies import ProfileBody
 from memforest.rest.params import Cursor, EntityId, Memory, NameText, PageSize, TimeText
@@ -48,18 +48,6 @@ async def timeline_of(
 async def profile(memory: Memory, body: Annotated[ProfileBody | None, Body()] = None) -> Response:
     """Return the profile in force, each line with its sources: of who takes part, or of anything else that is named."""
     return answer(await memory.profile(**({} if body is None else body.options())))
-
-
-@profiles.get("/profile/changes", **operation("profile_changes", ProfileChanges, "read", writes=True))
-async def profile_changes(
-    memory: Memory,
-    a: TimeText,
-    b: TimeText,
-    participant: NameText | None = None,
-    said_by: TimeText | None = None,
-) -> Response:
-    """Return how the profile in force at `b` differs from the one in force at `a`, line by line."""
-    return answer(await memory.profile_changes(a, b, participant, said_by=said_by))
 
 
 @changes.get("/changes", **operation("changes", ChangePage, "read"))
