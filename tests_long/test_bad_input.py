@@ -664,7 +664,6 @@ def test_what_is_no_path_is_refused(forest: MemForest, path: str) -> None:
         handle.backup,
         forest.restore,
         forest.backup,
-        forest.merge_directory,
     ):
         with pytest.raises(InputError):
             verb(path)

@@ -16,7 +16,7 @@ from tests_long.shelf import ShelfIndex
 from tests_long.worlds import PAPER, differences, dump, eager_config, fast_config, make_sessions, rows, said
 
 from memforest import EmbedderMismatchError, InputError, MemForest, NotFoundError
-from memforest.errors import CorruptStoreError, SomeUsersFailedError, StoreError
+from memforest.errors import CorruptStoreError, StoreError
 from memforest.memory.directory import file_name
 from memforest.memory.merge import run
 from memforest.memory.merge.copy import copy_sessions
@@ -44,7 +44,7 @@ def change(path: Path, *statements: str) -> None:
 
 
 def test_into_itself(folder: Path) -> None:
-    """By name, by directory, as one of several, and as a whole directory."""
+    """By name, by directory, and as one of several."""
     with filled(folder, "a", "b") as forest:
         with pytest.raises(InputError):
             forest.user("a").merge("a")
@@ -52,8 +52,6 @@ def test_into_itself(folder: Path) -> None:
             forest.user("a").merge("a", directory=folder)
         with pytest.raises(InputError):
             forest.merge_user_forests(["a", "b"], "a")
-        with pytest.raises(InputError):
-            forest.merge_directory(folder)
 
 
 @pytest.mark.parametrize(
@@ -290,27 +288,6 @@ def test_an_index_whose_merge_raises(folder: Path, monkeypatch: pytest.MonkeyPat
         assert any("no room" in warning for warning in result.warnings)
         assert result.trees_copied == 0
         assert forest.user("a").verify().problems == ()
-
-
-# -- directories --------------------------------------------------------------------------------------
-
-
-def test_a_whole_directory(folder: Path) -> None:
-    """Users of one id are one person; others are new here; a file that cannot be read is named."""
-    filled(folder / "there", "b", "a").close()
-    with filled(folder / "here", "a") as forest:
-        dry = forest.merge_directory(folder / "there", dry_run=True)
-        assert list(dry) == ["a"]
-        assert forest.list_users() == ["a"]
-        done = forest.merge_directory(folder / "there")
-        assert {user: one.sessions_added for user, one in done.items()} == {"a": 2, "b": 2}
-        for user in ("a", "b"):
-            assert forest.user(user).verify().problems == ()
-        (folder / "there" / file_name("broken")).write_bytes(b"no database" * 900)
-        with pytest.raises(SomeUsersFailedError) as caught:
-            forest.merge_directory(folder / "there")
-        assert list(caught.value.files) == [file_name("broken")]
-        assert [one.sessions_same for one in caught.value.results] == [2, 2]
 
 
 def test_overwriting_replaces_what_differs_alone(folder: Path) -> None:

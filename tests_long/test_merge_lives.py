@@ -18,7 +18,7 @@ from tests_long.test_encryption import KEY, OTHER, encrypted
 from tests_long.worlds import CLOCK, differences, dump, fast_config, file_of, rows, said
 
 from memforest import MemForest
-from memforest.errors import NotFoundError, SomeUsersFailedError, StoreKeyError
+from memforest.errors import NotFoundError, StoreKeyError
 from memforest.forest import UserMemory
 from memforest.testing import FrozenClock
 
@@ -100,7 +100,7 @@ def test_encrypted_memories_are_merged(folder: Path) -> None:
     with merged(folder / "x", key=KEY) as (_, a, _):
         assert texts(a) == list(TOLD)
     with MemForest(folder / "y", fast_config(key=KEY)) as forest:
-        assert forest.merge_directory(folder / "x")["a"].sessions_added == 2
+        assert forest.user("a").merge("a", directory=folder / "x", same_person=True).sessions_added == 2
         assert texts(forest.user("a")) == list(TOLD)
     found = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file()).lower()
     assert b"zoltan" not in found
@@ -120,8 +120,6 @@ def test_memories_of_two_keys_are_not_merged(folder: Path, there: bytes | None, 
         for user in ("a", "new"):
             with pytest.raises(StoreKeyError):
                 forest.user(user).merge("b", directory=folder / "there")
-        with pytest.raises(SomeUsersFailedError, match="encrypted"):
-            forest.merge_directory(folder / "there")
         assert not forest.has_user("new")
         assert forest.user("a").stats().sessions == 1
     assert {path: path.read_bytes() for path in (folder / "there").iterdir()} == before

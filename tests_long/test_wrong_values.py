@@ -256,13 +256,6 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
         "refresh": WRONG_MAYBE,
         "budget": WRONG_BUDGET,
     },
-    "merge_directory": {
-        "path": WRONG_PATH,
-        "same_person": WRONG_MAYBE,
-        "dry_run": WRONG_FLAG,
-        "refresh": WRONG_MAYBE,
-        "budget": WRONG_BUDGET,
-    },
     "register_user": {
         "user_id": (None, "", *WRONG_TEXT),
         "display_name": ("", *WRONG_TEXT),
@@ -435,7 +428,6 @@ NEEDED: dict[str, dict[str, Any]] = {
     "delete_session": {"user_id": "u", "session_id": "s"},
     "delete_user": {"user_id": "v"},
     "merge_user_forests": {"source_user_ids": ["v"], "target_user_id": "u"},
-    "merge_directory": {"path": "nowhere"},
     "update": {"fact_id": "f", "text": "Hello."},
     **{key: {"fact_id": "f"} for key in ("history", "pin", "forget")},
     "undo": {"key": "k"},

@@ -258,7 +258,6 @@ def test_merge(check: Any, woods: MemForest, anna: UserMemory) -> None:
         each(anna.merge, ("nobody",), NotFoundError)
         | each(anna.merge, ("anna", "", 7, HALF, LONG))
         | each(lambda name: anna.merge("x", directory=name), ("/no/such/place",), NotFoundError)
-        | each(woods.merge_directory, ("/no/such/place",), NotFoundError)
         | each(lambda names: woods.merge_user_forests(names, "anna"), (["anna"], "anna", [7], []))
     )
 
@@ -363,7 +362,6 @@ def test_half_a_character_and_paths_that_are_too_long(check: Any, woods: MemFore
                 "delete a turn": lambda: anna.delete(turn=("may", HALF)),
                 "delete an entity": lambda: anna.delete(entity=HALF),
                 "merge": lambda: anna.merge("x", directory=LONG),
-                "merge a directory": lambda: woods.merge_directory(LONG),
             }.items()
         }
         | {"a text": (lambda: anna.update(fact(anna, "Lille").fact_id, HALF), InputError)}

@@ -9,7 +9,7 @@ import pytest
 from tests.contract.talk import fact, holding, opened, picture, said, shown, statements
 
 from memforest import MemForest, UserMemory
-from memforest.errors import InputError, NotFoundError, SomeUsersFailedError
+from memforest.errors import InputError, NotFoundError
 
 
 @pytest.fixture
@@ -129,20 +129,6 @@ def test_a_merge_survives_reopening_and_export(world: Path, folder: Path) -> Non
         assert other.user("anna").merge("ben", directory=world).turns_added == 0
 
 
-def test_a_directory_is_merged_user_by_user(woods: MemForest, anna: UserMemory, folder: Path) -> None:
-    """Users of one id are one person; who is not here is made."""
-    with opened(folder / "laptop") as other:
-        other.register_user("anna", display_name="Anna")
-        other.user("anna").add(said("I own a kiln."), session_id="kiln")
-        other.user("zed").add(said("I own a loom.", speaker="Zed"), session_id="loom")
-    done = woods.merge_directory(folder / "laptop")
-    assert set(done) == {"anna", "zed"}
-    assert fact(anna, "kiln").speaker == "Anna"
-    assert woods.list_users() == ["anna", "zed"]
-    again = woods.merge_directory(folder / "laptop")
-    assert [one.turns_added for one in again.values()] == [0, 0]
-
-
 def test_several_memories_are_merged_into_one(woods: MemForest, ben: UserMemory) -> None:
     """Into one that is made if there is none; the others stay."""
     result = woods.merge_user_forests(["anna", "ben"], "team")
@@ -216,7 +202,6 @@ def test_what_cannot_be_merged_writes_nothing(
         (lambda: anna.merge("nobody"), NotFoundError),
         (lambda: anna.merge("ben", directory=folder / "nothing"), NotFoundError),
         (lambda: anna.merge("ben", apart=["Zoe"]), InputError),
-        (lambda: woods.merge_directory(folder / "nothing"), NotFoundError),
         (lambda: woods.merge_user_forests(["ben", "nobody"], "team"), NotFoundError),
         (lambda: woods.merge_user_forests(["ben", "ben"], "team"), InputError),
     ):
@@ -224,15 +209,3 @@ def test_what_cannot_be_merged_writes_nothing(
             call()
     assert picture(anna) == before
     assert woods.list_users() == ["anna", "ben"]
-
-
-def test_one_damaged_memory_of_a_directory_stops_no_other(woods: MemForest, folder: Path) -> None:
-    """It is named, and the others are merged."""
-    with opened(folder / "laptop") as other:
-        other.user("zed").add(said("I own a loom.", speaker="Zed"), session_id="loom")
-        other.user("yan").add(said("I own a lute.", speaker="Yan"), session_id="lute")
-    broken = sorted(one for one in (folder / "laptop").iterdir() if one.stat().st_size > 50_000)[0]
-    broken.write_bytes(b"no memory at all" * 1000)
-    with pytest.raises(SomeUsersFailedError):
-        woods.merge_directory(folder / "laptop")
-    assert len(woods.list_users()) == 2

@@ -1,4 +1,4 @@
-"""`memforest merge`: another memory, or a whole directory of memories, into those of this directory."""
+"""`memforest merge`: another user's memory, of this directory or another one, into that of a user here."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from memforest.cli.ingest import budget_options
 from memforest.cli.screen import Screen, clean, columns, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from memforest.memory.merge.report import MergeResult
 
 MOST_NAMES = 12
@@ -22,12 +20,12 @@ MOST_NAMES = 12
 
 
 @click.command()
-@click.argument("from_user", required=False, metavar="[FROM]", shell_complete=complete_users)
+@click.argument("from_user", metavar="FROM", shell_complete=complete_users)
 @click.option(
     "--from-dir",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Where FROM's memory is; without FROM, all memories there, each into that of the same user here.",
+    help="Where FROM's memory is, if not in this directory.",
 )
 @click.option("--dry-run", is_flag=True, help="Write nothing; say what would be done.")
 @click.option(
@@ -54,7 +52,7 @@ MOST_NAMES = 12
 @pass_call
 def merge(
     call: Call,
-    from_user: str | None,
+    from_user: str,
     from_dir: Path | None,
     dry_run: bool,
     same_person: bool | None,
@@ -73,30 +71,14 @@ def merge(
     with call.forest(embedder=embedder) as forest:
         budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
         how: dict[str, Any] = {"dry_run": dry_run, "same_person": same_person, "budget": budget}
-        if from_user is None:
-            if from_dir is None:
-                raise click.UsageError("whose memory? Name a user FROM, or --from-dir")
-            if same or apart:
-                raise click.UsageError(
-                    "--same and --apart are about the people of one memory; name its user FROM"
-                )
-            done: Mapping[str, MergeResult] = forest.merge_directory(from_dir, **how)
-        else:
-            into = call.user
-            if into is None:
-                raise click.UsageError("into whose memory? Give --user")
-            call.settled_user = into
-            how |= {"same": {key: str(name) for key, name in same.items()}, "apart": list(apart)}
-            done = {into: forest.user(into).merge(from_user, directory=from_dir, **how)}
-
-        def draw(screen: Screen) -> None:
-            for user, one in done.items():
-                _draw(screen, user, one)
-            if not done:
-                call.remark(screen, "There is no memory to merge.")
-
-        call.warn(text for one in done.values() for text in one.warnings)
-        call.show({"merged": done}, draw, forest=forest)
+        into = call.user
+        if into is None:
+            raise click.UsageError("into whose memory? Give --user")
+        call.settled_user = into
+        how |= {"same": {key: str(name) for key, name in same.items()}, "apart": list(apart)}
+        done = forest.user(into).merge(from_user, directory=from_dir, **how)
+        call.warn(done.warnings)
+        call.show({"merged": {into: done}}, lambda screen: _draw(screen, into, done), forest=forest)
 
 
 def _draw(screen: Screen, user: str, one: MergeResult) -> None:

@@ -55,7 +55,6 @@ class MemForest:
     delete_session = portal.blocking(AsyncMemForest.delete_session)
     delete_user = portal.blocking(AsyncMemForest.delete_user)
     merge_user_forests = portal.blocking(AsyncMemForest.merge_user_forests)
-    merge_directory = portal.blocking(AsyncMemForest.merge_directory)
     close = portal.blocking(AsyncMemForest.close)
 
     @property

@@ -1,8 +1,7 @@
-"""The verbs that merge memories: of one user into another's, of several, and of whole directories."""
+"""The verbs that merge memories: of one user into another's, and of several."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
@@ -11,9 +10,7 @@ from memforest.endpoint import Budget
 from memforest.errors import (
     EmbedderMismatchError,
     InputError,
-    MemForestError,
     NotFoundError,
-    SomeUsersFailedError,
     StoreKeyError,
 )
 from memforest.forest.options import (
@@ -25,7 +22,6 @@ from memforest.forest.options import (
     read_budget,
 )
 from memforest.forest.pool import MemoryPool
-from memforest.memory.directory import is_own_name, survey
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
 from memforest.memory.merge.names import Asked
@@ -212,63 +208,6 @@ class MergingForest:
             await merge_from(self._pool, target_user_id, self._pool, one, options, budget) for one in wanted
         ]
         return ForestMergeResult(target_user_id, tuple(found))
-
-    async def merge_directory(
-        self,
-        path: str | Path,
-        *,
-        dry_run: bool = False,
-        same_person: bool | None = None,
-        refresh: bool | None = None,
-        budget: Budget | None = None,
-    ) -> Mapping[str, MergeResult]:
-        """Merge every memory of another directory into that of the user with the same id here; return what each did.
-
-        Users of one id are one person, whose name is kept here; a memory that is not here is made.
-
-        Args:
-            path: the other directory, which stays as it is.
-            dry_run: write nothing, and return what would be done; users who are not here are left out.
-            same_person: False if users of one id in the two directories are two people; they are one when not given.
-            refresh: as in `ingest_session`.
-            budget: what may be spent on models for each memory.
-
-        Raises:
-            InputError: if it is the directory of this forest.
-            NotFoundError: if there is no such directory.
-            SomeUsersFailedError: if it failed for some users, or a file there cannot be read; the others are merged.
-        """
-        options = merge_options(
-            "merge_directory",
-            same_person=True if same_person is None else same_person,
-            same=None,
-            apart=(),
-            dry_run=dry_run,
-            refresh=refresh,
-        )
-        read_budget("merge_directory", budget)
-        check_path("merge_directory", "path", path)
-        directory = _existing(path)
-        if directory.resolve() == self._pool.directory.resolve():
-            raise InputError("a directory cannot be merged into itself; name another one")
-        survey_of = await asyncio.to_thread(survey, directory, self._pool.key)
-        other = MemoryPool(directory, self._pool.config)
-        found: dict[str, MergeResult] = {}
-        errors: dict[str, MemForestError] = {}
-        try:
-            for user in survey_of.users:
-                if dry_run and not await asyncio.to_thread(self._pool.exists, user):
-                    continue
-                try:
-                    found[user] = await merge_from(self._pool, user, other, user, options, budget)
-                except MemForestError as exc:
-                    errors[user] = exc
-        finally:
-            await other.close()
-        files = {one.file: one.error for one in survey_of.unreadable if is_own_name(one.file)}
-        if errors or files:
-            raise SomeUsersFailedError("merge_directory", errors, files, list(found.values()))
-        return found
 
 
 def _existing(directory: str | Path) -> Path:

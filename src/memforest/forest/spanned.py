@@ -81,7 +81,6 @@ FOREST_VERBS: Mapping[str, str] = {
     "delete_session": "delete_memory",
     "delete_user": "delete_memory_store",
     "merge_user_forests": "upsert_memory",
-    "merge_directory": "upsert_memory",
     **dict.fromkeys(
         (
             "backup",
