@@ -32,7 +32,6 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"cap": 3, "schedule": (0.3, 0.2, 0.1), "events": "turns", "linkage": "mean"},
 )
 """Settings of the index in lives."""
-ZONES = ("UTC", "Asia/Tokyo", "America/Los_Angeles")
 STEPS = 8
 
 
@@ -113,13 +112,6 @@ class HMemLife(Life):
         self.memory.drop_index("flat")
         return True
 
-    def other_zone(self) -> bool:
-        """Have the days of the memory be those of another zone."""
-        self.settings["timezone"] = self.random.choice(ZONES)
-        self.reopen()
-        self.memory.rebuild(zone=True)
-        return True
-
 
 def zone_of(path: Path) -> str:
     """Return the zone of a memory."""
@@ -130,14 +122,13 @@ def zone_of(path: Path) -> str:
 OURS: dict[str, Any] = {
     **VERBS,
     "add later": HMemLife.add_later,
-    "other zone": HMemLife.other_zone,
 }
 """Name -> what it does; whether it did anything."""
 
 
 @pytest.mark.timeout(300)
 def test_any_life_has_the_trees_and_the_texts_of_an_index_made_anew(soak_seed: int) -> None:
-    """Ingest, growth, replacement, deletion, correction, merging, export and import, rebuild, expiry, another zone, added again.
+    """Ingest, growth, replacement, deletion, correction, merging, export and import, rebuild, expiry, added again.
 
     After each of them the trees are those of the events that are left, and what is told is what an index made anew tells.
     """

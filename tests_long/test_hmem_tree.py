@@ -102,18 +102,6 @@ def test_levels_become_active_with_age(tmp_path: Path, days: float, top: int) ->
         assert hmems.rows(tmp_path) == before
 
 
-def test_a_zone_has_windows_of_its_own(tmp_path: Path) -> None:
-    """What is told late on 31 January in Lisbon is told in February in Tokyo; a changed zone has everything placed anew."""
-    turns = [{"role": "user", "content": TALK[0], "timestamp": "2024-01-31T20:00:00Z"}]
-    with MemForest(tmp_path, hmems.configured(timezone="Europe/Lisbon")) as forest:
-        forest.ingest_session("ana", "s0", turns)
-        assert {row[4] for row in hmems.rows(tmp_path) if row[1] == 1} == {"2024-01"}
-    with MemForest(tmp_path, hmems.configured(timezone="Asia/Tokyo")) as forest:
-        forest.user("ana").rebuild(zone=True)
-        hmems.sound(forest.user("ana"), tmp_path, "Asia/Tokyo")
-        assert {row[4] for row in hmems.rows(tmp_path) if row[1] == 1} == {"2024-02"}
-
-
 def test_state_is_the_latest_and_counts_what_is_told_again(tmp_path: Path) -> None:
     """R is when a memory was last consolidated, whichever session came last; n counts joins, and what is told again."""
     with MemForest(tmp_path, hmems.configured()) as forest:

@@ -12,7 +12,7 @@ from tests_long.worlds import fast_config, file_of, rows, said
 
 from memforest import MemForest
 from memforest.cli import main
-from memforest.errors import ConfigError, InputError
+from memforest.errors import ConfigError
 from memforest.testing import FrozenClock
 
 SESSION = said("I live in Oslo.", "I have a red car.")
@@ -50,29 +50,6 @@ def test_the_first_write_keeps_the_zone(folder: Path) -> None:
         assert forest.query("u", "Where?").warnings == ()
         assert forest.user("u").stats().timezone is None
         forest.user("u").add("I sold it.", session_id="more")
-    assert zone_in(folder) == [("Asia/Tokyo",)]
-
-
-def test_a_memory_is_given_the_configured_zone(folder: Path) -> None:
-    """Its days are those of that zone from then on, and nothing is said of two zones any more; before a first write there is none."""
-    in_madrid(folder)
-    with MemForest(folder, fast_config(timezone="America/New_York", clock=LATE)) as forest:
-        forest.user("u").rebuild(zone=True)
-        stats = forest.user("u").stats()
-        assert (stats.timezone, [one for one in stats.notes if "Madrid" in one]) == ("America/New_York", [])
-        assert forest.user("u").add("I sold the car.").session_id == "live-2024-06-01"
-        assert forest.user("u").verify().ok
-        forest.register_user("new")
-        forest.user("new").rebuild(zone=True)
-        assert forest.user("new").stats().timezone is None
-        forest.delete_user("new")
-    with MemForest(folder, fast_config(timezone="Asia/Tokyo")) as forest:
-        for wrong in ({"stale": True}, {"scopes": True}, {"embedder": True}, {"index": "memforest"}):
-            with pytest.raises(InputError, match="zone"):
-                forest.user("u").rebuild(zone=True, **wrong)
-    args = ["rebuild", "--zone", "--user", "u", "--dir", str(folder)]
-    ended = CliRunner().invoke(main, args, env={"MEMFOREST_TIMEZONE": "Asia/Tokyo"})
-    assert ended.exit_code == 0, ended.output
     assert zone_in(folder) == [("Asia/Tokyo",)]
 
 

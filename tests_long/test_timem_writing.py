@@ -279,27 +279,3 @@ def test_after_any_change_nothing_is_stale(folder: Path, history_of: str, soak_s
             memory.rebuild(stale=True)
             memory.advance()
             assert not writer.counts(), kind
-
-
-def test_another_zone_asks_for_windows_alone(folder: Path) -> None:
-    """Segments and sessions keep their texts; a day that has other sessions now is told anew, and so is what is above it."""
-    writer = Writer()
-    late = START.replace(hour=23)
-    with MemForest(folder, configured({"pass_through": False}, summariser=writer, clock=Clock())) as forest:
-        for day in (0, 1, 8):
-            forest.ingest_session("u", f"s{day}", said(late + timedelta(days=day), 4), infer=False)
-        forest.user("u").advance()
-    before = _nodes(tree(folder, texts=True))
-    writer.counts()
-    config = configured({"pass_through": False}, summariser=writer, clock=Clock(), timezone="Asia/Tokyo")
-    with MemForest(folder, config) as forest:
-        memory = forest.user("u")
-        memory.rebuild(zone=True)
-        found = writer.counts()
-        assert (found["segment"], found["session"], found["day"]) == (0, 0, 3)
-        sound(memory, folder)
-        after = _nodes(tree(folder, texts=True))
-        assert [one for one in after if one[0] < 2] == [one for one in before if one[0] < 2]
-        assert {one[1] for one in after if one[0] == 2} == {"2024-02-28", "2024-02-29", "2024-03-07"}
-        memory.rebuild(zone=True)
-        assert not writer.counts()

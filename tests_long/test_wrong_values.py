@@ -385,7 +385,7 @@ HANDLE: dict[str, dict[str, tuple[Any, ...]]] = {
         **dict.fromkeys(("limit", "node"), (0, *WRONG_COUNT)),
     },
     "rebuild": {
-        **dict.fromkeys(("scopes", "stale", "embedder", "zone"), WRONG_FLAG),
+        **dict.fromkeys(("scopes", "stale", "embedder"), WRONG_FLAG),
         "index": WRONG_TEXT,
         "progress": (5, "bar"),
         "budget": WRONG_BUDGET,

@@ -38,7 +38,6 @@ CONFIGURED = "configured"
     metavar="[NAME]",
     help="Give the memory another embedder: auto (the best installed), bge, minilm; the configured one without a NAME.",
 )
-@click.option("--zone", is_flag=True, help="Count days in the configured time zone from now on.")
 @click.option("--dry-run", is_flag=True, help="Count what is stale, and make nothing.")
 @budget_options
 @shared_options
@@ -49,7 +48,6 @@ def rebuild(
     scopes: bool,
     index: str | None,
     embedder: str | None,
-    zone: bool,
     dry_run: bool,
     max_calls: int | None,
     max_tokens: int | None,
@@ -72,7 +70,6 @@ def rebuild(
             "scopes": scopes,
             "index": index,
             "embedder": embedder is not None,
-            "zone": zone,
             "budget": forest.config.ingest_budget.narrowed(max_calls, max_tokens),
         }
         _rebuild(call, forest, users, options)

@@ -204,7 +204,6 @@ class AsyncUserMemory(
         stale: bool = False,
         index: str | None = None,
         embedder: bool = False,
-        zone: bool = False,
         progress: Report | None = None,
         budget: Budget | None = None,
     ) -> Usage:
@@ -225,13 +224,11 @@ class AsyncUserMemory(
             embedder: give the memory the configured embedder in the place of the one that it was made with: make all
                 vectors anew beside the old ones, which are used until all are there, then switch in one transaction; nothing
                 else is made anew. With ``Config(embedder="auto")`` it is the best that is installed.
-            zone: let the memory's days be those of `Config.timezone` from now on; days, weeks and months of the index "timem"
-                are made anew by them, its segments and sessions keep what was written of them.
             progress: called with what is being made, how many of it are done, and how many there are; in another thread.
             budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
-            InputError: if `index`, `embedder` or `zone` is given together with another one, or there is no embedder.
+            InputError: if `index` or `embedder` is given together with another one, or there is no embedder.
             ModelError: if the embedder fails; what was made is kept.
             NotFoundError: if the memory does not have the index.
             IndexStateError: if an index raises; it lags then, and everything else is made anew.
@@ -239,9 +236,7 @@ class AsyncUserMemory(
             BudgetError: if the budget is used up; what was made stays, and the same call goes on.
             StoreError: if the file cannot be written.
         """
-        what = read_rebuild(
-            scopes=scopes, stale=stale, index=index, embedder=embedder, zone=zone, progress=progress
-        )
+        what = read_rebuild(scopes=scopes, stale=stale, index=index, embedder=embedder, progress=progress)
         read_budget("rebuild", budget)
         use = self._pool.use_apart if embedder else self._pool.use_existing
         return await use(self.user_id, lambda memory: memory.rebuild(what, budget))

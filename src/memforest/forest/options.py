@@ -225,7 +225,6 @@ class RebuildOptions(TypedDict, total=False):
     stale: bool
     index: str | None
     embedder: bool
-    zone: bool
     progress: Report | None
 
 
@@ -234,7 +233,6 @@ def read_rebuild(
     stale: object = False,
     index: object = None,
     embedder: object = False,
-    zone: object = False,
     progress: object = None,
 ) -> Rebuild:
     """Return what `rebuild` is to make anew.
@@ -242,19 +240,13 @@ def read_rebuild(
     Raises:
         InputError: if an argument is of the wrong type, or arguments exclude each other.
     """
-    flags = {"scopes": scopes, "stale": stale, "embedder": embedder, "zone": zone}
+    flags = {"scopes": scopes, "stale": stale, "embedder": embedder}
     check_flags("rebuild", **flags)
     check_text("rebuild", "index", index)
     if progress is not None and not callable(progress):
         raise InputError(f"rebuild: progress is a function of (what, done, total), not {brief(progress)}")
     if index is not None and any(flags.values()):
-        raise InputError(
-            "rebuild(index=...) makes one index anew; leave out scopes, stale, embedder and zone"
-        )
-    if flags["zone"] and any(flag for name, flag in flags.items() if name != "zone"):
-        raise InputError(
-            "rebuild(zone=True) moves the memory's days alone; leave out scopes, stale and embedder"
-        )
+        raise InputError("rebuild(index=...) makes one index anew; leave out scopes, stale and embedder")
     if flags["embedder"] and (flags["scopes"] or flags["stale"]):
         raise InputError("rebuild(embedder=True) makes all vectors anew; leave out scopes and stale")
     given: dict[str, Any] = {**flags, "index": index}

@@ -14,7 +14,6 @@ from memforest.memory.inspect.repair import rebuild_words
 from memforest.memory.progress import Report, no_report
 from memforest.memory.reembed import reembed
 from memforest.memory.timing import Timer
-from memforest.memory.zone import change_zone
 from memforest.refresh.requests import stale_nodes
 from memforest.store import feed, meta
 from memforest.store import trees as tree_rows
@@ -37,7 +36,6 @@ class Rebuild:
     stale: bool = False
     index: str | None = None
     embedder: bool = False
-    zone: bool = False
     report: Report = no_report
 
 
@@ -51,10 +49,6 @@ async def rebuild(writer: SessionWriter, timer: Timer, what: Rebuild) -> None:
     """
     if what.embedder:
         await _give_embedder(writer, what.report)
-        return
-    if what.zone:
-        await to_thread(_give_zone, writer)
-        await catch_up(writer, None)
         return
     left: ModelError | None = None
     if what.stale:
@@ -89,13 +83,6 @@ async def _give_embedder(writer: SessionWriter, report: Report) -> None:
     await reembed(writer.db, writer.attached, writer.vectors, report)
     await writer.fill_vectors()
     await catch_up(writer, None)
-
-
-def _give_zone(writer: SessionWriter) -> None:
-    """Let the memory's days be those of the configured zone; the indexes follow when they are advanced."""
-    with writer.db.write() as tx:
-        change_zone(tx, writer.config)
-        meta.bump(tx)
 
 
 def _forget(writer: SessionWriter, what: Rebuild) -> None:

@@ -1,7 +1,7 @@
 """The zone of a memory: where its calendar days begin, from its first write on.
 
 Windows of days, weeks and months that an index has closed must not move by themselves, so the zone is kept in the file, and
-`Config.timezone` changes it only where that is asked for (`change_zone`). That setting stays what it is: in which zone times without an offset and words
+`Config.timezone` never changes it. That setting stays what it is: in which zone times without an offset and words
 such as "yesterday" are read, of somebody who may have moved. Where the two differ, results say so.
 """
 
@@ -27,12 +27,6 @@ def stored_zone(tx: Tx) -> str | None:
 def keep_zone(tx: Tx, config: Config) -> None:
     """Give a memory that has no zone the configured one; called by every write of what was said."""
     if stored_zone(tx) is None:
-        meta.put(tx, KEY, config.timezone)
-
-
-def change_zone(tx: Tx, config: Config) -> None:
-    """Give a memory that has a zone the configured one."""
-    if stored_zone(tx) is not None:
         meta.put(tx, KEY, config.timezone)
 
 
@@ -64,8 +58,7 @@ def zone_note(stored: str | None, configured: str) -> str | None:
         return _unknown(stored)
     return (
         f"the days of this memory are those of {stored!r} and stay so, while times without an offset and words such as "
-        f"'yesterday' are read in {configured!r}; set timezone={stored!r} to read them in the memory's days, or rebuild(zone=True) to have "
-        f"days of {configured!r}"
+        f"'yesterday' are read in {configured!r}; set timezone={stored!r} to read them in the memory's days"
     )
 
 

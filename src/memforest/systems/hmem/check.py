@@ -39,7 +39,7 @@ def problems(tx: Tx, settings: HMemSettings) -> list[IndexProblem]:
         IndexProblem("tree", message)
         for message in (
             *_events(found, told, waiting),
-            *_windows(tx, found, made),
+            *_windows(tx, found),
             *_parents(found, by_node, made),
             *_states(found),
         )
@@ -65,14 +65,14 @@ def _events(found: Sequence[Row], told: dict[int, Event], waiting: set[int]) -> 
             yield f"{_name(row)}: does not say when and how often its event {item} was told"
 
 
-def _windows(tx: Tx, found: Sequence[Row], made: Made) -> Iterator[str]:
+def _windows(tx: Tx, found: Sequence[Row]) -> Iterator[str]:
     """Yield nodes that are not in the window in which they were begun."""
     zone = memory_zone(tx)
     for row in found:
         if row.level > YEAR:
             continue
         key = window_of(from_ms(row.said_ms), WITHIN.get(row.level, "year"), zone).key
-        if key != row.within and made.zone == str(zone):
+        if key != row.within:
             yield f"{_name(row)}: is in the window {row.within}, and was begun in {key}"
 
 

@@ -1,4 +1,4 @@
-"""What the trees were made by: the memory's zone, the least likenesses, and the levels that they have."""
+"""What the trees were made by: the least likenesses, and the levels that they have."""
 
 from __future__ import annotations
 
@@ -18,9 +18,8 @@ _MADE = "ix_hmem_made"
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """The zone whose days windows are of, the least likenesses, and the highest level."""
+    """The least likenesses, and the highest level."""
 
-    zone: str
     alphas: Sequence[float]
     top: int = WEEK
 
@@ -36,7 +35,7 @@ def now(tx: Tx, settings: HMemSettings) -> Made | None:
     model = meta.get(tx, "embedder")
     if model is None:
         return None
-    return Made(meta.get(tx, "timezone") or "UTC", list(least_likenesses(settings, model)))
+    return Made(list(least_likenesses(settings, model)))
 
 
 def note(tx: Tx, made: Made) -> None:

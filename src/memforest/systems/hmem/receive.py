@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memforest.store import feed, indexes, meta
+from memforest.store import feed, indexes
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
 from memforest.systems.base import STEP
@@ -55,19 +55,6 @@ def raise_levels(tx: Tx, settings: HMemSettings, now_ms: int) -> None:
         edited = trees(tx, settings, made, now_ms)
         edited.close()
         note(tx, replace(made, top=edited.top))
-
-
-def other_zone(tx: Tx) -> bool:
-    """Return whether the trees are not by the days of the memory's zone."""
-    made = made_by(tx)
-    return made is not None and made.zone != (meta.get(tx, "timezone") or "UTC")
-
-
-def restart(tx: Tx) -> None:
-    """Have everything placed from the start, by the days of the zone that the memory has now."""
-    if other_zone(tx):
-        empty(tx)
-        indexes.move(tx, OWNER, 0)
 
 
 def empty(tx: Tx) -> None:

@@ -7,11 +7,11 @@ from functools import partial
 from memforest.errors import StoreLockedError, StoreWriteError
 from memforest.interval import to_ms
 from memforest.ports import is_remote
-from memforest.store import indexes, meta
+from memforest.store import indexes
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
 from memforest.systems.timem.consolidate import any_due, consolidate, horizon
-from memforest.systems.timem.receive import ZONE, receive, rezone
+from memforest.systems.timem.receive import receive
 from memforest.systems.timem.schedule import OWNER
 from memforest.systems.timem.settings import TiMemSettings
 
@@ -26,11 +26,9 @@ async def advance(host: Host, settings: TiMemSettings, until: int) -> None:
         ConfigError: if the zone of the memory is not known here.
         ModelError: if nothing can be written.
     """
-    behind, moved = await host.look(partial(_state, until=until))
+    behind = await host.look(partial(_is_behind, until=until))
     while behind and await host.write(partial(receive, settings=settings, until=until)):
         pass
-    if moved:
-        await host.write(partial(rezone, settings=settings))
     if host.occasion == "write" and not is_remote(host.steps.summariser):
         return
     until_ms = await horizon(host)
@@ -50,7 +48,7 @@ async def write_ended(host: Host, settings: TiMemSettings) -> list[str]:
     return []
 
 
-def _state(tx: Tx, until: int) -> tuple[bool, bool]:
-    """Return whether notes wait, and whether the tree is not by the days of the memory's zone."""
+def _is_behind(tx: Tx, until: int) -> bool:
+    """Return whether notes wait."""
     row = indexes.find(tx, OWNER)
-    return row is not None and row.cursor < until, meta.get(tx, ZONE) != meta.get(tx, "timezone")
+    return row is not None and row.cursor < until

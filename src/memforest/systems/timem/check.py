@@ -7,14 +7,13 @@ from datetime import tzinfo
 
 from memforest.calendar import window_of
 from memforest.interval import from_ms, to_ms
-from memforest.store import feed, indexes, meta
+from memforest.store import feed, indexes
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
 from memforest.systems.base import IndexProblem
 from memforest.systems.timem import check_rows
 from memforest.systems.timem.grow import KIND, OWNER
 from memforest.systems.timem.levels import LEVELS, ROOT, SEGMENT, SESSION, UNITS, windowed
-from memforest.systems.timem.receive import ZONE
 from memforest.systems.timem.schedule import key_of
 from memforest.systems.timem.settings import TiMemSettings
 from memforest.systems.zone import memory_zone
@@ -27,9 +26,7 @@ def problems(tx: Tx, settings: TiMemSettings) -> list[IndexProblem]:
     if row is None or row.cursor < feed.position(tx):
         return []
     found = [IndexProblem("placement", message) for message in _segments(tx, settings)]
-    if meta.get(tx, ZONE) == meta.get(tx, "timezone"):
-        found += [IndexProblem("tree", message) for message in _nodes(tx, settings)]
-    return found
+    return found + [IndexProblem("tree", message) for message in _nodes(tx, settings)]
 
 
 def _segments(tx: Tx, settings: TiMemSettings) -> Iterator[str]:

@@ -200,15 +200,6 @@ class CalendarTree:
         edit_rows.put_parent(self._tx, node, parent)
         self._changed[level].add(parent)
 
-    def clear_windows(self) -> None:
-        """Take everything above the sessions away, and put these under windows anew."""
-        for row in rows.above_sessions(self._tx):
-            self._arena.drop(row.node)
-            edit_rows.delete(self._tx, [row.node])
-            unschedule(self._tx, row)
-        sessions = rows.all_sessions(self._tx)
-        self.place([row._replace(parent=None) for row in sessions])
-
     # -- the end ----------------------------------------------------------------------------------
 
     def reopen(self, nodes: Iterable[int]) -> None:

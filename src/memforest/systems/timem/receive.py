@@ -14,9 +14,6 @@ from memforest.systems.timem.schedule import schedule
 from memforest.systems.timem.settings import TiMemSettings
 from memforest.systems.zone import memory_zone
 
-ZONE = "ix_timem_zone"
-"""Entry of `meta`: the zone by whose days the tree was made."""
-
 _OCCURRENCE = "ix_timem_occurrence"
 """Entry of `meta`: the last occurrence of a statement that was looked at."""
 
@@ -80,23 +77,3 @@ def edit(
     placed, marked = tree.close()
     schedule(tx, settings, zone, marked)
     return placed
-
-
-def rezone(tx: Tx, settings: TiMemSettings) -> bool:
-    """Put all sessions under the days of the memory's zone if the tree was made by those of another one; return whether it was.
-
-    Segments and sessions stay as they are, with what was written of them.
-    """
-    name = meta.get(tx, "timezone")
-    if name is None or meta.get(tx, ZONE) == name:
-        return False
-    before = meta.get(tx, ZONE)
-    meta.put(tx, ZONE, name)
-    if before is None:
-        return False
-    zone = memory_zone(tx)
-    tree = CalendarTree(tx, settings, zone)
-    tree.clear_windows()
-    placed, marked = tree.close()
-    schedule(tx, settings, zone, marked)
-    return bool(placed.nodes)

@@ -144,16 +144,6 @@ def above(tx: Tx, nodes: Collection[int]) -> list[Row]:
     )
 
 
-def above_sessions(tx: Tx) -> list[Row]:
-    """Return all nodes above the sessions, the highest first."""
-    return _read(tx, f"WHERE i.level > {SESSION} ORDER BY i.level DESC, i.node", ())
-
-
-def all_sessions(tx: Tx) -> list[Row]:
-    """Return all sessions, in order."""
-    return _read(tx, f"WHERE i.level = {SESSION} ORDER BY i.begin_ms, i.tie", ())
-
-
 def sessions_below(tx: Tx, node: int) -> list[int]:
     """Return the sessions at or below a node, in order."""
     found = tx.execute(
