@@ -79,7 +79,6 @@ def ask(
         question.text,
         reference_date=conversation.sessions[-1].timestamp,
         top_k=depth,
-        max_facts=0,
         index=way.index if len(way.index) > 1 else way.index[0],
         ranking=Ranking() if way.explore is None else Ranking(explore=way.explore),
     )

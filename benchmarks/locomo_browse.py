@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from itertools import islice
 from pathlib import Path
 from random import Random
 
@@ -30,11 +31,7 @@ from memforest.config import Ranking
 from memforest.interval import to_ms
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.memory.query.evidence import (
-    cut_hits,
-    make_evidence,
-    once_per_fact,
-)
+from memforest.memory.query.evidence import make_evidence, once_per_fact
 from memforest.memory.query.surface_names import surface_names
 from memforest.models import BGE_SMALL, MINILM, Embedder, open_embedder
 from memforest.search.cache import SnapshotCache
@@ -140,7 +137,7 @@ def measured(asked: Asked, leaves: dict[int, float] | None, weight: float = 1.0)
     request = replace(asked.request, leaves=leaves, ranking=Ranking(guided=weight))
     with asked.memory.db.read() as tx:
         found = MemForestIndex().search(tx, asked.snapshot, request)
-        best, _ = cut_hits(once_per_fact(found.hits), DEPTH, 0)
+        best = list(islice(once_per_fact(found.hits), DEPTH))
         evidence = make_evidence(tx, asked.snapshot, MemForestIndex(), best)
     named = [turn for one in evidence for source in one.sources for turn in source.turn_ids]
     return tuple(measure(list(dict.fromkeys(named)), asked.gold, asked.where))

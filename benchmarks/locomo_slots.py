@@ -80,7 +80,6 @@ def scored(forest: MemForest, conversation: Conversation, question: str) -> dict
         question,
         reference_date=conversation.sessions[-1].timestamp,
         top_k=memories.EVERYTHING,
-        max_facts=0,
     )
     found: dict[str, float] = {}
     for one in result.evidence:

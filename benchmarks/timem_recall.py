@@ -64,7 +64,6 @@ def ask(
         question.text,
         reference_date=now,
         top_k=DEPTH,
-        max_facts=0,
         index=index,
         ranking=ranking,
     )

@@ -471,9 +471,6 @@ def test_what_is_odd_and_legal_comes_back_as_it_was(folder: Path, odd: dict[str,
         pytest.param({"index": ()}, ConfigError, "at least one index", id="no index"),
         pytest.param({"index": ""}, ConfigError, "'' is unknown", id="an empty index"),
         pytest.param({"index": ("flat", 3)}, InputError, "index", id="an index that is a number"),
-        pytest.param(
-            {"query_time": WHEN, "reference_date": WHEN}, InputError, "two names", id="two reference dates"
-        ),
         pytest.param({"topk": 3}, InputError, "topk.*top_k", id="an unknown option"),
     ],
 )

@@ -266,7 +266,7 @@ def test_explained_evidence_shows_the_larger_parts_first(records: Records) -> No
 
 def answered(answer: str | None, *cited: Evidence, reason: str = "") -> AskResult:
     """Return the result of `ask`."""
-    found = QueryResult("Where?", cited, (), QuestionPlan(), MARCH, "memforest", Usage())
+    found = QueryResult("Where?", cited, QuestionPlan(), MARCH, "memforest", Usage())
     return AskResult("Where?", answer, cited, reason, found)
 
 

@@ -34,7 +34,7 @@ def explained(plan: QuestionPlan | None = None, *, usage: Usage | None = None, *
     """Return the lines that are drawn of a question of which this is told."""
     trace = {"explain": {**QUIET, **why}}
     result = QueryResult(
-        "Where?", (), (), plan or QuestionPlan(), MARCH, "memforest", usage or Usage(), trace=trace
+        "Where?", (), plan or QuestionPlan(), MARCH, "memforest", usage or Usage(), trace=trace
     )
     out = io.StringIO()
     screen = Screen(UTC, Console(file=out, width=400, markup=False, emoji=False), laid_out=True)
@@ -141,7 +141,7 @@ def test_what_was_spent_and_how_long_it_took_come_last() -> None:
 
 def test_an_explained_answer_counts_question_and_answer_together() -> None:
     """And names who answered, if somebody did."""
-    found = QueryResult("Where?", (), (), QuestionPlan(), MARCH, "memforest", Usage(ms={"rank": 1.0}),
+    found = QueryResult("Where?", (), QuestionPlan(), MARCH, "memforest", Usage(ms={"rank": 1.0}),
                         trace={"explain": QUIET, "answerer": "answer@1:double"})  # fmt: skip
     result = AskResult(
         "Where?", None, (), "nobody said so", found, usage=Usage(ms={"rank": 1.0, "answer": 2.0})

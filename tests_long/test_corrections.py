@@ -46,7 +46,7 @@ def all_shown(user: UserMemory, question: str = WHERE) -> str:
     texts = [user.ask(question).answer or ""]
     for index in INDEXES:
         result = user.search(question, index=index, top_k=50)
-        texts += [f"{one.text} {'' if one.corrected else one.quote}" for one in (*result, *result.top_facts)]
+        texts += [f"{one.text} {'' if one.corrected else one.quote}" for one in result]
         context = result.context(9999)
         assert all(line in context for one in result for line in one.text.splitlines())
     texts += [one.text for one in user.list(limit=1000)]

@@ -182,8 +182,6 @@ def test_a_reranker_orders_the_first_candidates_only(forest: MemForest, tmp_path
         assert [one["place_before_rerank"] for one in why["evidence"]] == [5, 4, 3, 2, 1, 6, 7, 8]
         short = ask(other, "What hobbies has Ana tried?", top_k=2)
         assert texts(short.evidence) == texts(found.evidence[:2])
-        facts = [one for one in found.evidence if one.kind == "fact"]
-        assert list(ask(other, "What hobbies has Ana tried?", top_k=8, max_facts=3).top_facts) == facts[:3]
 
 
 def test_no_candidate_that_was_not_read_comes_before_one_that_was(tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def utc(*parts: int) -> datetime:
 def test_what_is_not_given_is_configured() -> None:
     """Counts, weights and budget are the configuration's; the time is the clock's, cut to the millisecond."""
     asked = read()
-    assert (asked.question, asked.top_k, asked.max_facts, asked.max_tokens) == ("Where?", 7, 7, None)
+    assert (asked.question, asked.top_k, asked.max_tokens) == ("Where?", 7, None)
     assert (asked.ranking, asked.budget) == (CONFIG.ranking, CONFIG.query_budget)
     assert (asked.rerank_top, asked.rerank_tokens, asked.browse_calls) == (13, 77, 5)
     assert (asked.index, asked.mode) == (None, None)
@@ -60,22 +60,22 @@ def test_what_is_not_given_is_configured() -> None:
 
 def test_none_is_as_good_as_not_given() -> None:
     """Every option that has a default takes None for it."""
-    names = ("query_time", "reference_date", "as_of", "during", "top_k", "max_facts", "max_tokens", "index")
+    names = ("reference_date", "as_of", "during", "top_k", "max_tokens", "index")
     assert read(**dict.fromkeys((*names, "ranking", "mode", "budget"))) == read()
 
 
 def test_what_is_given_stands_over_what_is_configured() -> None:
     """For this question alone."""
     ranking, budget = Ranking(turn=0.1), Budget(max_tokens=9)
-    asked = read(ranking=ranking, budget=budget, top_k=2, max_facts=5, mode="emb+planner", explain=True)
+    asked = read(ranking=ranking, budget=budget, top_k=2, mode="emb+planner", explain=True)
     assert (asked.ranking, asked.budget, asked.mode, asked.explain) == (ranking, budget, "emb+planner", True)
-    assert (asked.top_k, asked.max_facts, read(top_k=2).max_facts) == (2, 5, 2)
+    assert asked.top_k == 2
 
 
 # -- bounds -----------------------------------------------------------------------------------------
 
 
-@each(("name", "least"), [("top_k", 1), ("max_facts", 0), ("max_tokens", 1)])
+@each(("name", "least"), [("top_k", 1), ("max_tokens", 1)])
 @each("wrong", [-1, True, 1.0, "3", "9" * 5000])
 def test_counts_are_whole_numbers_from_a_least_one(name: str, least: int, wrong: Any) -> None:
     """The least is taken; one less, a truth value, a fraction and a text are refused with the least."""
@@ -112,7 +112,7 @@ def test_an_unknown_option_is_refused_by_name() -> None:
 # -- times ------------------------------------------------------------------------------------------
 
 
-@each("name", ["query_time", "reference_date", "as_of"])
+@each("name", ["reference_date", "as_of"])
 @each(
     ("given", "meant"),
     [
@@ -131,17 +131,11 @@ def test_times_are_read_in_the_configured_zone(name: str, given: Any, meant: dat
     assert (asked.as_of if name == "as_of" else asked.reference) == meant
 
 
-@pytest.mark.parametrize("name", ["query_time", "reference_date", "as_of"])
+@pytest.mark.parametrize("name", ["reference_date", "as_of"])
 def test_what_is_no_time_is_named(name: str) -> None:
     """The message has the argument's public name and the value."""
     with pytest.raises(TimestampError):
         read(**{name: "soon"})
-
-
-def test_two_names_of_one_time_exclude_each_other() -> None:
-    """Neither is silently preferred, not even when they agree."""
-    with pytest.raises(InputError):
-        read(query_time="2024-01-01", reference_date="2024-01-01")
 
 
 @pytest.mark.parametrize("pair", [("2024-01-01", "2024-01-02"), ["2024-01-01", date(2024, 1, 2)]])
@@ -235,12 +229,11 @@ class BytesPath(os.PathLike[bytes]):
 @each(
     ("given", "said"),
     [
-        ({}, "takes a path, not None"),
+        ({"directory": None}, "takes a path, not None"),
         ({"directory": ""}, "takes a path"),
         ({"directory": b"here"}, "takes a path"),
         ({"directory": 7}, "takes a path, not 7"),
         ({"directory": BytesPath()}, "takes a path, not <.*BytesPath"),
-        ({"directory": "a", "snapshot_dir": "a"}, "two names of one argument"),
         (
             {"directory": "a", "config": {"top_k": 3}},
             r"not a dict; write MemForest\(directory, Config\(top_k=...\)\)",
@@ -264,8 +257,8 @@ def test_a_forest_refuses_what_it_cannot_use(
 
 def test_making_a_forest_touches_no_disk(tmp_path: Path) -> None:
     """The directory comes with the first write; looking for users makes none."""
-    for given in ({"directory": tmp_path / "a"}, {"snapshot_dir": str(tmp_path / "b")}):
-        with MemForest(config=Config(embedder="none"), max_workers=1, **given) as forest:
+    for directory in (tmp_path / "a", str(tmp_path / "b")):
+        with MemForest(directory, Config(embedder="none"), max_workers=1) as forest:
             assert (forest.list_users(), forest.has_user("u")) == ([], False)
             assert forest.config.embedder == "none"
     assert list(tmp_path.iterdir()) == []

@@ -70,7 +70,7 @@ def asked(forest: MemForest, question: str = QUESTION, *, top_k: int = 900, **ho
     """Return what a question brings."""
     plain = {name: how.pop(name) for name in ("as_of", "during", "reference_date", "explain") if name in how}
     ranking = Ranking(explore=Explore(**how))
-    return forest.query("u", question, top_k=top_k, max_facts=0, ranking=ranking, index="hmem", **plain)
+    return forest.query("u", question, top_k=top_k, ranking=ranking, index="hmem", **plain)
 
 
 def memories(found: QueryResult) -> list[Evidence]:

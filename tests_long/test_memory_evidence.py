@@ -181,14 +181,11 @@ def test_long_sessions_have_longer_paths(forest: MemForest) -> None:
 
 @pytest.mark.parametrize("top_k", [1, 2, 5, 19, 100])
 def test_fewer_are_the_first_of_more(forest: MemForest, top_k: int) -> None:
-    """`top_k` cuts the ranking and changes nothing of it; so does `max_facts` with the facts of the whole ranking."""
-    whole = asked(forest, top_k=1000, max_facts=1000)
-    found = asked(forest, top_k=top_k, max_facts=3)
+    """`top_k` cuts the ranking and changes nothing of it; `top_facts` are those of the evidence."""
+    whole = asked(forest, top_k=1000)
+    found = asked(forest, top_k=top_k)
     assert found.evidence == whole.evidence[:top_k]
-    assert found.top_facts == whole.top_facts[:3]
-    assert whole.top_facts == tuple(one for one in whole.evidence if one.kind == "fact")
-    assert asked(forest, top_k=top_k).top_facts == whole.top_facts[:top_k]
-    assert asked(forest, top_k=top_k, max_facts=0).top_facts == ()
+    assert found.top_facts == tuple(one for one in found.evidence if one.kind == "fact")
 
 
 def test_the_budget_of_tokens_is_kept_to_the_token(forest: MemForest) -> None:
@@ -200,7 +197,6 @@ def test_the_budget_of_tokens_is_kept_to_the_token(forest: MemForest) -> None:
         assert asked(forest, top_k=6, max_tokens=tokens).evidence == whole.evidence[: n + 1]
         assert asked(forest, top_k=6, max_tokens=tokens - 1).evidence == whole.evidence[:n]
         assert whole.context(tokens).split("\n") == lines[: n + 1]
-    assert asked(forest, max_tokens=1).top_facts
 
 
 def test_filters_are_told_as_times(forest: MemForest) -> None:
@@ -486,8 +482,7 @@ def test_a_reranker_reads_its_pool_whatever_is_shown(place: str, top_k: int, rea
     with MemForest(
         place, fast_config(reranker=by_length, rerank_top=reads, ranking=Ranking(rerank=50.0))
     ) as forest:
-        found = forest.query("u", "tent", top_k=top_k, max_facts=100, explain=True)
-        assert forest.query("u", "tent", top_k=top_k, max_facts=2).top_facts == found.top_facts[:2]
+        found = forest.query("u", "tent", top_k=top_k, explain=True)
     assert sorted(READ) == sorted(after_the_one_before(one) for one in whole[:reads])
     assert len(found.evidence) == min(top_k, len(whole))
     if top_k > reads:
@@ -495,8 +490,6 @@ def test_a_reranker_reads_its_pool_whatever_is_shown(place: str, top_k: int, rea
         assert found.evidence[reads:] == whole[reads:top_k]
     lengths = [len(after_the_one_before(one)) for one in found.evidence[: min(top_k, reads)]]
     assert lengths == sorted(lengths, reverse=True)
-    facts = [one.fact_id for one in whole if one.kind == "fact"]
-    assert sorted(one.fact_id or "" for one in found.top_facts) == sorted(one or "" for one in facts)
     places = {one.text: n for n, one in enumerate(whole, 1)}
     for told, one in zip(found.trace["explain"]["evidence"], found.evidence, strict=True):
         assert told["place_before_rerank"] == places[one.text]

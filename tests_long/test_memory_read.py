@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.table import each
 from tests_long.hand_made import Said, hand_made
 
-from memforest.memory.query.evidence import cut_hits, once_per_fact
+from memforest.memory.query.evidence import once_per_fact
 from memforest.memory.query.surface_names import surface_names
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.search.texts import without_names
@@ -29,26 +28,6 @@ def test_a_fact_comes_at_its_best_turn_only() -> None:
     """Later turns with the same fact are dropped; turns that speak for themselves never are."""
     found = once_per_fact([hit(0, 5), hit(1, -1), hit(2, 5), hit(3, -1), hit(4, 6)])
     assert [one.turn for one in found] == [0, 1, 3, 4]
-
-
-def test_cuts_read_no_further_than_needed() -> None:
-    """Evidence and facts are cut separately, and ranking is not made beyond both cuts."""
-    asked = []
-
-    def ranked() -> Iterator[Hit]:
-        for turn, fact in enumerate((-1, 7, -1, 8, 9, 10)):
-            asked.append(turn)
-            yield hit(turn, fact)
-
-    best, facts = cut_hits(ranked(), 2, 2)
-    assert [one.turn for one in best] == [0, 1]
-    assert [one.fact for one in facts] == [7, 8]
-    assert asked == [0, 1, 2, 3]
-
-
-def test_a_cut_of_no_facts() -> None:
-    """`max_facts=0` asks for none."""
-    assert cut_hits([hit(0, 1), hit(1, 2)], 1, 0) == ([hit(0, 1)], [])
 
 
 @each(

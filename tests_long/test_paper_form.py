@@ -20,7 +20,7 @@ from tests_long.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted
 from tests_long.worlds import fast_config, fast_folder, file_of, rows
 
 from memforest import Config, MemForest, QueryResult, load_default_config
-from memforest.errors import ConfigError, InputError
+from memforest.errors import InputError
 from memforest.ports import ChatRequest
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Found, Hit, Scored, Search
@@ -454,18 +454,6 @@ def test_the_papers_form_is_a_preset(folder: Path) -> None:
 
 
 # -- the artifact's signatures --------------------------------------------------------------------
-
-
-def test_snapshot_dir_is_the_directory(tmp_path: Path) -> None:
-    """As in the artifact; of the two names one is given."""
-    with MemForest(snapshot_dir=tmp_path / "a", config=fast_config()) as forest:
-        forest.register_user("u")
-    with MemForest(tmp_path / "a", fast_config()) as forest:
-        assert forest.list_users() == ["u"]
-    with pytest.raises(ConfigError):
-        MemForest(tmp_path, snapshot_dir=tmp_path)
-    with pytest.raises(ConfigError):
-        MemForest()
 
 
 def test_a_user_can_be_required_to_be_new(tmp_path: Path) -> None:

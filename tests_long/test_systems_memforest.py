@@ -123,16 +123,6 @@ def test_a_deeper_cut_only_adds(forest: MemForest) -> None:
     assert forest.query("u", "Where is the lake?", top_k=3).evidence == ten[:3]
 
 
-def test_top_facts_are_ranked_before_the_cut(forest: MemForest) -> None:
-    """One evidence, but as many facts as asked for; the same objects where both have them."""
-    found = forest.query("u", "Where is the canoe?", top_k=1, max_facts=5)
-    assert len(found.evidence) == 1
-    assert len(found.top_facts) == 5
-    assert all(one.kind == "fact" for one in found.top_facts)
-    assert found.top_facts[0].score >= found.top_facts[-1].score
-    assert forest.query("u", "Where is the canoe?", max_facts=0).top_facts == ()
-
-
 @pytest.mark.parametrize("name", OFF)
 def test_every_weight_can_be_switched_off(forest: MemForest, name: str) -> None:
     """With a weight of 0 its part is gone from the scores, and ranking goes on."""

@@ -421,11 +421,11 @@ def test_the_order_of_a_reader_is_by_level_then_by_time() -> None:
 def test_what_is_kept_keeps_what_stands_beside_it() -> None:
     """The turns before and the places go with their pieces; beyond those that were read there are none."""
     pieces = [piece(None, day) for day in (1, 2, 3)]
-    found = Searched(evidence=pieces, facts=[], trees=[], before=["a", "b"], order=[7, 8])
+    found = Searched(evidence=pieces, trees=[], before=["a", "b"], order=[7, 8])
     left = only(found, (2, 1))
     assert [one.text for one in left.evidence] == ["None 3", "None 2"]
     assert (left.before, left.order) == (["", "b"], [-1, 8])
-    bare = only(Searched(evidence=pieces, facts=[], trees=[]), (0,))
+    bare = only(Searched(evidence=pieces, trees=[]), (0,))
     assert (bare.before, bare.order, len(bare.evidence)) == ((), (), 1)
 
 

@@ -139,7 +139,7 @@ def test_propagation_is_refused_out_of_range(
         (lambda: Config(chat_steps="extract"), "should be a list, not 'extract'"),
         (lambda: MemForest("x", {"top_k": 5}), "write MemForest(directory, Config(top_k=...))"),  # type: ignore[arg-type]
         (lambda: MemForest("x", "config.toml"), "takes a Config, not a str"),  # type: ignore[arg-type]
-        (lambda: MemForest(None), "MemForest(directory) takes a path, not None"),
+        (lambda: MemForest(None), "MemForest(directory) takes a path, not None"),  # type: ignore[arg-type]
         (lambda: MemForest("x", max_workers="8"), "max_workers='8'"),  # type: ignore[arg-type]
         (lambda: MemForest("x", Config(embedder="ada")), "there is no embedder 'ada'"),
     ],
@@ -275,9 +275,9 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "query": {
         "user_id": (None, "", *WRONG_TEXT),
         "question": (None, "", *WRONG_TEXT),
-        **dict.fromkeys(("query_time", "reference_date", "as_of", "said_by", "known_at"), WRONG_TIME),
+        **dict.fromkeys(("reference_date", "as_of", "said_by", "known_at"), WRONG_TIME),
         "during": WRONG_WINDOW,
-        **dict.fromkeys(("top_k", "max_facts", "max_tokens"), WRONG_COUNT),
+        **dict.fromkeys(("top_k", "max_tokens"), WRONG_COUNT),
         "index": ("nosuch", *WRONG_TEXT),
         "ranking": (5, "x", {"lexical": 0.5}, Ranking),
         "mode": ("fast", *WRONG_TEXT),
@@ -453,7 +453,7 @@ def test_an_argument_of_a_verb_is_checked(forest: MemForest, of: str, verb: str,
         ]
         with pytest.raises((InputError, ConfigError)) as error:
             getattr(target, verb)(*question, **arguments)
-        called = {"query_time": "reference_date", "turns": "turn", "content": "turn"}.get(name, name)
+        called = {"turns": "turn", "content": "turn"}.get(name, name)
         assert called in str(error.value)
     assert forest.user("u").stats().sessions == 1
 

@@ -74,9 +74,7 @@ def _lead(forest: MemForest, conversation: Conversation, question: Question) -> 
 
 def _ask(forest: MemForest, conversation: Conversation, question: Question, **options: Any) -> QueryResult:
     now = conversation.sessions[-1].timestamp
-    return forest.query(
-        conversation.id, question.text, reference_date=now, top_k=DEPTH, max_facts=0, **options
-    )
+    return forest.query(conversation.id, question.text, reference_date=now, top_k=DEPTH, **options)
 
 
 def _turns(result: QueryResult) -> list[str]:

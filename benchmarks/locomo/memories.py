@@ -120,7 +120,6 @@ def ranked_turns(
         question,
         reference_date=conversation.sessions[-1].timestamp,
         top_k=depth,
-        max_facts=0,
         **options,
     )
     named = (turn for one in result.evidence for source in one.sources for turn in source.turn_ids)

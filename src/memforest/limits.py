@@ -23,7 +23,7 @@ MAX_METADATA_DEPTH = 64
 """Lists and mappings within each other that metadata may hold; what reads it level by level must not run out of stack."""
 
 MAX_TOP_K = 1_000
-"""Pieces of evidence of one question, `top_k` and `max_facts`: ten times what any prompt holds. Ranking orders all that a
+"""Pieces of evidence of one question (`top_k`): ten times what any prompt holds. Ranking orders all that a
 question finds; what this bounds is how much is read back and written out."""
 
 MAX_PAGE = 1_000

@@ -33,7 +33,6 @@ class AsyncAsking:
             user_id: whose memory.
             question: in any language.
             **options: as follows, all optional.
-            query_time: another name for `reference_date`.
             reference_date: what "now" and "last month" in the question are relative to; the clock's time
                 when not given.
             as_of: keep what was so at that time; unknown validity counts from when it was said.
@@ -44,7 +43,6 @@ class AsyncAsking:
             filters: search only what was said in turns that have all of this metadata, of their own, of their call of `add` or of
                 their session; `warnings` name a key that none has.
             top_k: most evidence returned; `Config.top_k` when not given.
-            max_facts: most of `top_facts`; `top_k` when not given.
             max_tokens: budget for the texts of all evidence together, estimated.
             index: which of the memory's indexes to search: ``"memforest"``, ``"flat"`` for the baseline without trees,
                 ``"facts"`` for facts by cosine alone, or one that was added; the first of `Config.indexes` that the

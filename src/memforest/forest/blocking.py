@@ -22,13 +22,12 @@ class MemForest:
 
     def __init__(
         self,
-        directory: str | Path | None = None,
+        directory: str | Path,
         config: Config | None = None,
         *,
         max_workers: int = 8,
-        snapshot_dir: str | Path | None = None,
     ) -> None:
-        self._async = AsyncMemForest(directory, config, max_workers=max_workers, snapshot_dir=snapshot_dir)
+        self._async = AsyncMemForest(directory, config, max_workers=max_workers)
 
     register_user = portal.blocking(AsyncMemForest.register_user)
     list_users = portal.blocking(AsyncMemForest.list_users)

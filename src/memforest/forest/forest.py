@@ -64,7 +64,6 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
 
     Args:
         directory: where the files are; made at the first write, for its owner alone.
-        snapshot_dir: another name for `directory`, that of the paper's artifact; one of the two is given.
         config: see `Config`; None is `load_default_config()`.
         max_workers: most sessions that `ingest_parallel` and `query_parallel` work on at once.
 
@@ -74,13 +73,12 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
 
     def __init__(
         self,
-        directory: str | Path | None = None,
+        directory: str | Path,
         config: Config | None = None,
         *,
         max_workers: int = 8,
-        snapshot_dir: str | Path | None = None,
     ) -> None:
-        self.directory = Path(check_forest(directory, snapshot_dir, config, max_workers))
+        self.directory = Path(check_forest(directory, config, max_workers))
         self.config = config or load_default_config()
         check_indexes(self.config)
         self._max_workers = max_workers

@@ -34,7 +34,6 @@ TimeLike = datetime | date | str | int | float
 class QueryOptions(TypedDict, total=False):
     """Optional arguments of a question; see `AsyncMemForest.query`."""
 
-    query_time: TimeLike | None
     reference_date: TimeLike | None
     as_of: TimeLike | None
     during: tuple[TimeLike, TimeLike] | None
@@ -42,7 +41,6 @@ class QueryOptions(TypedDict, total=False):
     known_at: TimeLike | None
     filters: Mapping[str, Any] | None
     top_k: int | None
-    max_facts: int | None
     max_tokens: int | None
     index: str | Sequence[str]
     ranking: Ranking | None
@@ -102,11 +100,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
             f"there is no option {unknown[0]!r}; known: {', '.join(QueryOptions.__annotations__)}"
         )
     check_flags("query", explain=options.get("explain", False))
-    query_time, reference_date = options.get("query_time"), options.get("reference_date")
-    if query_time is not None and reference_date is not None:
-        raise InputError("query_time and reference_date are two names of one argument; give one of them")
-    top_k = read_count("top_k", options.get("top_k"), config.top_k, 1, MAX_TOP_K)
-    reference = read_time(reference_date if query_time is None else query_time, config, "reference_date")
+    reference = read_time(options.get("reference_date"), config, "reference_date")
     return Query(
         question=question if len(question) <= QUESTION_CHARS else f"{question[:_END]}\n{question[-_END:]}",
         reference=reference or floor_ms(config.clock()),
@@ -114,8 +108,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
         as_of=read_time(options.get("as_of"), config, "as_of"),
         during=read_window(options.get("during"), config),
         moment=read_moment(options.get("said_by"), options.get("known_at"), config, options.get("filters")),
-        top_k=top_k,
-        max_facts=read_count("max_facts", options.get("max_facts"), top_k, 0, MAX_TOP_K),
+        top_k=read_count("top_k", options.get("top_k"), config.top_k, 1, MAX_TOP_K),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
         index=read_indexes(options.get("index")),
         ranking=_given("query", "ranking", options.get("ranking"), Ranking) or config.ranking,
@@ -163,16 +156,13 @@ def _cut_warning(length: int) -> tuple[str, ...]:
     return (f"the question has {length:,} characters; the first and the last {_END:,} are read",)
 
 
-def check_forest(directory: Any, snapshot_dir: Any, config: object, max_workers: object) -> str:
+def check_forest(directory: Any, config: object, max_workers: object) -> str:
     """Check the arguments of a forest, as far as that needs no I/O, and return its directory.
 
     Raises:
-        ConfigError: if one is of the wrong type or out of range, the directory is given twice, or the configuration names
+        ConfigError: if one is of the wrong type or out of range, or the configuration names
             an embedder or index that there is not, or has a key and SQLCipher is not installed.
     """
-    if directory is not None and snapshot_dir is not None:
-        raise ConfigError("directory and snapshot_dir are two names of one argument; give one of them")
-    directory = snapshot_dir if directory is None else directory
     given = os.fspath(directory) if isinstance(directory, (str, os.PathLike)) else None
     if not (isinstance(given, str) and given and "\0" not in given and _has_bytes(given)):
         raise ConfigError(f"MemForest(directory) takes a path, not {shown(directory)}")

@@ -243,13 +243,11 @@ class Evidence(Result):
 class QueryResult(Result):
     """The answer to `query`: ranked evidence, best first.
 
-    `top_facts` are the best facts of the whole ranking, before the cut to `top_k`. Iterating gives the evidence, and
-    a result without any is false.
+    Iterating gives the evidence, and a result without any is false.
     """
 
     question: str
     evidence: tuple[Evidence, ...]
-    top_facts: tuple[Evidence, ...]
     plan: QuestionPlan
     reference_date: datetime
     index: str
@@ -258,6 +256,11 @@ class QueryResult(Result):
     warnings: tuple[str, ...] = ()
     timezone: str = "UTC"
     """Whose days `context` shows."""
+
+    @property
+    def top_facts(self) -> tuple[Evidence, ...]:
+        """The evidence for which a fact speaks, as the paper's artifact names it."""
+        return tuple(one for one in self.evidence if one.kind == "fact")
 
     @property
     def question_type(self) -> str:

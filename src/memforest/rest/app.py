@@ -48,7 +48,7 @@ def create_app(
         if isinstance(forest_or_dir, AsyncMemForest):
             access = OpenAccess(forest_or_dir)
         else:
-            access = OpenAccess(AsyncMemForest(forest_or_dir, config), owned=True)
+            access = OpenAccess(AsyncMemForest(forest_or_dir, config), owned=True)  # type: ignore[arg-type]  # it refuses None
     decides = access
 
     @asynccontextmanager

@@ -15,7 +15,6 @@ from memforest.rest.fields import (
     IndexOf,
     IndexOrGraph,
     Many,
-    MaxFacts,
     Metadata,
     Mode,
     OpenSpan,
@@ -47,7 +46,6 @@ class Message(BaseModel):
     content: str | Many[str | dict[str, Any]] | None = Field(
         None, description="what was said: a text, or its parts as chat protocols have them"
     )
-    text: str | None = Field(None, description="another name for `content`")
     timestamp: Time | None = Field(None, description="when; else that of the session")
     id: Id | WholeNumber | None = Field(
         None, description="unique in the session; its place there when not given"
@@ -199,7 +197,6 @@ class SearchBody(Body):
     model_config = ConfigDict(json_schema_extra=QUESTION)
 
     question: Words = Field(description="in any language")
-    query_time: Time | None = Field(None, description="another name for `reference_date`")
     reference_date: Time | None = Field(
         None, description='what "now" is in the question; the clock\'s time when not given'
     )
@@ -211,7 +208,6 @@ class SearchBody(Body):
         None, description="only what was said in turns with all of this metadata"
     )
     top_k: TopK | None = Field(None, description="most evidence returned")
-    max_facts: MaxFacts | None = Field(None, description="most of `top_facts`")
     max_tokens: Count | None = Field(None, description="for the texts of all evidence together, estimated")
     index: IndexOf | Annotated[Many[IndexOf], Field(min_length=1)] | None = Field(
         None, description="which indexes to search; several are fused"

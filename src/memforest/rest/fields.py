@@ -57,7 +57,6 @@ UnixTime: TypeAlias = (
 """A number that is a time: UNIX seconds, or milliseconds where it is large; before 1970 seconds below 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), Strict(), BeforeValidator(_integral)]
 TopK: TypeAlias = Annotated[int, Field(ge=1, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
-MaxFacts: TypeAlias = Annotated[int, Field(ge=0, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
 Id: TypeAlias = Annotated[
     str,
     AfterValidator(checked),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeVar
@@ -121,32 +121,6 @@ def _matches_identity(fact: rows.FactText) -> bool:
     """Return whether a fact's text and time match its identity."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
     return fact.fact_id == fact_identity(fact.text, times[0], times[1], fact.dates)
-
-
-def cut_hits(
-    hits: Iterable[AnyHit],
-    top_k: int,
-    max_facts: int,
-    shows: Callable[[NodeHit], bool] = lambda _: True,
-) -> tuple[list[AnyHit], list[Hit]]:
-    """Return the first `top_k` hits, and the first `max_facts` of those that speak by a fact.
-
-    Args:
-        hits: best first; read no further than needed.
-        top_k: most hits.
-        max_facts: most facts.
-        shows: says whether a node can be shown; asked of those that stand before the cut.
-    """
-    best: list[AnyHit] = []
-    facts: list[Hit] = []
-    for hit in hits:
-        if len(best) < top_k and (isinstance(hit, Hit) or shows(hit)):
-            best.append(hit)
-        if isinstance(hit, Hit) and hit.fact >= 0 and len(facts) < max_facts:
-            facts.append(hit)
-        if len(best) >= top_k and len(facts) >= max_facts:
-            break
-    return best, facts
 
 
 @dataclass(frozen=True, slots=True)

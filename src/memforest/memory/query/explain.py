@@ -25,7 +25,6 @@ class Searched:
     """
 
     evidence: list[Evidence]
-    facts: list[Evidence]
     trees: list[tuple[str, float]]
     notes: Mapping[str, Any] = field(default_factory=dict)
     before: Sequence[str] = ()

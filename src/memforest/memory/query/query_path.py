@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,6 @@ from memforest.memory.host import MemoryHost
 from memforest.memory.query.answer import answered, parts_in, turns_before, within_budget, without_questions
 from memforest.memory.query.blame import blame
 from memforest.memory.query.evidence import (
-    cut_hits,
     left_out,
     make_evidence,
     once_per_fact,
@@ -84,7 +84,6 @@ class Query:
     as_of: datetime | None
     during: tuple[datetime, datetime] | None
     top_k: int
-    max_facts: int
     max_tokens: int | None
     index: tuple[str, ...] | None
     ranking: Ranking
@@ -163,7 +162,6 @@ class QueryPath:
         result = QueryResult(
             question=asked.question,
             evidence=evidence,
-            top_facts=tuple(found.facts[: asked.max_facts]),
             plan=prepared.request.plan,
             reference_date=asked.reference,
             timezone=self.config.timezone,
@@ -325,9 +323,9 @@ class QueryPath:
         speaking = speaking_hits(snapshot, found.hits)
         sound = once_per_fact(undamaged_hits(tx, snapshot, speaking, damage))
         ranked = by_score(sound, found.nodes)
-        best, facts = cut_hits(ranked, wanted, asked.max_facts, memories.shows)
+        best = list(islice((hit for hit in ranked if isinstance(hit, Hit) or memories.shows(hit)), wanted))
         pinned = list(undamaged_hits(tx, snapshot, pinned_hits(snapshot, request), damage))
-        turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best, *facts) if isinstance(hit, Hit)}
+        turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best) if isinstance(hit, Hit)}
         nodes = [hit for hit in best if isinstance(hit, NodeHit)]
         told = make_evidence(tx, snapshot, index, list(turns.values()), asked.question)
         made = dict(zip(turns, told, strict=True))
@@ -335,7 +333,6 @@ class QueryPath:
         titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
         return Searched(
             evidence=[made[hit.turn, hit.fact] if isinstance(hit, Hit) else summed[hit.node] for hit in best],
-            facts=[made[hit.turn, hit.fact] for hit in facts],
             pinned=[made[hit.turn, hit.fact] for hit in pinned],
             trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
             notes=found.notes,

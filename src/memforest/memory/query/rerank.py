@@ -121,11 +121,7 @@ async def second_look(
     chosen = None if operator is None else answer_by_time(plan, operator, found, scores)
     if chosen is not None:
         done = led(done, *chosen)
-    # The first facts of the new order are among the facts of the candidates and the first ones of the old.
-    here = {leaf_key(one) for one in done.evidence}
-    facts = [one for one in done.evidence if one.kind == "fact"]
-    facts += [one for one in found.facts if leaf_key(one) not in here]
-    return replace(done, facts=facts), []
+    return done, []
 
 
 def reranked(first: Sequence[Evidence], scores: NDArray[np.float64], weight: float) -> list[Evidence]:
