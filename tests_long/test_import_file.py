@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests.table import each
 from tests_long.worlds import file_of, rows
 
@@ -23,7 +24,7 @@ from memforest.forest import ImportedMemory, ImportProgress
 from memforest.forest.importing import TURNS_TOGETHER
 from memforest.memory.results import ChunkReport, FlushResult, IngestResult, Usage
 from memforest.models import HashEmbedder
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 from memforest.types import Refused, StepUsage
 
 HI = {"speaker": "Ann", "content": "I live in Oslo.", "timestamp": "2024-05-01T10:00:00Z"}
