@@ -9,7 +9,6 @@ import click
 from rich.text import Text
 
 from memforest.cli.call import Call, pass_call, shared_options
-from memforest.cli.completing import complete_entities
 from memforest.cli.screen import Screen, clean, columns, counted, sources
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ MARKS = {"begun": "+", "ended": "-", "changed": "~"}
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=complete_entities)
+@click.argument("name", required=False)
 @click.option("--as-of", metavar="TIME", help="The profile that was in force at that time.")
 @click.option("--said-by", metavar="TIME", help="Only what had been said by that time.")
 @click.option(

@@ -99,7 +99,7 @@ class KnowsEntities(ReadsMemory):
     async def graph(self) -> GraphPicture:
         """Return a picture of the graph: its most named entities, 60 at most, and the heaviest 200 edges between them.
 
-        ``memforest tree --html`` draws it. Relations come before statements that only name both.
+        Relations come before statements that only name both.
         """
         return await self._view(graph_views.picture)
 
