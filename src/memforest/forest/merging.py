@@ -25,6 +25,7 @@ from memforest.forest.options import (
     read_budget,
 )
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import spanned
 from memforest.memory.directory import is_own_name, survey
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
@@ -102,6 +103,7 @@ class MergingVerbs:
         self._pool = pool
         self.user_id = user_id
 
+    @spanned("upsert_memory")
     async def merge(
         self,
         from_user: str,
@@ -163,6 +165,7 @@ class MergingForest:
 
     _pool: MemoryPool
 
+    @spanned("upsert_memory")
     async def merge_user_forests(
         self,
         source_user_ids: Sequence[str],
@@ -213,6 +216,7 @@ class MergingForest:
         ]
         return ForestMergeResult(target_user_id, tuple(found))
 
+    @spanned("upsert_memory")
     async def merge_directory(
         self,
         path: str | Path,
