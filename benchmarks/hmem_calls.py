@@ -30,6 +30,10 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the doubles of the tests
+
+from tests.doubles import CountingChat, local_reply, prompt_of
+
 from kept import KeptVectors
 from locomo.conversations import Conversation, Question, read_conversations
 from memforest import Config, MemForest
@@ -39,7 +43,7 @@ from memforest.models.base import ChatRequest
 from memforest.store.db import Database
 from memforest.systems.hmem import rows
 from memforest.systems.hmem.levels import EVENT, ROOT
-from memforest.testing import CountingChat, FunctionChat, local_reply, prompt_of
+from memforest.testing import FunctionChat
 from memforest.tokens import count_tokens
 
 __all__ = [

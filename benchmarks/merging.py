@@ -10,7 +10,7 @@ both in turns, so that a busy machine is as busy for one as for the other; the d
 
 Without a model: the sessions are written one after the other; *hash* has vectors that cost nothing, so that only what is
 written counts, *minilm* those of the model of the install. With a model: all sessions of a user at once, and the summaries
-are waited for. The model is `memforest.testing`'s server, which answers each step by its own rules after `--latency`
+are waited for. The model is the tests' doubles' server, which answers each step by its own rules after `--latency`
 seconds; *calls* are those of all steps, *extract* those of extraction alone. *facts* and *trees* are what the two memories
 hold, and how much the merged one differs; *session* and *entity* trees are always the same, scenes depend on the order
 in which things came. At the end both are verified.
@@ -29,10 +29,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the doubles of the tests
+
+from tests.doubles import ChatServer, Latency
+
 from memforest import ChatEndpoint, Config, MemForest
 from memforest.memory.results import Usage
 from memforest.models import HashEmbedder
-from memforest.testing import ChatServer, Latency
 from synthetic.chat import USER, Chat
 
 TURNS, MODEL_TURNS, USERS, SEED = 200, 80, 8, 1

@@ -2,7 +2,7 @@
 
     python benchmarks/model_faults.py [FILE] [--conversation ID] [--sessions 4] [--only NAME ...] [--show]
 
-FILE is a LoCoMo file; without one, the sessions are those of the package's demo. The endpoint is `memforest.testing`'s
+FILE is a LoCoMo file; without one, the sessions are those of the package's demo. The endpoint is the tests' doubles'
 server; it answers by local rules, and goes wrong by schedule. Each row writes the sessions as one batch into a new
 memory while the fault lasts, and then calls `resume` when it is over. *some chat* is a seeded 3 in 10 calls to the chat
 model, *all chat* every one of them, *all* those for embeddings, too. The client tries a call of the transport's three
@@ -34,9 +34,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the doubles of the tests
+
+from tests.doubles import ChatServer, Fault, Schedule, local_reply, step_of
+from tests.doubles.faults import Attempt
+
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint, IngestResult, MemForest, MemForestError
-from memforest.testing import ChatServer, Fault, Schedule, local_reply, step_of
-from memforest.testing.faults import Attempt
 from writing.sessions import USER, Session, read_sessions
 
 TIMEOUT_S = 0.5

@@ -24,11 +24,16 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the doubles of the tests
+
+from tests.doubles import local_reply
+
 from memforest import Config, IngestResult, MemForest
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 from memforest.types import SummaryRequest
 
 USER = "u"

@@ -28,15 +28,19 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the doubles of the tests
+
+from tests.doubles import placing_reply
 
 from memforest import Config, MemForest
 from memforest.models import HashEmbedder
 from memforest.models.base import ChatReply, ChatRequest
 from memforest.steps.llm.prompt import read_data_block
 from memforest.steps.llm.replies import Summary
-from memforest.testing import placing_reply
 from memforest.types import PlaceRequest
 
 PLACERS = ("cosine", "batch", "pointwise")

@@ -4,7 +4,7 @@
         [--cost reference hosted local] [--in-flight 8 64 512] [--arrival ...]
         [--mem0-python v/bin/python] [--keep RUNS.jsonl] [--repeat 3]
 
-FILE is a LoCoMo file; without one, the sessions are those of the package's demo. The double is `memforest.testing`'s
+FILE is a LoCoMo file; without one, the sessions are those of the package's demo. The double is the tests' doubles'
 server in a process of its own. It waits as long as a declared cost model says (`benchmarks/writing/costs.py`), answers
 every step in its form, and has seen every prompt before, in a run without waiting, so that what it thinks about is no
 part of any time. Sessions arrive one by one (`ingest_session` in a loop) or as one batch (`ingest_parallel`).

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles import prompt_of
 from tests_long.scripted import Scripted, run
 
 from memforest import AskResult, Config, MemForest
@@ -25,7 +26,7 @@ from memforest.steps.llm.prompt import read_data_block
 from memforest.systems.flat.index import FlatIndex
 from memforest.systems.host import Host
 from memforest.systems.searching import Part, Prepared, Search
-from memforest.testing import HashEmbedder, prompt_of
+from memforest.testing import HashEmbedder
 
 UTC = timezone.utc
 NOW = datetime(2031, 6, 30, 12, tzinfo=UTC)

@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import ChatServer, local_reply, replies, step_of
 from tests.table import each
 from tests_long.scripted import run
 
@@ -28,16 +29,16 @@ from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
 from memforest.models.openai_chat import OpenAIChat
 from memforest.steps.choose import Steps, choose_steps
-from memforest.steps.llm.prompt import all_prompts, load_prompt
+from memforest.steps.llm.prompt import all_prompts, load_prompt, read_data_block
 from memforest.steps.llm.replies import Judgement
-from memforest.testing import ChatServer, FunctionChat, ScriptedChat, local_reply, replies, step_of
+from memforest.testing import FunctionChat, ScriptedChat
 
 STEPS_PY = """
 from memforest.chat_steps import ChatStep, register_step
 
 PLACE = "memforest.systems.sieve"
 register_step(
-    ChatStep("gate", "drops what does not help", {"gate": f"{PLACE}.replies:Gated"}, f"{PLACE}.doubles:gated", PLACE, waits=True)
+    ChatStep("gate", "drops what does not help", {"gate": f"{PLACE}.replies:Gated"}, PLACE, waits=True)
 )
 """
 REPLIES_PY = """
@@ -46,14 +47,6 @@ from memforest.steps.llm.replies import Items, Reply
 
 class Gated(Reply):
     kept: Items[int]
-"""
-DOUBLES_PY = """
-from memforest.steps.llm.prompt import read_data_block
-from memforest.systems.sieve.replies import Gated
-
-
-def gated(data):
-    return Gated(kept=[row["number"] for row in read_data_block(data, "memories") if "vase" in row["text"]])
 """
 GATE_TOML = """
 id = "gate"
@@ -79,7 +72,7 @@ def sieve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Put the folder of an index beside those of the package, and give back the type of its reply."""
     folder = tmp_path / "systems" / "sieve"
     (folder / "prompts").mkdir(parents=True)
-    files = {"__init__.py": "", "steps.py": STEPS_PY, "replies.py": REPLIES_PY, "doubles.py": DOUBLES_PY}
+    files = {"__init__.py": "", "steps.py": STEPS_PY, "replies.py": REPLIES_PY}
     for name, text in {**files, "prompts/gate.toml": GATE_TOML}.items():
         (folder / name).write_text(text, encoding="utf-8")
     caches = (load_prompt, replies._starts, replies._made)
@@ -91,6 +84,11 @@ def sieve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         cache.cache_clear()
     from memforest.systems.sieve.replies import Gated  # type: ignore[import-not-found]
 
+    def kept(data: str) -> Any:
+        rows = read_data_block(data, "memories")
+        return Gated(kept=[row["number"] for row in rows if "vase" in row["text"]])
+
+    monkeypatch.setitem(replies.RULES, "gate", kept)
     yield Gated
     for cache in caches:
         cache.cache_clear()
@@ -130,7 +128,7 @@ def test_its_prompt_is_one_of_the_prompts(sieve: Any) -> None:
 
 
 def test_the_double_answers_it_directly_and_over_http(sieve: Any) -> None:
-    """`memforest.testing` knows the step by its schema and by how its prompt begins, and answers by its rule."""
+    """The double knows the step by its schema and by how its prompt begins, and answers by its rule."""
     chat = FunctionChat(local_reply)
     assert gated(steps_with(chat), sieve).kept == [2]
     assert [request.step for request in chat.requests] == ["gate"]
@@ -230,7 +228,7 @@ def test_what_cannot_be_asked_is_a_config_error(sieve: Any) -> None:
 
 def own(**changed: Any) -> ChatStep:
     """Return a step, sound but for what a test changes."""
-    sound: dict[str, Any] = {"name": "sort", "does": "sorts", "prompts": {"sort": "a.b:C"}, "double": "a.b:c"}
+    sound: dict[str, Any] = {"name": "sort", "does": "sorts", "prompts": {"sort": "a.b:C"}}
     return ChatStep(**{**sound, **changed})
 
 
@@ -242,12 +240,10 @@ def own(**changed: Any) -> ChatStep:
         ({"prompts": {}}, "at least one prompt"),
         ({"does": " "}, "say what the model does"),
         ({"prompts": {"sort": "a.b.C"}}, "'a.b.C' is no 'module:name'"),
-        ({"double": "c"}, "'c' is no 'module:name'"),
-        ({"double": "a..b:c"}, "is no 'module:name'"),
-        ({"double": ".a:c"}, "is no 'module:name'"),
-        ({"double": "a:c."}, "is no 'module:name'"),
-        ({"double": "a:1c"}, "is no 'module:name'"),
-        ({"double": "a:b:c"}, "is no 'module:name'"),
+        *(
+            ({"prompts": {"sort": place}}, "is no 'module:name'")
+            for place in ("c", "a..b:c", ".a:c", "a:c.", "a:1c", "a:b:c")
+        ),
         ({"prompts": {"sort": "a:B", "1st": "a:B"}}, "'1st' is no name"),
         ({"name": "s" * 32}, "is no name"),
         ({"name": ""}, "is no name"),
@@ -263,7 +259,7 @@ def test_a_step_that_could_not_be_found_is_refused(changed: dict[str, Any], mess
 def test_a_place_is_dotted_names_on_both_sides(place: str) -> None:
     """Of whatever letters; that it is not there is told when it is needed."""
     with pytest.raises(ConfigError):
-        own(double=place).made_by_double("")
+        own(prompts={"sort": place}).reply("sort")
     assert own(name="s" * 31).name == "s" * 31
 
 
@@ -317,9 +313,9 @@ def test_names_are_taken_once(sieve: Any) -> None:
 
 
 def test_what_a_step_names_has_to_be_there(sieve: Any, tmp_path: Path) -> None:
-    """A reply or a double that is not there, and a file that tells of another step, are errors that name them."""
+    """A reply that is not there, and a file that tells of another step, are errors that name them."""
     with pytest.raises(ConfigError):
-        own().made_by_double("")
+        own(prompts={"sort": "a.b:C"}).reply("sort")
     prompts = tmp_path / "systems" / "sieve" / "prompts"
     (prompts / "sort.toml").write_text(GATE_TOML.replace('"gate"', '"sort"', 1), encoding="utf-8")
     register_step(
@@ -334,12 +330,12 @@ def test_what_a_step_names_has_to_be_there(sieve: Any, tmp_path: Path) -> None:
 
 
 def test_every_own_step_is_whole() -> None:
-    """Its prompts, replies and double are there, and the double's reply to an example is of the step's type."""
+    """Its prompts and replies are there, and the double's reply to an example is of the step's type."""
     for prompt in all_prompts():
         step = chat_steps.chat_step(prompt.step)
         assert step is not None
         data = prompt.messages(**prompt.examples[0].input)[1].content
-        assert type(step.made_by_double(data)) is prompt.reply
+        assert type(replies.RULES[step.name](data)) is prompt.reply
 
 
 def test_the_schema_is_named_after_the_step(sieve: Any) -> None:

@@ -102,7 +102,6 @@ def test_version_and_help(run: Run) -> None:
         (("search", "x", "--index", "flat,"), "'' is unknown"),
         (("ask", "x", "--top-k", "0"), "0 is not in the range"),
         (("facts", "--filter", "colour"), "KEY=VALUE"),
-        (("stats", "--watch", "--every", "0"), "0.0 is not in the range"),
         (("tree", "--limit", "0"), "0 is not in the range"),
         (("completion", "csh"), "'csh' is not one of"),
     ],

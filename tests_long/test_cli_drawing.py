@@ -23,7 +23,6 @@ from memforest.cli.inspecting import draw_trees
 from memforest.cli.jobs import REASON_CHARS, job_lines
 from memforest.cli.over_time import draw_timeline
 from memforest.cli.screen import Screen
-from memforest.cli.watching import line_of
 from memforest.forest import ImportedMemory
 from memforest.memory.results import (
     AskResult,
@@ -404,13 +403,3 @@ def test_an_index_says_how_far_it_is_behind(lag: int, reason: str | None, usable
 
 
 COUNTS = Stats("me", 1, 2, 3, 3, {}, {}, 4, 0, 0, {}, None, 1, 0, 1024)
-
-
-def test_a_watched_line_tells_what_came_and_went() -> None:
-    """With its sign; the first line has nothing to compare with, and what is unfinished is named."""
-    assert line_of(COUNTS, None) == "me: 1 session, 2 turns, 3 facts, 4 nodes, 1.0 kB"
-    now = replace(COUNTS, turns=5, nodes=3, dirty_nodes=2, unfinished=1, failed_chunks=6)
-    assert line_of(now, COUNTS) == (
-        "me: 1 session, 5 turns (+3), 3 facts, 3 nodes (-1), 2 out of date, 1 unread, 6 failed, 1.0 kB"
-    )
-    assert line_of(COUNTS, COUNTS) == line_of(COUNTS, None)

@@ -13,7 +13,6 @@ from click.testing import CliRunner, Result
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.known_people import WHO, remembered
-from tests_long.test_cli_page import check_is_harmless
 
 from memforest import Config, MemForest
 from memforest.cli.app import main
@@ -126,18 +125,6 @@ def test_a_profile_of_what_never_spoke(filled: Path) -> None:
         assert run(filled, "profile", *wrong).exit_code == 2
     unmade = run(filled, "profile", "Mara", "--written")
     assert (unmade.exit_code, "needs a chat model" in unmade.stderr) == (1, True)
-
-
-def test_the_page_of_a_whole_forest_draws_the_graph(filled: Path) -> None:
-    """And that of one session or one index does not."""
-    page = filled / "page.html"
-    assert run(filled, "tree", "--html", str(page)).exit_code == 0
-    read = check_is_harmless(page.read_text(encoding="utf-8"))
-    assert {"Mara", "Lucía", "Orrin Labs"} <= set(read.texts["text"])
-    assert "Mara – residence – Lisbon" in " ".join(read.texts["title"])
-    for part in (("2024-01-05-0",), ("--index", "memforest")):
-        assert run(filled, "tree", *part, "--html", str(page)).exit_code == 0
-        assert "svg" not in check_is_harmless(page.read_text(encoding="utf-8")).tags
 
 
 def test_on_a_terminal_it_is_laid_out(filled: Path, capsys: pytest.CaptureFixture[str]) -> None:

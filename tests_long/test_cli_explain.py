@@ -15,7 +15,6 @@ from tests.table import each
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint
 from memforest.cli.asking import _draw_ask, _draw_search, _index_names
 from memforest.cli.call import read_pairs
-from memforest.cli.completing import is_safe
 from memforest.cli.models import chat_checks, embedding_checks
 from memforest.cli.screen import Screen
 from memforest.memory.results import AskResult, QueryResult, Usage
@@ -190,16 +189,6 @@ def test_a_pair_without_a_name_or_a_sign_is_refused(pair: str) -> None:
     option: Any = None
     with pytest.raises(click.BadParameter, match=f"'{pair}' is not of the form KEY=VALUE"):
         read_pairs(option, option, [pair])
-
-
-@each(
-    ("name", "safe"),
-    [("a", True), ("a.b@c%d+e:f,g/h-i", True), ("李", True), ("9", True), ("-a", False), ("_a", False), (".a", False), ("", False), ("a b", False),
-     ("a;b", False), ("a$b", False), ("a`b", False), ("a'b", False), ("a\nb", False), ("a\n", False), ("~a", False), ("a*", False), ("a\\", False), ("a=b", False)],
-)  # fmt: skip
-def test_only_words_that_no_shell_acts_on_are_completed(name: str, safe: bool) -> None:
-    """In any script."""
-    assert is_safe(name) is safe
 
 
 # -- doctor ---------------------------------------------------------------------------------------

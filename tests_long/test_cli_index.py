@@ -124,11 +124,3 @@ def complete(words: str) -> list[str]:
     env = {"COMP_WORDS": words, "COMP_CWORD": count, "_MEMFOREST_COMPLETE": "bash_complete"}
     result = CliRunner().invoke(main, (), env=env, prog_name="memforest")
     return [line.partition(",")[2] for line in result.stdout.splitlines()]
-
-
-def test_names_of_indexes_are_completed(run: Run) -> None:
-    """Those that there are where one is added or searched, those of the memory where one is dropped."""
-    assert complete("memforest index a") == ["add"]
-    assert set(complete("memforest index add ")) >= {"dummy", "flat", "memforest"}
-    assert complete("memforest index drop ") == ["memforest"]
-    assert complete("memforest search x --index d") == ["dummy"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.doubles import ChatServer
 
 from memforest.cli import main
-from memforest.testing import ChatServer
 
 Run = Callable[..., Result]
 KEY = "sk-never-shown"

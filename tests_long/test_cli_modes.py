@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.doubles import ChatServer
+from tests.doubles.answering import ServedCall
 
 from memforest import Config, MemForest
 from memforest.cli import main
 from memforest.models import HashEmbedder
-from memforest.testing import ChatServer
-from memforest.testing.answering import ServedCall
 
 Run = Callable[..., Result]
 

@@ -121,7 +121,6 @@ def test_a_reader_that_has_enough_is_no_error(folder: Path) -> None:
         ("search", "Who bought tents?", "--top-k", "400"),
         ("facts", "--limit", "400", "--json"),
         ("tree", "--depth", "9"),
-        ("stats", "--watch"),
     ):
         code = f"from memforest.cli import main; main({['--dir', str(folder), *args]!r})"
         with subprocess.Popen(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -177,71 +176,6 @@ def lines_of(process: subprocess.Popen[str], count: int) -> list[str]:
     """Read so many lines of a program's output."""
     assert process.stdout is not None
     return [process.stdout.readline() for _ in range(count)]
-
-
-def ingest_one(folder: Path, session: str) -> None:
-    """Write a session, as another process than the one that watches."""
-    with MemForest(folder, Config(embedder=HashEmbedder(64))) as forest:
-        forest.ingest_session(
-            "u", session, [{"speaker": "Bo", "content": f"I bought {session}.", "timestamp": 1_700_000_000}]
-        )
-
-
-@pytest.mark.parametrize("extra", [(), ("--json",)])
-def test_watching_sees_another_process_and_ends_with_ctrl_c(tmp_path: Path, extra: tuple[str, ...]) -> None:
-    """Into a pipe: a line at first, one after a write from outside, none without; Ctrl-C is the ordinary end."""
-    ingest_one(tmp_path, "apples")
-    with memforest("stats", "--watch", "--every", "0.2", *extra, folder=tmp_path) as process:
-        (first,) = lines_of(process, 1)
-        ingest_one(tmp_path, "pears")
-        turns = 1
-        while turns < 2:
-            (line,) = lines_of(process, 1)
-            turns = json.loads(line)["data"]["turns"] if extra else int(re.findall(r"(\d+) turns?", line)[0])
-        time.sleep(1)
-        process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (0, "")
-    assert "1 turn" in first or json.loads(first)["data"]["turns"] == 1
-    assert len(output.splitlines()) <= 3  # the stages of one ingest; nothing while nothing changes
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
-def test_watching_draws_on_a_terminal(tmp_path: Path) -> None:
-    """On a terminal the table is drawn anew, and Ctrl-C leaves the cursor shown and exit code 0."""
-    import pty
-
-    ingest_one(tmp_path, "apples")
-    leader, follower = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-c", START, "--dir", str(tmp_path), "stats", "--watch", "--every", "0.2"],
-        stdin=subprocess.DEVNULL,
-        stdout=follower,
-        stderr=subprocess.PIPE,
-        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"},
-    ) as process:
-        os.close(follower)
-        shown = b""
-        while b"1 turn in 1 session" not in shown:
-            shown += os.read(leader, 4096)
-        ingest_one(tmp_path, "pears")
-        while b"2 turns in 2 sessions" not in shown:
-            shown += os.read(leader, 4096)
-        process.send_signal(signal.SIGINT)
-        while True:
-            try:
-                more = os.read(leader, 4096)
-            except OSError:  # the other end is closed
-                break
-            if not more:
-                break
-            shown += more
-        assert process.stderr is not None
-        errors = process.stderr.read()
-        process.wait(timeout=60)
-    os.close(leader)
-    assert (process.returncode, errors) == (0, b"")
-    assert shown.rstrip().endswith(b"\x1b[?25h")
 
 
 def test_the_package_can_be_run(tmp_path: Path) -> None:

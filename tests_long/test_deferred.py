@@ -11,13 +11,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.worlds import differences, dump, eager_config, fast_config, file_of, make_sessions, said
 
 from memforest import AsyncMemForest, IngestResult, InputError, MemForest, SessionConflictError
 from memforest.errors import IdempotencyError, ModelRefusedError, ModelUnavailableError
 from memforest.memory.ingest import batch
 from memforest.models.base import ChatRequest
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 MOVES = said("I live in Davis.", "I work at Acme.", "I moved to Miami.")
 

@@ -22,6 +22,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.shelf import ShelfIndex
 from tests_long.test_encryption import KEY, encrypted
 from tests_long.worlds import (
@@ -46,7 +47,7 @@ from memforest.memory.transfer.export import SETTINGS, UNCARRIED_SETTINGS, kept_
 from memforest.models import HashEmbedder
 from memforest.store.parts import MEMORY, STRUCTURE, SUMMARIES, VECTORS
 from memforest.systems import registry
-from memforest.testing import FrozenClock, FunctionChat, local_reply
+from memforest.testing import FrozenClock, FunctionChat
 
 QUESTIONS = (
     "Where does Ana live?",

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles import ChatServer, Fault, Schedule, local_reply, step_of
 
 from memforest import ChatEndpoint, Config, MemForest
 from memforest.models.base import ChatReply, ChatRequest
-from memforest.testing import ChatServer, Fault, FunctionChat, HashEmbedder, Schedule, local_reply, step_of
+from memforest.testing import FunctionChat, HashEmbedder
 
 HOME, JOB = "I live in Ghent.", "I work at the harbour office."
 TURNS = [

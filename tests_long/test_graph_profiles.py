@@ -10,11 +10,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.known_people import WHO, remembered
 
 from memforest import Budget, Config, ConfigError, InputError, MemForest, NotFoundError, UserMemory
 from memforest.memory.results import Profile
-from memforest.testing import FunctionChat, ScriptedChat, local_reply
+from memforest.testing import FunctionChat, ScriptedChat
 
 
 @pytest.fixture(name="forest")

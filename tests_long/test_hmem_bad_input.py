@@ -14,6 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import CountingChat, local_reply
 from tests_long import hmems
 from tests_long.test_hmem_parts import LINES, NOW, Model, asked, explored, with_model
 from tests_long.test_hmem_parts import remember as remember_lines
@@ -23,7 +24,6 @@ from tests_long.worlds import said
 from memforest import MemForest
 from memforest.models import HashEmbedder
 from memforest.steps.local.extract import LocalExtractor
-from memforest.testing import CountingChat, local_reply
 from memforest.types import Chunk, ChunkOutcome, Mention, Relation, State
 
 UTC = timezone.utc

@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 import numpy as np
+from tests.doubles import CountingChat
 
 import hmem_calls
 import hmem_recall
@@ -30,7 +31,6 @@ from memforest.explore import Explore
 from memforest.importers import FileSession
 from memforest.models import HashEmbedder
 from memforest.systems.hmem.rows import Row
-from memforest.testing import CountingChat
 from segments.choose import chosen
 
 TALK = (

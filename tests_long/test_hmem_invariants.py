@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import CountingChat, local_reply, prompt_of
 from tests_long import hmems
 from tests_long.test_hmem_parts import LINES, NOW, PLAN, QUESTION, Model, answers, asked, explored, with_model
 from tests_long.test_hmem_search import asked as searched
@@ -36,7 +37,6 @@ from memforest.ranking.parts import DAY_MS
 from memforest.steps.llm.prompt import read_data_block
 from memforest.steps.local.parts import parts_of
 from memforest.store.db import Database
-from memforest.testing import CountingChat, local_reply, prompt_of
 from memforest.text import fold
 
 UTC = timezone.utc

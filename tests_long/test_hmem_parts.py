@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles import CountingChat, local_reply, prompt_of
 from tests_long import hmems
 
 from memforest import Budget, MemForest, Ranking
@@ -17,7 +18,6 @@ from memforest.explore import Explore
 from memforest.memory.results import QueryResult
 from memforest.models.base import ChatRequest
 from memforest.steps.llm.prompt import read_data_block
-from memforest.testing import CountingChat, local_reply, prompt_of
 
 NOW = datetime(2024, 9, 1, tzinfo=timezone.utc)
 LINES = (

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from tests.doubles import CountingChat
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -24,7 +25,6 @@ from memforest.steps.llm.entity_file import (
 )
 from memforest.steps.llm.explore import Told
 from memforest.steps.llm.prompt import load_prompt, read_data_block
-from memforest.testing import CountingChat
 
 UTC = timezone.utc
 NOW = datetime(2031, 6, 30, 12, tzinfo=UTC)

@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.doubles import CountingChat
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -41,7 +42,6 @@ from memforest.steps.llm.explore import (
 )
 from memforest.steps.llm.explore_checks import FOLLOW_UP_CHARS, anchors_of, follow_up_refused
 from memforest.steps.llm.prompt import load_prompt, read_data_block
-from memforest.testing import CountingChat
 
 UTC = timezone.utc
 NOW = datetime(2031, 6, 30, 12, tzinfo=UTC)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.doubles import ChatServer, local_reply, placing_reply, step_of
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -28,7 +29,7 @@ from memforest.steps.choose import choose_steps
 from memforest.steps.llm.place import ALL_CHARS, TEXT_CHARS, WAYS, ChatPlacer
 from memforest.steps.llm.prompt import load_prompt, read_data_block
 from memforest.steps.llm.replies import choice_among, json_schema
-from memforest.testing import ChatServer, FunctionChat, local_reply, placing_reply, step_of
+from memforest.testing import FunctionChat
 from memforest.types import PlaceRequest
 
 STRETCHES = ("Ann: I bought a kayak.", "Ann bought a kayak and a tent.", "Ann plans a summer outdoors.")

@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.doubles import CountingChat
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -37,7 +38,6 @@ from memforest.steps.llm.recall import (
     gate,
     plan_recall,
 )
-from memforest.testing import CountingChat
 
 UTC = timezone.utc
 NOW = datetime(2031, 6, 30, 12, tzinfo=UTC)

@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.doubles import CountingChat, prompt_of
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -25,7 +26,6 @@ from memforest.steps.llm.prompt import load_prompt, read_data_block
 from memforest.steps.llm.records import LEVELS, MIN_CHARS
 from memforest.steps.llm.shown import MAX_CHARS
 from memforest.steps.llm.summarise import ChatSummariser
-from memforest.testing import CountingChat, prompt_of
 from memforest.types import SummaryRequest
 
 UTC = timezone.utc

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles import local_reply
 from tests_long.worlds import differences, dump, fast_config, file_of, make_sessions, said
 
 from memforest import Config, MemForest
@@ -26,7 +27,7 @@ from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.calls import Calls
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.summarise import LocalSummariser
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 from memforest.types import Chunk, ChunkOutcome, Equivalence, SummaryRequest
 
 

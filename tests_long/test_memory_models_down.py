@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.doubles import ChatServer, Fault, Reply, Schedule, local_reply
 
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint, MemForest
 from memforest.cli import main
 from memforest.errors import ConfigError, ModelError, ModelUnavailableError
 from memforest.models import HashEmbedder
-from memforest.testing import ChatServer, Fault, FunctionChat, Reply, Schedule, local_reply
+from memforest.testing import FunctionChat
 
 TURNS = [
     {"speaker": "Ann", "text": "I live in Porto.", "timestamp": "2024-01-01"},

@@ -16,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests.table import each
 from tests_long.hand_made import DAY, Fact, Said, Tree, hand_made, planted, searching
 from tests_long.worlds import fast_config, file_of, said
@@ -33,7 +34,7 @@ from memforest.systems.base import Found, NodeHit, Search
 from memforest.systems.flat.index import FlatIndex
 from memforest.systems.memforest.index import MemForestIndex
 from memforest.systems.nodes import allowed_nodes, turns_beneath
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 THINGS = ("canoe", "lamp", "kettle", "violin", "tent", "map", "clock")
 

@@ -13,10 +13,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.worlds import fast_config, rows
 
 from memforest import MemForest
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 from memforest.text import snowball_stem
 
 DAY = datetime(2024, 3, 4, 9, 0, tzinfo=timezone.utc)

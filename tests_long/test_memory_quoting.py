@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.doubles import local_reply
 from tests_long.worlds import fast_config, fast_folder
 
 from memforest import MemForest
 from memforest.language.quoting import MARK
 from memforest.memory.quoting import DASH
 from memforest.memory.results import WHOLE_CHARS, AskResult, Evidence
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 from memforest.tokens import count_tokens
 from memforest.types import Spoken
 

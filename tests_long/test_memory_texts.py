@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from tests.doubles import CountingChat, prompt_of
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -20,7 +21,6 @@ from memforest.steps.llm.shown import MAX_CHARS
 from memforest.steps.llm.summarise import ChatSummariser
 from memforest.steps.local.records import MAKER
 from memforest.steps.local.summarise import LocalSummariser
-from memforest.testing import CountingChat, prompt_of
 from memforest.types import SummaryRequest
 
 DAY = datetime(2031, 5, 6, tzinfo=timezone.utc)

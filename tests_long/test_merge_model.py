@@ -10,12 +10,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import ChatServer
 from tests_long.worlds import fast_config, make_sessions, said
 
 from memforest import Budget, ChatEndpoint, Config, MemForest
 from memforest.memory.results import Usage
 from memforest.models import HashEmbedder
-from memforest.testing import ChatServer
 
 NEAR = {
     "a": "I love hiking in the hills near Davis.",

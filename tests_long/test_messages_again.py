@@ -11,12 +11,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.worlds import dump, fast_config, file_of, said
 
 from memforest import InputError, MemForest
 from memforest.errors import ModelUnavailableError
 from memforest.models.base import ChatRequest
-from memforest.testing import FrozenClock, FunctionChat, local_reply
+from memforest.testing import FrozenClock, FunctionChat
 
 OSLO: dict[str, Any] = {"id": "m1", "role": "user", "content": "I live in Oslo."}
 TIMES: tuple[Any, ...] = (

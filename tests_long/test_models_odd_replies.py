@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.doubles import local_reply
+from tests.doubles.listener import HttpReply, HttpRequest, Listener
 
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint, IngestResult, MemForest
 from memforest.errors import ModelError, ModelUnavailableError
 from memforest.models import HashEmbedder, OpenAIChat, OpenAIEmbedder
 from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.ledger import MOST_COUNTED
-from memforest.testing import FunctionChat, local_reply
-from memforest.testing.listener import HttpReply, HttpRequest, Listener
+from memforest.testing import FunctionChat
 
 TURN = [{"speaker": "Ann", "text": "I live in Porto.", "timestamp": "2024-01-01"}]
 ASK = ChatRequest("extract", (Message("user", "Where does Ann live?"),))

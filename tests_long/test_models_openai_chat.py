@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import pytest
+from tests.doubles import ChatServer, Fault, Latency, Reply, Schedule
+from tests.doubles.listener import HttpReply, HttpRequest, Listener
 from tests.table import each
 
 from memforest import portal
@@ -24,8 +26,6 @@ from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
 from memforest.models.openai_dialect import Dialect, is_about_length, strict
-from memforest.testing import ChatServer, Fault, Latency, Reply, Schedule
-from memforest.testing.listener import HttpReply, HttpRequest, Listener
 from memforest.tokens import count_tokens
 
 R = TypeVar("R")

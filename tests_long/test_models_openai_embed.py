@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.doubles import ChatServer, Fault, Schedule
+from tests.doubles.listener import HttpReply, HttpRequest, Listener
 from tests.table import each
 
 from memforest import Config, EmbeddingEndpoint, MemForest
@@ -27,8 +29,6 @@ from memforest.models import HashEmbedder, OpenAIEmbedder
 from memforest.models.base import Vectors
 from memforest.models.ledger import Ledger, keeping
 from memforest.models.openai_embed import open_embedding_endpoint
-from memforest.testing import ChatServer, Fault, Schedule
-from memforest.testing.listener import HttpReply, HttpRequest, Listener
 
 SOON = 0.01
 WRONG_INDICES: list[tuple[Any, Any]] = [

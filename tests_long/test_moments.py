@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.worlds import PAPER, eager_config, fast_config, file_of, make_sessions, said
 
 from memforest import MemForest
@@ -30,7 +31,7 @@ from memforest.systems.memforest.vocabulary import vocabulary
 from memforest.systems.moments import Moment, MomentCache, snapshot_at
 from memforest.systems.nodes import allowed_nodes
 from memforest.systems.states import timelines, valid_until
-from memforest.testing import FrozenClock, FunctionChat, local_reply
+from memforest.testing import FrozenClock, FunctionChat
 from memforest.types import Chunk, ChunkOutcome, QuestionPlan
 
 ASKED = Search(tokens=(), plan=QuestionPlan(), reference_ms=0)

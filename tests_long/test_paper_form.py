@@ -16,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, searching
 from tests_long.worlds import fast_config, fast_folder, file_of, rows
 
@@ -33,7 +34,7 @@ from memforest.systems.memforest.settings import FAMILIES, MemForestSettings
 from memforest.systems.memforest.thresholds import scene_thresholds
 from memforest.systems.places import first_turns
 from memforest.systems.registry import make_index
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 FORM: dict[str, Any] = {"evidence": "reached", "families": ["session"]}

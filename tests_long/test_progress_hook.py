@@ -16,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.worlds import differences, dump, eager_config, fast_config, file_of, said
 
 from memforest import AsyncMemForest, Budget, IngestProgress, InputError, MemForest, SessionConflictError
@@ -23,7 +24,7 @@ from memforest.errors import ModelUnavailableError, SomeUsersFailedError
 from memforest.memory.ingest import extract
 from memforest.models.base import ChatRequest
 from memforest.steps.local.extract import LocalExtractor
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 MOVES = said("I live in Davis.", "I work at Acme.", "I moved to Miami.")
 

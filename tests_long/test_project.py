@@ -38,6 +38,7 @@ MAX_LINES = 800
 NOT_NAMES = {"utils", "util", "manager", "helpers", "helper", "core", "common", "misc"}
 
 IMPORTED_AS = {
+    "json-repair": "json_repair",
     "prometheus-client": "prometheus_client",
     "pyjwt": "jwt",
     "python-dateutil": "dateutil",

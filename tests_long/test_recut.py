@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles import local_reply
 
 from memforest import Config, IngestResult, MemForest
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 SAID = [
     ("Ann", "I live in Porto."),

@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests.table import each
 from tests_long.worlds import dump, fast_config, file_of, said
 
@@ -19,7 +20,7 @@ from memforest import Config, ConfigError, InputError, MemForest, load_default_c
 from memforest.errors import IdempotencyError
 from memforest.models.hashing import HashEmbedder
 from memforest.redaction import PATTERNS, redact_patterns
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 SECRET = "zanzibar"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doubles import ChatServer
 from tests_long.test_cli_drawing import laid_out
 
 from memforest import ChatEndpoint, Config, MemForest
@@ -14,7 +15,7 @@ from memforest.cli.ingest import draw_memories
 from memforest.forest import ImportedMemory
 from memforest.memory.chunks import MOST_REFUSED, ChunkReport, RefusedStatement
 from memforest.memory.results import IngestResult
-from memforest.testing import ChatServer, ScriptedChat
+from memforest.testing import ScriptedChat
 
 TURNS = [
     {"id": "t1", "role": "user", "name": "Ann", "content": "I live in Porto.", "timestamp": "2031-05-01"},

@@ -13,11 +13,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.test_encryption import encrypted
 from tests_long.worlds import KEYS, differences, dump, fast_config, file_of, make_sessions, rows
 
 from memforest import Config, MemForest, Ranking, UserMemory
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 SESSIONS = make_sessions(3, sessions=5, short_forms=False)
 QUESTION = "Where does Ana live?"

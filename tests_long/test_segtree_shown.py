@@ -17,7 +17,6 @@ from click.testing import CliRunner, Result
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.test_cli_page import HOSTILE, check_is_harmless
 from tests_long.test_memory_trees import nodes, turn
 from tests_long.worlds import fast_config
 
@@ -135,7 +134,7 @@ def test_a_tree_that_is_one_exchange_is_shown(tmp_path: Path) -> None:
 
 
 def test_a_very_high_tree_is_unfolded_as_far_as_views_are(tmp_path: Path, run: Run) -> None:
-    """With its bounds off a tree may be as high as it has leaves; views, JSON and page stop before Python does."""
+    """With its bounds off a tree may be as high as it has leaves; views and JSON stop before Python does."""
     talk = {"long": [turn("Ana", f"word{n} other{n}", 1 + n // 20, n % 20) for n in range(130)]}
     with talked(
         tmp_path / "f", talk, leaves="turns", tau=1.0, fall=1.0, height_max=0, fan_out_max=0
@@ -146,18 +145,9 @@ def test_a_very_high_tree_is_unfolded_as_far_as_views_are(tmp_path: Path, run: R
     shown = json.loads(run("tree", "--index", "segtree", "--depth", "9999", "--json").stdout)
     assert shown["status"] == "ok"
     assert run("tree", "--index", "segtree", "--depth", "9999", terminal=True).exit_code == 0
-    assert "not on this page" in made_page(tmp_path, run)
 
 
 # -- drawn ----------------------------------------------------------------------------------------
-
-
-def made_page(tmp_path: Path, run: Run) -> str:
-    """Return the page of the segment tree."""
-    page = tmp_path / "page.html"
-    result = run("tree", "--index", "segtree", "--html", str(page))
-    assert result.exit_code == 0, result.output
-    return page.read_text(encoding="utf-8")
 
 
 def test_the_only_tree_is_drawn_unfolded(folder: Path, run: Run) -> None:
@@ -185,7 +175,6 @@ def test_a_leaf_of_many_lines_is_cut(tmp_path: Path, run: Run) -> None:
     lines = run("tree", "--index", "segtree", terminal=True).stdout.splitlines()
     assert any("… 123 more lines" in line for line in lines)
     assert sum("line" in line for line in lines) == inspecting.LEAF_LINES + 1
-    assert "31 more lines not on this page" in made_page(tmp_path, run)
 
 
 def test_a_wide_tree_is_drawn_to_a_limit_that_is_said(
@@ -199,24 +188,6 @@ def test_a_wide_tree_is_drawn_to_a_limit_that_is_said(
     whole = run("tree", "--index", "segtree", "--depth", "9")
     assert len(whole.stdout.splitlines()) > 12
     assert "drawn" not in whole.stderr + run("tree", "--index", "segtree", "--limit", "3").stderr
-
-
-def test_the_page_shows_one_index_and_nothing_acts_in_it(tmp_path: Path, run: Run) -> None:
-    """Tag-like text, controls and marks of what was said stay text; leaves are numbered and name their turns."""
-    talk = {
-        "s": [
-            turn(f"Eve{n}", f"I live in {bad}.".replace("\x00", ""), n + 1) for n, bad in enumerate(HOSTILE)
-        ]
-    }
-    with talked(tmp_path / "f", talk, leaves="turns"):
-        pass
-    content = made_page(tmp_path, run)
-    read = check_is_harmless(content)
-    assert "</script><img src=x onerror=alert(1)>" in " ".join(read.texts["blockquote"])
-    assert "conversation trees (1)" in read.texts["h2"]
-    assert {"5 leaves, 1 to 5", "leaf 3"} <= set(read.texts["span"])
-    assert "s #2" in read.texts["bdi"]
-    assert "Not on this page" not in content
 
 
 def test_stats_have_the_columns_of_the_shape(folder: Path, run: Run) -> None:
@@ -245,7 +216,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, run: Run, monkeypatch: pyt
     assert run("ingest", str(demo), "--embedder", "hash-words-1@64").exit_code == 0
     page = Path(__file__).resolve().parents[1] / "docs" / "segtree.md"
     lines = re.findall(r"^\$ memforest (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(lines) == 10
+    assert len(lines) == 9
     for line in lines:
         done = run(*shlex.split(line))
         assert (done.exit_code, bool(done.stdout)) == (0, True), line
@@ -256,7 +227,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path, run: Run, monkeypatch: pyt
 
 @pytest.mark.parametrize("how", ["delete", "forget"])
 def test_what_is_gone_or_hidden_is_nowhere(tmp_path: Path, run: Run, how: str) -> None:
-    """Neither in leaves nor in what stretches say, drawn, on the page, counted or as evidence."""
+    """Neither in leaves nor in what stretches say, drawn, counted or as evidence."""
     secret = [turn("Ana", "I live in Zanzibar.", 2), turn("Bob", "I work at Acme.", 2, 11)]
     with talked(tmp_path / "f", {**TALK, "secret": secret}) as forest:
         user = forest.user("u")
@@ -271,7 +242,7 @@ def test_what_is_gone_or_hidden_is_nowhere(tmp_path: Path, run: Run, how: str) -
         assert "Zanzibar" not in repr(found.to_dict())
         forest.resume("u")
     shown = [run("tree", "--index", "segtree", "--depth", "99", *more).stdout for more in ((), ("--json",))]
-    for text in (*shown, made_page(tmp_path, run), run("stats", "--json").stdout):
+    for text in (*shown, run("stats", "--json").stdout):
         assert "Zanzibar" not in text
     assert "Bob: I work at Acme." in shown[0]
 

@@ -1,13 +1,11 @@
-"""The composed server and clients that go away, dawdle, or come all at once; nothing is left of them."""
+"""The composed server and clients that go away, or come all at once; nothing is left of them."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +16,10 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("mcp")
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-import uvicorn
-from tests.table import each
 from tests_long.attacking import JSON, Wire, attacked
 from tests_long.serving import TURNS
 
 from memforest.intake.intake import TAKE_S, Intake
-from memforest.server.patience import PatientProtocol
 
 SENT = json.dumps({"turns": TURNS}).encode()
 SEARCH = b'{"question": "Where do I live?"}'
@@ -147,119 +142,6 @@ def test_files_come_back(folder: Path) -> None:
         assert files() <= before + 6
 
     over(folder, asks)
-
-
-# -- clients that dawdle ------------------------------------------------------------------------------------
-
-
-@contextmanager
-def patient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the server wait for fractions of seconds."""
-    for name, value in (("head_s", 0.3), ("body_s", 0.3), ("close_s", 0.3), ("look_s", 0.05)):
-        monkeypatch.setattr(PatientProtocol, name, value)
-    yield
-
-
-async def read_body(scope: Any, receive: Any, send: Any) -> None:
-    """Answer when a whole body has come, to ``/slow`` a while later; to ``/at-once`` before it, and to ``/begun`` in part."""
-    if scope["path"] == "/begun":
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": b"begun", "more_body": True})
-    message: dict[str, Any] = {"type": "http.request"}
-    while scope["path"] != "/at-once" and (message := await receive()).get("more_body"):
-        pass
-    if message["type"] == "http.disconnect":
-        return
-    if scope["path"] == "/slow":
-        await asyncio.sleep(1.0)
-    await send({"type": "http.response.start", "status": 204, "headers": []})
-    await send({"type": "http.response.body", "body": b""})
-
-
-def spoken(parts: list[bytes], pause_s: float, *, lasts_s: float = 3.0) -> tuple[bytes, bool]:
-    """Send bytes with pauses to a server; return what it says and whether it has closed the connection."""
-
-    async def run() -> tuple[bytes, bool]:
-        config = uvicorn.Config(read_body, http=PatientProtocol, ws="none", lifespan="off", log_config=None)
-        server = uvicorn.Server(config)
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            work = asyncio.create_task(server.serve([listening]))
-            while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
-                await asyncio.sleep(0.01)
-            reader, writer = await asyncio.open_connection(*listening.getsockname())
-            said = asyncio.create_task(reader.read())
-            try:
-                for part in parts:
-                    if said.done():
-                        break
-                    writer.write(part)
-                    await asyncio.sleep(pause_s)
-                await asyncio.wait({said}, timeout=lasts_s)
-                closed = said.done()
-            finally:
-                writer.transport.abort()
-                server.should_exit = True
-                await work
-            answer = await asyncio.gather(said, return_exceptions=True)
-        return answer[0] if isinstance(answer[0], bytes) else b"", closed
-
-    return asyncio.run(run())
-
-
-HEAD = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n"
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [[], [bytes([one]) for one in HEAD % b"/"], [HEAD % b"/", *[b"x"] * 39]],
-    ids=["says nothing", "head by bytes", "body by bytes"],
-)
-def test_a_client_that_is_too_slow_is_closed(monkeypatch: pytest.MonkeyPatch, parts: list[bytes]) -> None:
-    """Whether it sends nothing or a byte now and then."""
-    with patient(monkeypatch):
-        assert spoken(parts, 0.05) == (b"", True)
-
-
-def test_a_client_that_waits_for_its_answer_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time of an answer is the server's."""
-    with patient(monkeypatch):
-        said, _ = spoken([HEAD % b"/slow" + b"x" * 40], 0.0)
-        assert said.startswith(b"HTTP/1.1 204")
-
-
-# -- bytes that are no HTTP ---------------------------------------------------------------------------------
-
-
-@each(
-    "sent",
-    [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\0" * 40,
-        b"nothing\r\n\r\n",
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-        b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -5\r\n\r\n",
-    ],
-)
-def test_bytes_that_are_no_request(sent: bytes) -> None:
-    """They are answered with a problem, and the connection is closed."""
-    said, closed = spoken([sent], 0.0)
-    head, _, body = said.partition(b"\r\n\r\n")
-    assert closed
-    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\n")
-    assert b"content-type: application/problem+json" in head.lower()
-    assert b"x-content-type-options: nosniff" in head.lower()
-    assert json.loads(body)["status"] == 400
-
-
-@pytest.mark.parametrize("path", [b"/at-once", b"/begun"])
-def test_bytes_that_are_no_request_behind_an_answer(path: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """Where the answer is there, or has begun, before the body has come: the connection is closed, and no stack is logged."""
-    sent = b"POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" % path
-    said, closed = spoken([sent, b"zz\r\n"], 0.2)
-    assert closed
-    assert said.count(b"HTTP/1.1") == 1
-    assert said.startswith(b"HTTP/1.1 204" if path == b"/at-once" else b"HTTP/1.1 200")
-    assert [one.name for one in caplog.records if one.exc_info] == []
 
 
 # -- many at once, and two servers --------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from tests.doubles import local_reply
 
 from memforest import Config
 from memforest.access import AccessSettings
@@ -23,7 +24,7 @@ from memforest.rest import asgi, streams
 from memforest.rest.operations import DOWNLOADS
 from memforest.server.app import create_server
 from memforest.server.settings import ServerSettings
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 T = TypeVar("T")
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.table import each
 
 from memforest import AsyncMemForest, Config, MemForest
 from memforest.errors import ConfigError, InputError, NotFoundError
 from memforest.forest.handle import AsyncUserMemory
-from memforest.forest.spanned import FOREST_VERBS, MEMORY_VERBS
 from memforest.memory.directory import file_name
 from memforest.models import MINILM
 from memforest.models.local import LocalEmbedder
@@ -68,25 +68,18 @@ def everything(exporter: Any) -> str:
     return "\n".join(one.to_json() for one in exporter.get_finished_spans())
 
 
-def test_each_verb_of_a_handle_has_a_span() -> None:
-    """Each verb of a handle has a span."""
-    verbs = {
-        name
-        for name, one in inspect.getmembers(AsyncUserMemory, inspect.iscoroutinefunction)
-        if not name.startswith("_")
-    }
-    assert verbs == set(MEMORY_VERBS)
-
-
-def test_each_verb_of_a_forest_has_a_span_of_its_own_or_of_the_handle() -> None:
-    """Each verb of a forest has a span of its own, those that go through a handle its, or one for each user."""
-    elsewhere = {"query", "ask", "query_parallel", "ingest_parallel", "close"}
-    verbs = {
-        name
-        for name, one in inspect.getmembers(AsyncMemForest, inspect.iscoroutinefunction)
-        if not name.startswith("_")
-    }
-    assert verbs - elsewhere == set(FOREST_VERBS)
+@each(
+    ("kind", "elsewhere"),
+    [
+        (AsyncUserMemory, set()),
+        (AsyncMemForest, {"query", "ask", "query_parallel", "ingest_parallel", "close"}),
+    ],
+)
+def test_each_verb_has_a_span_of_its_own_or_of_the_handle(kind: type, elsewhere: set[str]) -> None:
+    """Those of a forest that go through a handle have its, or one for each user."""
+    verbs = dict(inspect.getmembers(kind, inspect.iscoroutinefunction))
+    bare = {name for name, one in verbs.items() if name[0] != "_" and not hasattr(one, "__wrapped__")}
+    assert bare == elsewhere
 
 
 def test_verbs_for_one_user_or_all_have_a_span(tmp_path: Path, exporter: Any) -> None:

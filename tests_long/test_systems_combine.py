@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doubles import local_reply
 
 from memforest import Config, ConfigError, MemForest, QueryResult
 from memforest.models import HashEmbedder
@@ -24,7 +25,7 @@ from memforest.systems.base import Found, Hit, NodeHit, Search
 from memforest.systems.combine import CombinedIndex, fuse
 from memforest.systems.flat.index import FlatIndex
 from memforest.systems.memforest.index import MemForestIndex
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 PLACES = np.arange(6)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.doubles import CountingChat, prompt_of
 from tests.table import each
 from tests_long.scripted import run
 
@@ -14,7 +15,6 @@ from memforest.models.calls import Calls
 from memforest.steps.llm.judge import ChatJudge
 from memforest.steps.llm.place import ChatPlacer
 from memforest.steps.llm.prompt import all_prompts
-from memforest.testing import CountingChat, prompt_of
 from memforest.tokens import count_tokens
 from memforest.types import Equivalence, PlaceRequest
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.doubles import ChatServer, local_reply, step_of
 from tests.table import each
 
 from memforest import Config, MemForest
@@ -21,7 +22,7 @@ from memforest.steps.llm.replies import (
     Summary,
 )
 from memforest.steps.llm.structured import read_reply
-from memforest.testing import ChatServer, FunctionChat, HashEmbedder, local_reply, step_of
+from memforest.testing import FunctionChat, HashEmbedder
 from memforest.text import words
 
 PROMPTS = [one.id for one in all_prompts()]

@@ -18,9 +18,10 @@ from urllib.parse import urlsplit
 import numpy as np
 import openai
 import pytest
+from tests.doubles import ChatServer, Latency, RateLimit, Reply
 
 from memforest.errors import ConfigError
-from memforest.testing import ChatServer, HashEmbedder, Latency, RateLimit, Reply
+from memforest.testing import HashEmbedder
 
 HOST = "127.0.0.1"
 CHAT, EMBED = "/v1/chat/completions", "/v1/embeddings"
@@ -347,8 +348,8 @@ def test_before_the_start_there_is_no_address() -> None:
 
 
 def test_the_command_prints_its_address_and_what_it_served() -> None:
-    """`python -m memforest.testing` serves in a process of its own until its input ends."""
-    command = [sys.executable, "-m", "memforest.testing", "--latency", "0.01,0,0", "--model", "m", "--strict"]
+    """`python -m tests.doubles` serves in a process of its own until its input ends."""
+    command = [sys.executable, "-m", "tests.doubles", "--latency", "0.01,0,0", "--model", "m", "--strict"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
         assert process.stdout is not None

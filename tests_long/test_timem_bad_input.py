@@ -15,6 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import CountingChat, local_reply, prompt_of
 from tests_long.test_timem_tree import START, said
 from tests_long.timems import configured, jobs, sound, tree, turns
 
@@ -23,7 +24,6 @@ from memforest.models.base import ChatRequest
 from memforest.recall import Recall
 from memforest.steps.llm.prompt import load_prompt
 from memforest.systems import zone as zones
-from memforest.testing import CountingChat, local_reply, prompt_of
 
 NOW = datetime(2024, 6, 20, tzinfo=timezone.utc)
 SOAK = "MEMFOREST_SOAK_SEEDS" in os.environ

@@ -16,7 +16,6 @@ from tests_long.timems import configured
 
 from memforest import MemForest
 from memforest.cli.inspecting import draw_trees
-from memforest.cli.page import page_of, shown_of
 from memforest.cli.screen import Screen
 from memforest.errors import ModelError
 from memforest.memory.results import TreeView
@@ -77,18 +76,16 @@ def test_what_is_out_of_date_is_marked(folder: Path) -> None:
 
 
 def test_the_names_are_drawn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On a terminal, into a pipe, and on a page."""
+    """On a terminal and into a pipe."""
     with filled(folder) as forest:
         found = forest.user("u").tree(index="timem", depth=9)
     draw_trees(Screen(laid_out=True), "u", found)
     drawn = capsys.readouterr().out
     draw_trees(Screen(laid_out=False), "u", found)
     records = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
-    page = page_of("u", found, shown_of(found, None), timezone.utc)
     for name in ("year 2024", "month 2024-05", "week 2024-W23", "day 2024-06-09"):
         assert name in drawn
         assert name in [row[1] for row in records]
-        assert name in page
     assert "out of date" not in drawn
 
 

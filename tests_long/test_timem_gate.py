@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import CountingChat, local_reply, prompt_of
 from tests_long.test_timem_recall import NOW, Teller, memories, remembered, talk
 from tests_long.timems import configured
 from tests_long.writing_double import Writer
@@ -26,7 +27,6 @@ from memforest.memory.results import QueryResult
 from memforest.models.base import ChatRequest
 from memforest.recall import Recall
 from memforest.steps.llm.prompt import read_data_block
-from memforest.testing import CountingChat, local_reply, prompt_of
 from memforest.types import SummaryRequest
 
 UTC = timezone.utc

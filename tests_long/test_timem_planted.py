@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles import local_reply
 from tests_long.calendar_tree import CalendarTree, Written, configured, every
 from tests_long.worlds import said
 
@@ -24,7 +25,7 @@ from memforest.memory.query.explain import Searched
 from memforest.memory.query.ordering import in_order, only
 from memforest.recall import Recall
 from memforest.systems import registry
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 THINGS = ("canoe", "lamp", "kettle", "violin", "tent", "map", "clock", "rug")
 DAYS = (2, 3, 11, 12, 23, 33, 34, 61)

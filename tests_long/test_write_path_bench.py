@@ -12,11 +12,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
+from tests.doubles import Fault, Schedule
+
 import model_faults
 import query_modes
 import refresh_calls
 from memforest import Config, MemForest
-from memforest.testing import Fault, Schedule
 from writing.bound import Call, chain, floor_s, path_s, waves_s, work_s
 from writing.costs import COSTS, CostModel
 from writing.measured import BATCH, ONE_BY_ONE, Measured, StepCost, breakdown, rows, verdicts

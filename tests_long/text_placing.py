@@ -11,12 +11,13 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.doubles import placing_reply
 from tests_long.worlds import fast_config, file_of, rows
 
 from memforest import Config, MemForest
 from memforest.errors import ModelError
 from memforest.memory.results import VerifyReport
-from memforest.testing import FunctionChat, placing_reply
+from memforest.testing import FunctionChat
 from memforest.tree import DictArena, TreeHead, outline
 from memforest.tree.segment import NewLeaf, choices, frontier, insert
 from memforest.types import PlaceRequest, SummaryRequest

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from tests.doubles.replies import local_reply, prompt_of
+
 from memforest.models.base import ChatReply, ChatRequest
-from memforest.testing.replies import local_reply, prompt_of
 
 __all__ = ["Counting"]
 

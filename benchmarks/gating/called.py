@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 from typing import Any
 
+from tests.doubles import CountingChat, local_reply
+
 from gating.rows import Row, counted
 from gating.spent import SEED, config
 from memforest import MemForest
-from memforest.testing import CountingChat, local_reply
 from synthetic.chat import Chat
 
 __all__ = ["rows"]

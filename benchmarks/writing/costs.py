@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memforest.testing import Latency
+from tests.doubles import Latency
 
 __all__ = ["COSTS", "EMBED", "CostModel"]
 

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
-from memforest.testing import ChatServer, Fault, Latency, Schedule, ServedCall, local_reply, step_of
+from tests.doubles import ChatServer, Fault, Latency, Schedule, ServedCall, local_reply, step_of
+
 from writing.costs import EMBED, CostModel
 from writing.mem0_replies import is_mem0, reply_to_mem0
 

@@ -1,7 +1,7 @@
 """The steps that a chat model can do: a registry, which an index extends.
 
-A step is declared in data alone, so that knowing of it imports nothing: its prompts are files, and what reads a reply or
-stands in for the model is named as ``"module:name"`` and found when it is needed. The steps of an index are
+A step is declared in data alone, so that knowing of it imports nothing: its prompts are files, and what reads a reply
+is named as ``"module:name"`` and found when it is needed. The steps of an index are
 registered by its module ``memforest.systems.NAME.steps``, which is imported when steps are first asked for, so that settings
 know them before anything is opened.
 """
@@ -29,7 +29,7 @@ class ChatStep:
     """A kind of request to a chat model.
 
     Raises:
-        ConfigError: if a name is none, or no reply or double is named as ``"module:name"``.
+        ConfigError: if a name is none, or no reply is named as ``"module:name"``.
     """
 
     name: str
@@ -38,9 +38,6 @@ class ChatStep:
     """What the model does, for people: "chooses the way down a tree"."""
     prompts: Mapping[str, str]
     """Id of each prompt -> ``"module:name"`` of the `Reply` that it asks for."""
-    double: str
-    """``"module:name"`` of what answers in the model's place in tests: a function from the message with the data to a
-    `Reply`; see `memforest.testing.local_reply`."""
     package: str = "memforest"
     """In whose folder ``prompts`` the prompts are, as ``ID.toml``."""
     waits: bool = field(default=False, kw_only=True)
@@ -53,7 +50,7 @@ class ChatStep:
                 raise ConfigError(f"{name!r} is no name of a step or prompt; give a lower-case word")
         if not self.prompts or not self.does.strip():
             raise ConfigError(f"step {self.name!r}: give at least one prompt, and say what the model does")
-        for place in (*self.prompts.values(), self.double):
+        for place in self.prompts.values():
             if not _PLACE.fullmatch(place):
                 raise ConfigError(f"step {self.name!r}: {place!r} is no 'module:name'")
 
@@ -63,17 +60,7 @@ class ChatStep:
         Raises:
             ConfigError: if there is nothing of that name.
         """
-        return self._found(self.prompts[prompt])
-
-    def made_by_double(self, data: str) -> Any:
-        """Return what its double answers to the message that holds the data.
-
-        Raises:
-            ConfigError: if there is no such double.
-        """
-        return self._found(self.double)(data)
-
-    def _found(self, place: str) -> Any:
+        place = self.prompts[prompt]
         try:
             return pkgutil.resolve_name(place)
         except (ImportError, AttributeError) as exc:
@@ -82,7 +69,6 @@ class ChatStep:
 
 _OWN = "memforest.steps.llm.replies:"
 _EXPLORE = "memforest.steps.llm.explore_replies:"
-_DOUBLES = "memforest.testing.rules:"
 _steps: dict[str, ChatStep] = {
     step.name: step
     for step in (
@@ -90,13 +76,11 @@ _steps: dict[str, ChatStep] = {
             "extract",
             "reads statements out of turns",
             {"extract": f"{_OWN}Extraction"},
-            f"{_DOUBLES}extraction",
         ),
         ChatStep(
             "judge",
             "tells whether statements say the same",
             {"judge": f"{_OWN}Judgement"},
-            f"{_DOUBLES}judgement",
         ),
         ChatStep(
             "summarise",
@@ -117,13 +101,11 @@ _steps: dict[str, ChatStep] = {
                 f"{_OWN}Summary",
             )
             | {"hmem_profile": f"{_EXPLORE}EntityFile", "timem_profile": f"{_OWN}Profile"},
-            f"{_DOUBLES}summary",
         ),
         ChatStep(
             "place",
             "tells which stretch of a conversation an exchange goes on, where an index asks",
             {"place_batch": f"{_OWN}PlaceChoice", "place_pointwise": f"{_OWN}PlaceVerdict"},
-            f"{_DOUBLES}placement",
         ),
         ChatStep(
             "plan",
@@ -133,14 +115,12 @@ _steps: dict[str, ChatStep] = {
                 "plan": f"{_OWN}BrowseGuide",
                 "timem_plan": f"{_OWN}QuestionNeeds",
             },
-            f"{_DOUBLES}guide",
             waits=True,
         ),
         ChatStep(
             "browse",
             "chooses the way down a tree",
             {"browse": f"{_OWN}BrowseChoice"},
-            f"{_DOUBLES}choice",
             waits=True,
         ),
         ChatStep(
@@ -151,14 +131,12 @@ _steps: dict[str, ChatStep] = {
                 "hmem_answer": f"{_OWN}AnswerReply",
                 "hmem_reason": f"{_EXPLORE}Reasoning",
             },
-            f"{_DOUBLES}answer",
             waits=True,
         ),
         ChatStep(
             "sift",
             "chooses which recalled memories help with a question, where an index asks",
             {"timem_gate": f"{_OWN}Sifted"},
-            f"{_DOUBLES}sifted",
             waits=True,
         ),
     )
@@ -169,7 +147,7 @@ _searched: set[tuple[str, ...]] = set()
 
 
 def register_step(step: ChatStep) -> ChatStep:
-    """Make a step known to settings, prompts, documentation, doubles and `doctor`; return it.
+    """Make a step known to settings, prompts, documentation and `doctor`; return it.
 
     The same step again changes nothing.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.contract.talk import NOW, fact, holding, opened, picture, said, shown, statements, texts
+from tests.doubles import local_reply
 
 from memforest import Budget, IngestProgress, MemForest
 from memforest.errors import (
@@ -21,7 +22,7 @@ from memforest.errors import (
     SessionConflictError,
     TimestampError,
 )
-from memforest.testing import FrozenClock, FunctionChat, local_reply
+from memforest.testing import FrozenClock, FunctionChat
 
 
 def test_a_text_is_said_by_the_user_now(forest: MemForest) -> None:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from tests.contract.talk import opened, said, shown
+from tests.doubles import local_reply
 
 from memforest import MemForest, UserMemory
 from memforest.errors import InputError
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 
 @pytest.mark.parametrize(

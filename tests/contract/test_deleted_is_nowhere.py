@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from tests.contract.talk import fact, files, found_in_files, opened, said
+from tests.doubles import local_reply
 
 from memforest import MemForest, UserMemory
-from memforest.testing import FunctionChat, local_reply
+from memforest.testing import FunctionChat
 
 MARKS = ("zorvaldine", "quenthorpe")
 """Words that nobody else says: of a place and of a thing."""

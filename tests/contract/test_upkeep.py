@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.contract.talk import fact, files, holding, opened, picture, said, shown, statements, texts
+from tests.doubles import CountingChat, local_reply
 
 from memforest import Budget, MemForest, UserMemory
 from memforest.errors import (
@@ -17,7 +18,7 @@ from memforest.errors import (
     NotFoundError,
     SomeUsersFailedError,
 )
-from memforest.testing import CountingChat, FrozenClock, FunctionChat, HashEmbedder, local_reply
+from memforest.testing import FrozenClock, FunctionChat, HashEmbedder
 
 
 def test_a_whole_memory_is_verified(read_anna: UserMemory) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.doubles import ChatServer, Fault, Schedule
 from tests.table import each
 
 from memforest.errors import ConfigError
-from memforest.testing import ChatServer, Fault, Schedule
 
 REPLY = '{"statements": [{"text": "Nora lives in Porto."}]}'
 

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from click.testing import CliRunner
+from tests.doubles import ChatServer, Fault, RateLimit, Reply
+from tests.doubles.__main__ import main
 from tests.table import each
 
 from memforest.errors import ConfigError
-from memforest.testing import ChatServer, Fault, RateLimit, Reply
-from memforest.testing.__main__ import main
 
 CHAT, EMBED = "/v1/chat/completions", "/v1/embeddings"
 

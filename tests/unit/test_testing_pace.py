@@ -12,13 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.table import each
-
-from memforest.errors import ConfigError
-from memforest.testing import Fault, Latency, RateLimit, Schedule
-from memforest.testing.faults import Attempt, pick_fault, spoiled
-from memforest.testing.pace import PrefixCache
-from memforest.testing.wire import (
+from tests.doubles import Fault, Latency, RateLimit, Schedule
+from tests.doubles.faults import Attempt, pick_fault, spoiled
+from tests.doubles.pace import PrefixCache
+from tests.doubles.wire import (
     Refusal,
     chat_body,
     cut_to_tokens,
@@ -27,6 +24,9 @@ from memforest.testing.wire import (
     prompt_text,
     refusal_reply,
 )
+from tests.table import each
+
+from memforest.errors import ConfigError
 from memforest.tokens import count_tokens
 
 # -- latency ----------------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ COMMANDS = {
         "Look into the memories of --dir in a browser, until Ctrl-C.",
     ),
     "mcp": ("memforest.server.mcp_command", "Give an agent this memory, by the Model Context Protocol."),
-    "completion": ("completion", "Print what a shell reads to complete commands, options and names."),
+    "completion": ("completion", "Print what a shell reads to complete commands and options."),
     "doctor": ("doctor", "Check this installation and the memories in it."),
     "keys": ("memforest.server.keys_command", "Make, list and revoke the keys of a server."),
 }

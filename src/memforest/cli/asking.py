@@ -11,7 +11,6 @@ from rich.table import Table
 from rich.text import Text
 
 from memforest.cli.call import Call, filter_option, moment_options, pass_call, shared_options
-from memforest.cli.completing import complete_indexes
 from memforest.cli.recalling import explore_option, recall_option, with_explore, with_recall
 from memforest.cli.screen import Screen, clean, counted, in_words, sources
 from memforest.errors import ConfigError
@@ -56,7 +55,6 @@ def question_options(command: F) -> F:
             "--index",
             metavar="NAME[,NAME]",
             callback=_index_names,
-            shell_complete=complete_indexes,
             help="Which of the memory's indexes is searched, its first one by default; several names are fused. See `index list`.",
         ),
         click.option(

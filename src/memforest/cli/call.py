@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from memforest.cli.completing import complete_users
-
 if TYPE_CHECKING:
     from memforest.cli.screen import Screen
     from memforest.config import Config
@@ -295,7 +293,6 @@ def _options(*, from_environment: bool) -> list[Callable[[F], F]]:
             callback=_keep,
             metavar="USER",
             help="Whose memory; the only one there is by default. [MEMFOREST_USER]",
-            shell_complete=complete_users,
         ),
         click.option(
             "--json",

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import get_completion_class
 
 from memforest.cli.call import Call, pass_call, shared_options
-from memforest.cli.completing import script
 
 
 @click.command()
@@ -13,12 +13,15 @@ from memforest.cli.completing import script
 @shared_options
 @pass_call
 def completion(call: Call, shell: str) -> None:
-    """Print what a shell reads to complete commands, options and names.
+    """Print what a shell reads to complete commands and options.
 
     bash: `eval "$(memforest completion bash)"` in ~/.bashrc; zsh: the same with zsh in ~/.zshrc, after
     compinit; fish: `memforest completion fish > ~/.config/fish/completions/memforest.fish`.
     """
-    text = script(shell)
+    made = get_completion_class(shell)
+    assert made is not None  # of the three choices
+    source = made(click.Group(), {}, "memforest", "_MEMFOREST_COMPLETE")
+    text = source.source_template % source.source_vars()
     if call.as_json:
         call.envelope("ok", {"shell": shell, "script": text})
     else:

@@ -9,7 +9,6 @@ import click
 from rich.text import Text
 
 from memforest.cli.call import Call, pass_call, shared_options
-from memforest.cli.completing import complete_entities
 from memforest.cli.screen import Screen, clean, columns, counted, sources
 from memforest.limits import MAX_PAGE
 from memforest.types import EntityKind
@@ -101,7 +100,7 @@ def draw_choices(screen: Screen, found: Sequence[EntityChoice]) -> None:
 
 
 @click.command()
-@click.argument("name", shell_complete=complete_entities)
+@click.argument("name")
 @click.option("--as-of", metavar="TIME", help="Only what held at that time.")
 @shared_options
 @pass_call
@@ -142,8 +141,8 @@ def draw_relations(screen: Screen, found: Sequence[RelationView]) -> None:
 
 
 @click.command()
-@click.argument("a", shell_complete=complete_entities)
-@click.argument("b", shell_complete=complete_entities)
+@click.argument("a")
+@click.argument("b")
 @click.option(
     "--hops", type=click.IntRange(1, MOST_HOPS), default=4, show_default=True, help="Most steps of the way."
 )
@@ -194,8 +193,8 @@ def _by(one: PathStep) -> str:
 
 
 @click.command(name="merge-entities")
-@click.argument("a", shell_complete=complete_entities)
-@click.argument("b", shell_complete=complete_entities)
+@click.argument("a")
+@click.argument("b")
 @shared_options
 @pass_call
 def merge_entities(call: Call, a: str, b: str) -> None:
@@ -206,8 +205,8 @@ def merge_entities(call: Call, a: str, b: str) -> None:
 
 
 @click.command(name="split-entity")
-@click.argument("entity", shell_complete=complete_entities)
-@click.argument("name", shell_complete=complete_entities)
+@click.argument("entity")
+@click.argument("name")
 @shared_options
 @pass_call
 def split_entity(call: Call, entity: str, name: str) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memforest.cli.call import Call, pass_call, read_pairs, shared_options
-from memforest.cli.completing import complete_indexes, complete_own_indexes
 from memforest.cli.ingest import budget_options
 from memforest.cli.screen import Screen, clean, columns, counted
 
@@ -40,7 +39,7 @@ def list_(call: Call) -> None:
 
 
 @index.command()
-@click.argument("name", shell_complete=complete_indexes)
+@click.argument("name")
 @click.option(
     "--set",
     "settings",
@@ -66,7 +65,7 @@ def add(
 
 
 @index.command()
-@click.argument("name", shell_complete=complete_own_indexes)
+@click.argument("name")
 @shared_options
 @pass_call
 def drop(call: Call, name: str) -> None:

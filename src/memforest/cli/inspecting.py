@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,15 +10,14 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from memforest.cli.call import Call, StopCommand, pass_call, shared_options
-from memforest.cli.completing import complete_own_indexes, complete_scopes
+from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.indexing import behind
 from memforest.cli.jobs import job_lines
 from memforest.cli.screen import Screen, clean, columns, counted, leaf_counts, size
 from memforest.display import ordinals
 
 if TYPE_CHECKING:
-    from memforest.forest import MemForest, UserMemory
+    from memforest.forest import UserMemory
     from memforest.memory.results import Stats, TreeView, VerifyReport
     from memforest.types import StepUsage
 
@@ -32,9 +30,6 @@ DRILLED_NODES = 500
 LISTED_CHARS, SUMMARY_CHARS = 120, 500
 """Most characters of a summary: in a list of trees, and where a tree is unfolded, which holds all of the default 60 words."""
 
-PAGE_NODES = 20_000
-"""Most nodes of a page: about 10 MB, which a browser opens within a few seconds."""
-
 LEAF_LINES, LINE_CHARS = 8, 160
 """Most lines of what a leaf says, a turn each, and most characters of a line."""
 
@@ -43,45 +38,31 @@ EVERY_INDEX = frozenset({"version", "lag", "reason", "usable", "trees"})
 
 
 @click.command()
-@click.argument("scope", required=False, shell_complete=complete_scopes)
+@click.argument("scope", required=False)
 @click.option(
     "--index",
     metavar="NAME",
-    shell_complete=complete_own_indexes,
     help="Only the trees of this index; see `index list`.",
 )
 @click.option(
     "--depth",
     type=click.IntRange(min=0),
-    help=f"Levels below the root; by default 0, {DRILLED_DEPTH} for a SCOPE or a tree that is the only one, all with --html.",
-)
-@click.option(
-    "--html",
-    "page",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write one page for a browser instead, with search and drill-down to the quotes.",
+    help=f"Levels below the root; by default 0, {DRILLED_DEPTH} for a SCOPE or a tree that is the only one.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(1, 1_000_000),
-    help=f"Most nodes; by default {PAGE_NODES} with --html, {DRILLED_NODES} where --depth is left out too, else no limit.",
+    help=f"Most nodes; by default {DRILLED_NODES} where --depth is left out too, else no limit.",
 )
 @shared_options
 @pass_call
-def tree(
-    call: Call, scope: str | None, index: str | None, depth: int | None, page: Path | None, limit: int | None
-) -> None:
+def tree(call: Call, scope: str | None, index: str | None, depth: int | None, limit: int | None) -> None:
     """Draw the forest, the trees of one index, or those of one session, entity or scene.
 
     Each node shows its days, how many leaves are below it, and its summary; one of a segment tree also which leaves of the
-    conversation these are. Name a SCOPE from the list to look inside ("scene 7" for a scene). The page that --html writes
-    needs no network and runs nothing of what was said. Of a whole forest it also draws who and what is named, and what joins them.
+    conversation these are. Name a SCOPE from the list to look inside ("scene 7" for a scene).
     """
     with call.forest() as forest:
-        if page is not None:
-            _write_page(call, forest, page, scope, index, depth, limit or PAGE_NODES)
-            return
         memory = call.memory(forest)
         if depth is not None:
             found = memory.tree(scope, index=index, depth=depth, limit=limit)
@@ -114,51 +95,6 @@ def _is_folded(found: Sequence[TreeView]) -> bool:
     if len(found) != 1:
         return False
     return any(one.level and not one.children for one in (*found, *found[0].children))
-
-
-def _write_page(
-    call: Call,
-    forest: MemForest,
-    path: Path,
-    scope: str | None,
-    index: str | None,
-    depth: int | None,
-    limit: int,
-) -> None:
-    """Write the forest as a page, whole or not at all."""
-    from memforest.cli.page import NO_PICTURE, page_of, replace_file, shown_of
-    from memforest.limits import MAX_TREE_DEPTH
-
-    memory = call.memory(forest)
-    found = memory.tree(scope, index=index, depth=MAX_TREE_DEPTH if depth is None else depth, limit=limit)
-    there = None
-    if scope is None:
-        kinds = memory.stats().trees
-        there = sum(sum(kinds[name].values()) for name in kinds if index in (None, name))
-    shown = shown_of(found, there)
-    title = f"{memory.user_id}: {scope or index or 'the forest'}"
-    picture = memory.graph() if scope is None and index is None else None
-    content = page_of(title, found, shown, forest.config.zone, picture or NO_PICTURE)
-    try:
-        replace_file(path, content)
-    except OSError as exc:
-        raise StopCommand(f"{path} cannot be written: {exc.strerror or exc}; name another FILE") from exc
-    written = f"{counted(shown.nodes, 'node')} of {counted(shown.trees, 'tree')}"
-    data = {
-        "file": path,
-        "bytes": len(content.encode()),
-        "trees": shown.trees,
-        "nodes": shown.nodes,
-        "entities": 0 if picture is None else len(picture.nodes),
-        "left_out": shown.left_out,
-    }
-
-    def draw(screen: Screen) -> None:
-        screen.line(f"{path}: {written}, {size(len(content.encode()))}")
-        if shown.left_out:
-            screen.line(f"Left out: {shown.left_out}; a larger --limit or a SCOPE shows more.", "yellow")
-
-    call.show(data, draw, forest=forest)
 
 
 def draw_trees(screen: Screen, title: str, found: Sequence[TreeView]) -> None:
@@ -208,34 +144,15 @@ def _said(view: TreeView, most: int) -> list[str]:
 
 
 @click.command()
-@click.option(
-    "--watch", "watched", is_flag=True, help="Go on until Ctrl-C; into a pipe, print a line at each change."
-)
-@click.option(
-    "--every",
-    type=click.FloatRange(0.1, 3600),
-    default=2.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How often --watch looks.",
-)
 @shared_options
 @pass_call
-def stats(call: Call, watched: bool, every: float) -> None:
-    """Count what is stored, and say how large it is and which embedder made its vectors.
-
-    With --watch, what other processes write is seen too; --json then prints one object a line.
-    """
+def stats(call: Call) -> None:
+    """Count what is stored, and say how large it is and which embedder made its vectors."""
     with call.forest() as forest:
-        memory = call.memory(forest)
-        if watched:
-            from memforest.cli.watching import watch
-
-            watch(call, forest, memory, every, _stats_table)
-            return
-        found = memory.stats()
+        found = call.memory(forest).stats()
         call.show(
-            {"directory": call.folder, **_as_mapping(found)}, lambda screen: _draw_stats(screen, call, found)
+            {"directory": call.folder, **_as_mapping(found)},
+            lambda screen: screen.put(_stats_table(call, found)),
         )
 
 
@@ -244,10 +161,6 @@ def _as_mapping(found: Stats) -> Mapping[str, Any]:
 
     mapping: Mapping[str, Any] = plain(found)
     return mapping
-
-
-def _draw_stats(screen: Screen, call: Call, found: Stats) -> None:
-    screen.put(_stats_table(call, found))
 
 
 def _stats_table(call: Call, found: Stats) -> Table:

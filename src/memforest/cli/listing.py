@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from memforest.cli.call import Call, pass_call, shared_options
-from memforest.cli.completing import complete_sessions
 from memforest.cli.screen import Screen, clean, columns, counted
 from memforest.interval import local_time
 from memforest.limits import MAX_PAGE
@@ -62,7 +61,7 @@ def users(call: Call, limit: int | None, cursor: str | None) -> None:
 
 
 @click.command()
-@click.argument("session_id", metavar="SESSION", required=False, shell_complete=complete_sessions)
+@click.argument("session_id", metavar="SESSION", required=False)
 @_LIMIT
 @_CURSOR
 @shared_options

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memforest.cli.call import Call, pass_call, read_pairs, shared_options
-from memforest.cli.completing import complete_users
 from memforest.cli.ingest import budget_options
 from memforest.cli.screen import Screen, clean, columns, counted
 
@@ -20,7 +19,7 @@ MOST_NAMES = 12
 
 
 @click.command()
-@click.argument("from_user", metavar="FROM", shell_complete=complete_users)
+@click.argument("from_user", metavar="FROM")
 @click.option(
     "--from-dir",
     type=click.Path(file_okay=False, path_type=Path),

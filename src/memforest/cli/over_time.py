@@ -9,7 +9,6 @@ import click
 from rich.text import Text
 
 from memforest.cli.call import Call, filter_option, moment_options, pass_call, shared_options
-from memforest.cli.completing import complete_entities, complete_sessions
 from memforest.cli.fact_table import draw_facts
 from memforest.cli.screen import Screen, clean, columns, counted, in_words, sources
 from memforest.limits import MAX_PAGE
@@ -19,15 +18,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--entity", metavar="NAME", help="Only facts that mention it.", shell_complete=complete_entities
-)
+@click.option("--entity", metavar="NAME", help="Only facts that mention it.")
 @click.option(
     "--session",
     "session_id",
     metavar="ID",
     help="Only facts that this session supports.",
-    shell_complete=complete_sessions,
 )
 @filter_option
 @click.option("--as-of", metavar="TIME", help="Only what was so at that time.")
@@ -75,7 +71,7 @@ def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statemen
 
 
 @click.command()
-@click.argument("entity", shell_complete=complete_entities)
+@click.argument("entity")
 @click.option("--attribute", metavar="NAME", help="Only this attribute's states, e.g. residence.")
 @click.option("--kind", type=click.Choice(["state", "event"]), help="Only states, or only events.")
 @moment_options
@@ -186,7 +182,7 @@ def _about(one: Change) -> str:
 @click.command()
 @click.argument("a")
 @click.argument("b")
-@click.option("--entity", metavar="NAME", help="Only of this entity.", shell_complete=complete_entities)
+@click.option("--entity", metavar="NAME", help="Only of this entity.")
 @moment_options
 @shared_options
 @pass_call

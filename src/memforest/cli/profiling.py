@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from memforest.cli.call import Call, pass_call, shared_options
-from memforest.cli.completing import complete_entities
 from memforest.cli.screen import Screen, clean, counted, sources
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ QUOTE_CHARS, LINE_CHARS = 160, 400
 
 
 @click.command()
-@click.argument("name", required=False, shell_complete=complete_entities)
+@click.argument("name", required=False)
 @click.option("--as-of", metavar="TIME", help="The profile that was in force at that time.")
 @click.option("--said-by", metavar="TIME", help="Only what had been said by that time.")
 @click.option(

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
-from memforest.cli.completing import complete_own_indexes
 from memforest.cli.ingest import budget_options
 from memforest.cli.screen import Screen, clean, counted, error_console
 
@@ -28,9 +27,7 @@ CONFIGURED = "configured"
     help="Only what would be made otherwise now: sessions of another extractor or chunk size, changed indexes, summaries.",
 )
 @click.option("--scopes", is_flag=True, help="All indexes as well, from the start.")
-@click.option(
-    "--index", metavar="NAME", help="Only this index, from the start.", shell_complete=complete_own_indexes
-)
+@click.option("--index", metavar="NAME", help="Only this index, from the start.")
 @click.option(
     "--embedder",
     is_flag=False,

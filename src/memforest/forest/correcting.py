@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from memforest.errors import InputError
 from memforest.forest.options import TimeLike, check_text, read_time
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import spanned
 from memforest.limits import MAX_FACT_CHARS
 from memforest.memory.correct import Update
 from memforest.memory.corrected import CorrectionView, HistoryEntry
@@ -19,6 +20,7 @@ class CorrectsMemory:
     _pool: MemoryPool
     user_id: str
 
+    @spanned("update_memory")
     async def update(
         self,
         fact_id: str,
@@ -62,6 +64,7 @@ class CorrectsMemory:
             self.user_id, lambda memory: memory.correct(lambda it: it.update(fact_id, given))
         )
 
+    @spanned("update_memory")
     async def pin(self, fact_id: str) -> CorrectionView:
         """Pin a statement: it is among the evidence of every question that it passes the time filters of.
 
@@ -78,6 +81,7 @@ class CorrectsMemory:
             self.user_id, lambda memory: memory.correct(lambda it: it.mark(fact_id, "pin"))
         )
 
+    @spanned("delete_memory")
     async def forget(self, fact_id: str) -> CorrectionView:
         """Forget a statement: it is not shown any more, however often it is said or extracted. `undo` takes it back.
 
@@ -93,6 +97,7 @@ class CorrectsMemory:
             self.user_id, lambda memory: memory.correct(lambda it: it.mark(fact_id, "forget"))
         )
 
+    @spanned("update_memory")
     async def undo(self, key: str) -> CorrectionView:
         """Take a correction back: an update, a pin, or a forgetting. What it changed is as if it had not been made.
 
@@ -109,6 +114,7 @@ class CorrectsMemory:
             self.user_id, lambda memory: memory.correct(lambda it: it.undo(key))
         )
 
+    @spanned()
     async def history(self, fact_id: str) -> Sequence[HistoryEntry]:
         """Return what happened to a statement, in the order this memory recorded it: said, corrected, undone, superseded.
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from memforest.errors import InputError
 from memforest.forest.options import TimeLike, check_flags, check_text, read_time
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import spanned
 from memforest.memory.erase.receipt import DeleteReceipt
 from memforest.memory.erase.targets import Target
 from memforest.memory.ingest.turns import check_id
@@ -20,6 +21,7 @@ class DeletesFromMemory:
     _pool: MemoryPool
     user_id: str
 
+    @spanned("delete_memory")
     async def delete(
         self,
         fact_id: str | None = None,
@@ -62,6 +64,7 @@ class DeletesFromMemory:
             self.user_id, lambda memory: memory.delete(target, dry_run=dry_run)
         )
 
+    @spanned("delete_memory")
     async def delete_all(self, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete the whole memory, as `AsyncMemForest.delete_user` does, or count what is in it; the next `add` begins a new one.
 
@@ -72,6 +75,7 @@ class DeletesFromMemory:
         check_flags("delete_all", dry_run=dry_run)
         return await self._pool.remove(self.user_id, dry_run=dry_run)
 
+    @spanned("delete_memory")
     async def expire(self, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete the turns that were said longer ago than `Config.retention`, with everything that was made of them.
 
@@ -114,6 +118,7 @@ class DeletesUsers:
 
     _pool: MemoryPool
 
+    @spanned("delete_memory")
     async def delete_turn(self, user_id: str, session_id: str, turn_id: str) -> DeleteReceipt:
         """Delete one turn with everything that was made of it; see `AsyncUserMemory.delete`.
 
@@ -125,6 +130,7 @@ class DeletesUsers:
             check_text("delete_turn", name, value, optional=False)
         return await self._handle(user_id).delete(turn=(session_id, turn_id))
 
+    @spanned("delete_memory")
     async def delete_session(self, user_id: str, session_id: str) -> DeleteReceipt:
         """Delete a session with everything that was made of it; see `AsyncUserMemory.delete`.
 
@@ -135,6 +141,7 @@ class DeletesUsers:
         check_text("delete_session", "session_id", session_id, optional=False)
         return await self._handle(user_id).delete(session_id=session_id)
 
+    @spanned("delete_memory_store")
     async def delete_user(self, user_id: str) -> DeleteReceipt:
         """Delete a user's memory: its files, whatever state they are in.
 

@@ -11,6 +11,7 @@ from memforest.config import Config
 from memforest.errors import ConfigError, MemForestError
 from memforest.forest.options import check_function
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import spanned
 from memforest.keys import Key, KeySetting
 from memforest.memory.encrypting import Progress, Recrypted, recrypt_all
 from memforest.memory.ingest.turns import check_id
@@ -27,6 +28,7 @@ class Encrypting:
     config: Config
     _pool: MemoryPool
 
+    @spanned()
     async def encrypt(self, user_id: str | None = None, *, progress: Progress | None = None) -> Recrypted:
         """Encrypt the memories that are not, with the key of the configuration.
 
@@ -45,6 +47,7 @@ class Encrypting:
         check_function("encrypt", "progress", progress)
         return await self._recrypt("encrypt", None, self._own_key(), user_id, progress)
 
+    @spanned()
     async def decrypt(self, user_id: str | None = None, *, progress: Progress | None = None) -> Recrypted:
         """Decrypt the memories that are encrypted with the key of the configuration; then use one without it.
 
@@ -58,6 +61,7 @@ class Encrypting:
         check_function("decrypt", "progress", progress)
         return await self._recrypt("decrypt", self._own_key(), None, user_id, progress)
 
+    @spanned()
     async def rekey(
         self, key: KeySetting, user_id: str | None = None, *, progress: Progress | None = None
     ) -> Recrypted:

@@ -32,7 +32,7 @@ from memforest.forest.options import (
     read_rebuild,
 )
 from memforest.forest.pool import MemoryPool
-from memforest.forest.spanned import FOREST_VERBS, spanned
+from memforest.forest.spanned import spanned
 from memforest.forest.transfer import Backups
 from memforest.forest.writing import WritesMemories
 from memforest.limits import MAX_PAGE
@@ -55,7 +55,6 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-@spanned(FOREST_VERBS, lambda _forest, given: given.get("user_id", given.get("target_user_id")))
 class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingForest, WritesMemories):
     """Memories of many users, one SQLite file each, in one directory.
 
@@ -89,6 +88,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
 
     # -- users --------------------------------------------------------------------------------
 
+    @spanned("create_memory_store")
     async def register_user(
         self, user_id: str, *, display_name: str | None = None, load_existing: bool = True
     ) -> None:
@@ -114,6 +114,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
             )
         await self._pool.use(user_id, calls.only_open, label=display_name)
 
+    @spanned()
     async def list_users(self) -> list[str]:
         """Return the ids of all users, sorted. Nothing is written.
 
@@ -128,6 +129,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
             _log.warning("passed over %s: %s", one.file, one.error)
         return list(found.users)
 
+    @spanned()
     async def users(self, *, limit: int = 50, cursor: str | None = None) -> UserPage:
         """Return a page of the ids of users, in the order of the names of their files. Nothing is written.
 
@@ -149,6 +151,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
         found, last = await asyncio.to_thread(survey_after, self.directory, after, limit, self._pool.key)
         return UserPage(found.users, None if last is None else listing.cursor((last,)), found.unreadable)
 
+    @spanned()
     async def survey(self) -> Survey:
         """Return the ids of all users, and the files among the memories whose user cannot be read, with the reasons.
 
@@ -157,6 +160,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
         """
         return await asyncio.to_thread(survey, self.directory, self._pool.key)
 
+    @spanned()
     async def has_user(self, user_id: str) -> bool:
         """Return whether the user has a memory."""
         return await asyncio.to_thread(self._pool.exists, user_id)
@@ -169,6 +173,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
 
     import_file = import_file
 
+    @spanned()
     async def flush(self, user_id: str | None = None, *, budget: Budget | None = None) -> FlushResult:
         """Wait for the summaries that are made behind writes, make those that are left, and return what all that did.
 
@@ -189,6 +194,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
         await for_all("flush", user_id, self._pool, one, results=did)
         return reduce(FlushResult.beside, did, FlushResult())
 
+    @spanned()
     async def rebuild(
         self,
         user_id: str | None = None,
@@ -211,6 +217,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
         use = self._pool.use_apart if what.embedder else None
         await for_all("rebuild", user_id, self._pool, work, use=use)
 
+    @spanned()
     async def save(self, user_id: str | None = None) -> None:
         """Fold the write-ahead log into the files, of one user or of all whose memory is open.
 
@@ -222,6 +229,7 @@ class AsyncMemForest(AsyncAsking, Backups, DeletesUsers, Encrypting, MergingFore
         """
         await for_all("save", user_id, self._pool, Memory.checkpoint, opened=True)
 
+    @spanned()
     async def load(self, user_id: str | None = None) -> None:
         """Open a user's memory, or all of them, now instead of at first use.
 

@@ -25,7 +25,7 @@ from memforest.forest.options import (
     read_time,
 )
 from memforest.forest.over_time import ReadsOverTime
-from memforest.forest.spanned import MEMORY_VERBS, spanned
+from memforest.forest.spanned import spanned
 from memforest.forest.transfer import Transfer
 from memforest.forest.writing import AddsToMemory
 from memforest.memory.inspect import views
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 
-@spanned(MEMORY_VERBS, lambda handle, _given: handle.user_id)
 class AsyncUserMemory(
     AddsToMemory, CorrectsMemory, DeletesFromMemory, KnowsEntities, MergingVerbs, ReadsOverTime, Transfer
 ):
@@ -57,16 +56,19 @@ class AsyncUserMemory(
 
     import_file = import_into_memory
 
+    @spanned("search_memory")
     async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
         """Return ranked evidence; the options are those of `AsyncMemForest.query`."""
         asked = read_options(question, options, self._pool.config)
         return await self._pool.read(self.user_id, lambda memory: memory.query(asked))
 
+    @spanned("search_memory")
     async def ask(self, /, question: str, **options: Unpack[QueryOptions]) -> AskResult:
         """Answer from the best evidence, or abstain; the options are those of `AsyncMemForest.query`."""
         asked = read_options(question, options, self._pool.config)
         return await self._pool.read(self.user_id, lambda memory: memory.ask(asked))
 
+    @spanned()
     async def tree(
         self,
         scope: str | None = None,
@@ -101,10 +103,12 @@ class AsyncUserMemory(
         wanted = Wanted(scope, index, depth, limit, node)
         return await self._pool.use_existing(self.user_id, lambda memory: memory.tree(wanted))
 
+    @spanned()
     async def stats(self) -> Stats:
         """Return counts, the embedder, the schema and the size on disk."""
         return await self._view(views.stats, self.user_id)
 
+    @spanned()
     async def verify(self, *, deleted: Sequence[str] = ()) -> VerifyReport:
         """Check every invariant that the store can state of itself; `.ok` and `.problems`.
 
@@ -119,6 +123,7 @@ class AsyncUserMemory(
         check_texts("verify", "deleted", deleted)
         return await self._pool.use_existing(self.user_id, lambda memory: memory.verify(tuple(deleted)))
 
+    @spanned()
     async def flush(self, *, budget: Budget | None = None) -> FlushResult:
         """Wait for the summaries that are made behind writes, make those that are left, and return what all that did.
 
@@ -133,10 +138,12 @@ class AsyncUserMemory(
 
     # -- indexes ------------------------------------------------------------------------------
 
+    @spanned()
     async def indexes(self) -> Sequence[IndexView]:
         """Return the memory's indexes, by name: how far each lags behind, what it owns, what it says of itself."""
         return await self._view(views.indexes)
 
+    @spanned()
     async def add_index(
         self, name: str, settings: Mapping[str, Any] | object | None = None, *, budget: Budget | None = None
     ) -> IndexView:
@@ -161,6 +168,7 @@ class AsyncUserMemory(
             self.user_id, lambda memory: memory.add_index(name, settings, budget)
         )
 
+    @spanned()
     async def drop_index(self, name: str) -> None:
         """Take an index away with everything that it has in the file; what was said stays as it is.
 
@@ -172,6 +180,7 @@ class AsyncUserMemory(
         check_text("drop_index", "name", name, optional=False)
         await self._pool.use_existing(self.user_id, lambda memory: memory.drop_index(name))
 
+    @spanned()
     async def advance(
         self, as_of: TimeLike | None = None, *, force: bool = False, budget: Budget | None = None
     ) -> Sequence[IndexView]:
@@ -197,6 +206,7 @@ class AsyncUserMemory(
             self.user_id, lambda memory: memory.advance(when, force=force, budget=budget)
         )
 
+    @spanned()
     async def rebuild(
         self,
         *,
@@ -241,12 +251,14 @@ class AsyncUserMemory(
         use = self._pool.use_apart if embedder else self._pool.use_existing
         return await use(self.user_id, lambda memory: memory.rebuild(what, budget))
 
+    @spanned()
     async def stale(self) -> Stale:
         """Return what would be made otherwise now, and why; `rebuild(stale=True)` makes that anew. Nothing is written."""
         if self._pool.config.embedder == "auto":
             return await self._pool.use_existing(self.user_id, Memory.stale)
         return await self._pool.use_apart(self.user_id, Memory.stale, gives=False)
 
+    @spanned()
     async def repair(self) -> RepairReport:
         """Repair what can be made anew from what was said, and finish what an interrupted write left.
 

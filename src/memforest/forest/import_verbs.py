@@ -16,6 +16,7 @@ from memforest.forest.imported import ImportResult
 from memforest.forest.importing import FileLike, ImportRequest, OnSession, import_files
 from memforest.forest.options import TimeLike, check_flags, check_function, read_budget, read_time
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import spanned
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.progress import OnProgress, as_raised
 
@@ -51,6 +52,7 @@ class HasMemory(HasPool, Protocol):
     user_id: str
 
 
+@spanned("upsert_memory")
 async def import_file(  # noqa: D417 - a method, whose self is not described
     self: HasPool,
     user_id: str | None,
@@ -92,6 +94,7 @@ async def import_file(  # noqa: D417 - a method, whose self is not described
     return await as_raised(import_files(self._pool, request))
 
 
+@spanned("upsert_memory", verb="import_file")
 async def import_into_memory(
     self: HasMemory, file: FileLike | Sequence[FileLike], **options: Unpack[ImportOptions]
 ) -> ImportResult:

@@ -8,6 +8,7 @@ from typing import get_args
 from memforest.errors import InputError
 from memforest.forest.options import TimeLike, check_text, read_count, read_time
 from memforest.forest.reading import ReadsMemory
+from memforest.forest.spanned import spanned
 from memforest.interval import to_ms
 from memforest.limits import MAX_PAGE
 from memforest.memory.cursors import Listing
@@ -30,6 +31,7 @@ MOST_HOPS = 8
 class KnowsEntities(ReadsMemory):
     """The verbs of a handle on one user's memory that tell of its graph."""
 
+    @spanned()
     async def entities(
         self,
         kind: EntityKind | None = None,
@@ -62,6 +64,7 @@ class KnowsEntities(ReadsMemory):
         listing = Listing.of("entities", self.user_id, kind, query)
         return await self._view(graph_views.entities, kind, query, limit, listing, cursor)
 
+    @spanned()
     async def relations(self, entity: str, *, as_of: TimeLike | None = None) -> Sequence[RelationView]:
         """Return what was said of an entity and another one: those that hold first, then by weight. Nothing is left out that ended.
 
@@ -78,6 +81,7 @@ class KnowsEntities(ReadsMemory):
             graph_views.relations, entity, None if when is None else to_ms(when), nothing=()
         )
 
+    @spanned()
     async def path(self, a: str, b: str, *, hops: int = 4) -> PathView:
         """Return the shortest way from one entity to another, each step with what says so; a false one where there is none.
 
@@ -96,13 +100,15 @@ class KnowsEntities(ReadsMemory):
             raise InputError(f"hops={hops}: give a whole number of 1 to {MOST_HOPS}")
         return await self._view(graph_views.path_between, a, b, hops)
 
+    @spanned()
     async def graph(self) -> GraphPicture:
         """Return a picture of the graph: its most named entities, 60 at most, and the heaviest 200 edges between them.
 
-        ``memforest tree --html`` draws it. Relations come before statements that only name both.
+        Relations come before statements that only name both.
         """
         return await self._view(graph_views.picture)
 
+    @spanned("update_memory")
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity, and return it. What was said stays; `split_entity` takes it back.
 
@@ -121,6 +127,7 @@ class KnowsEntities(ReadsMemory):
         check_text("merge_entities", "b", b, optional=False)
         return await self._pool.use_existing(self.user_id, lambda memory: memory.merge_entities(a, b))
 
+    @spanned("update_memory")
     async def split_entity(self, entity: str, name: str) -> Entity:
         """Decide that a name is not one with the others of an entity, and return what it is now; `merge_entities` takes it back.
 
@@ -140,6 +147,7 @@ class KnowsEntities(ReadsMemory):
         check_text("split_entity", "name", name, optional=False)
         return await self._pool.use_existing(self.user_id, lambda memory: memory.split_entity(entity, name))
 
+    @spanned()
     async def entity_choices(self) -> Sequence[EntityChoice]:
         """Return what was decided by `merge_entities` and `split_entity` and counts, the oldest first."""
         return await self._view(graph_views.choices)

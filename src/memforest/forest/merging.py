@@ -22,6 +22,7 @@ from memforest.forest.options import (
     read_budget,
 )
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import spanned
 from memforest.memory.ingest.turns import check_id
 from memforest.memory.memory import Memory
 from memforest.memory.merge.names import Asked
@@ -98,6 +99,7 @@ class MergingVerbs:
         self._pool = pool
         self.user_id = user_id
 
+    @spanned("upsert_memory")
     async def merge(
         self,
         from_user: str,
@@ -159,6 +161,7 @@ class MergingForest:
 
     _pool: MemoryPool
 
+    @spanned("upsert_memory")
     async def merge_user_forests(
         self,
         source_user_ids: Sequence[str],

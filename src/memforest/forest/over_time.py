@@ -20,6 +20,7 @@ from memforest.forest.options import (
     read_window,
 )
 from memforest.forest.reading import ReadsMemory
+from memforest.forest.spanned import spanned
 from memforest.interval import to_ms
 from memforest.limits import MAX_PAGE
 from memforest.memory.cursors import Listing
@@ -41,6 +42,7 @@ def _ms(when: datetime | None) -> int | None:
 class ReadsOverTime(ReadsMemory):
     """The verbs of a handle on one user's memory that read it over time."""
 
+    @spanned()
     async def timeline(
         self,
         entity: str,
@@ -86,6 +88,7 @@ class ReadsOverTime(ReadsMemory):
             nothing=TimelinePage((), 0),
         )
 
+    @spanned()
     async def list(
         self,
         *,
@@ -154,6 +157,7 @@ class ReadsOverTime(ReadsMemory):
             nothing=FactPage((), 0, None),
         )
 
+    @spanned()
     async def profile(
         self,
         participant: str | None = None,
@@ -211,6 +215,7 @@ class ReadsOverTime(ReadsMemory):
             nothing=_NO_PROFILE,
         )
 
+    @spanned()
     async def changes(
         self,
         since: TimeLike,
@@ -243,6 +248,7 @@ class ReadsOverTime(ReadsMemory):
             raise InputError("changes(since, until) takes a since before its until")
         return await self._view(changes.changes_since, start, end, limit, after)
 
+    @spanned()
     async def diff(
         self,
         a: TimeLike,

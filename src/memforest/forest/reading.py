@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from memforest.forest.options import check_text, read_count
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import spanned
 from memforest.limits import MAX_PAGE
 from memforest.memory.cursors import Listing
 from memforest.memory.inspect import fact_views, session_views
@@ -27,6 +28,7 @@ class ReadsMemory:
             self.user_id, lambda memory: memory.view(view, *args, **how), nothing=nothing
         )
 
+    @spanned()
     async def sessions(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
         """Return the stored sessions in time order, all of them or a page.
 
@@ -43,6 +45,7 @@ class ReadsMemory:
         listing = Listing.of("sessions", self.user_id)
         return await self._view(session_views.session_page, listing, limit=limit, cursor=cursor)
 
+    @spanned()
     async def turns(
         self, session_id: str, *, limit: int | None = None, cursor: str | None = None
     ) -> TurnPage:
@@ -62,6 +65,7 @@ class ReadsMemory:
         listing = Listing.of("turns", self.user_id, session_id)
         return await self._view(session_views.turn_page, session_id, listing, limit=limit, cursor=cursor)
 
+    @spanned()
     async def get(self, fact_id: str) -> FactView:
         """Return one fact.
 

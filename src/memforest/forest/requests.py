@@ -13,7 +13,7 @@ from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError
 from memforest.forest.options import check_flags, check_function, check_refresh, read_time
 from memforest.forest.pool import MemoryPool
-from memforest.forest.spanned import tell_upserted, upserting
+from memforest.forest.spanned import tell_upserted, verb_span
 from memforest.memory.ingest.fields import messages_of
 from memforest.memory.ingest.redact import redacted
 from memforest.memory.ingest.turns import Arrival, check_id, read_arrival
@@ -21,6 +21,7 @@ from memforest.memory.memory import Memory
 from memforest.memory.progress import OnProgress
 from memforest.memory.results import IngestResult
 from memforest.settings import with_article
+from memforest.spans import store_id
 
 T = TypeVar("T")
 Results = dict[int, IngestResult | MemForestError]
@@ -137,7 +138,8 @@ async def _ingest(
         return
     try:
         arrivals = {i: await redacted(one, pool.config) for i, one in arrivals.items()}
-        with upserting("ingest_parallel", user_id) as current:
+        with verb_span("ingest_parallel", "upsert_memory") as current:
+            current.set("gen_ai.memory.store.id", store_id(user_id))
             found = await pool.use(
                 user_id,
                 lambda memory: memory.ingest(list(arrivals.values()), **options),

@@ -13,6 +13,7 @@ from memforest.errors import InputError
 from memforest.forest.everybody import for_all
 from memforest.forest.options import check_flags, check_path, read_budget
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import spanned
 from memforest.memory.directory import make_directory
 from memforest.memory.memory import Memory
 from memforest.memory.open import embedder_for
@@ -27,6 +28,7 @@ class Backups:
 
     _pool: MemoryPool
 
+    @spanned()
     async def backup(
         self, directory: str | Path, user_id: str | None = None, *, overwrite: bool = False
     ) -> list[BackupResult]:
@@ -59,6 +61,7 @@ class Backups:
         await for_all("backup", user_id, self._pool, one, results=done)
         return done
 
+    @spanned()
     async def restore(self, source: str | Path) -> str:
         """Copy a backup into the directory as the memory of the user that it is of, and return the user's id.
 
@@ -88,6 +91,7 @@ class Transfer:
     _pool: MemoryPool
     user_id: str
 
+    @spanned()
     async def export(
         self, target: Target, *, vectors: bool = False, summaries: bool = True, overwrite: bool = False
     ) -> ExportResult:
@@ -121,6 +125,7 @@ class Transfer:
             ),
         )
 
+    @spanned("upsert_memory")
     async def import_(self, source: Source, *, budget: Budget | None = None) -> MemoryImport:
         """Make this user's memory from a file that `export` wrote; no chat model is asked.
 
@@ -148,6 +153,7 @@ class Transfer:
         )
         return replace(done, embedded=made, warnings=(*done.warnings, *behind))
 
+    @spanned()
     async def backup(self, target: str | Path, *, overwrite: bool = False) -> BackupResult:
         """Copy the memory's file as it is at this moment, and check the copy; others may write meanwhile.
 

@@ -12,6 +12,7 @@ from memforest.forest import requests as calls
 from memforest.forest.everybody import for_all
 from memforest.forest.options import TimeLike, check_flags, read_budget, read_time
 from memforest.forest.pool import MemoryPool
+from memforest.forest.spanned import spanned
 from memforest.interval import floor_ms
 from memforest.memory.ingest.fields import messages_of
 from memforest.memory.ingest.redact import redacted
@@ -28,6 +29,7 @@ class WritesMemories:
     _pool: MemoryPool
     _max_workers: int
 
+    @spanned("upsert_memory")
     async def ingest_session(
         self,
         user_id: str,
@@ -147,6 +149,7 @@ class WritesMemories:
         await as_raised(calls.run_bounded(self._max_workers, jobs))
         return [results[i] for i in range(len(requests))]
 
+    @spanned()
     async def resume(
         self,
         user_id: str | None = None,
@@ -185,6 +188,7 @@ class AddsToMemory:
     _pool: MemoryPool
     user_id: str
 
+    @spanned("upsert_memory")
     async def add(
         self,
         content: Any,

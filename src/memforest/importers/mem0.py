@@ -58,10 +58,10 @@ def _memories(reading: Reading) -> Iterator[tuple[str, Any]]:
         return
     with reading.json() as stream:
         for key in stream.fields():
-            if key in _LISTS and stream.peek() == "[":
+            if key in _LISTS and stream.peek() == "start_array":
                 for number, value in stream.values():
                     yield f"{key}[{number}]", value
-            elif key == "relations" and isinstance(relations := stream.value(key), list):
+            elif key == "relations" and isinstance(relations := stream.value(), list):
                 reading.skips.leave_out("relation between entities", len(relations))
 
 

@@ -13,7 +13,6 @@ from itertools import chain
 from typing import Any
 
 from memforest.display import listed
-from memforest.importers.json_stream import BROKEN
 from memforest.importers.parts import FileSession
 from memforest.importers.protocol import is_protocol_message, is_talk, turns_of
 from memforest.importers.reading import Reading, kind_of
@@ -80,18 +79,16 @@ class MessageReader:
         found: dict[str, Any] = {}
         with self.reading.json() as stream:
             for key in stream.fields():
-                if key == "sessions" and stream.peek() == "[":
+                if key == "sessions" and stream.peek() == "start_array":
                     records = ((f"sessions[{n}]", one) for n, one in stream.values())
                     yield from self._whole(records, user=self._user())
                     return
-                if key in (*LISTS, "input") and stream.peek() == "[":
+                if key in (*LISTS, "input") and stream.peek() == "start_array":
                     found[key] = [one for _, one in stream.values()]
                 elif key in TEXT:
                     found[key] = key
-                elif (key in _ABOUT or stream.peek() not in ("[", "{")) and (
-                    value := stream.value(key)
-                ) is not BROKEN:
-                    found[key] = value
+                elif key in _ABOUT or not stream.peek().startswith("start"):
+                    found[key] = stream.value()
         if "sessions" in found:
             self.reading.skips.fail(
                 "sessions", f"this is a {kind_of(found['sessions'])}; it should be a list"

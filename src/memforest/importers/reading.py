@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
 from memforest.calendar import parse_timestamp
 from memforest.errors import TimestampError
-from memforest.importers.json_stream import BROKEN, JsonStream
+from memforest.importers.json_stream import JsonEndError, JsonStream
 from memforest.importers.parts import ReadOptions, Skips
 from memforest.importers.source import Source
 from memforest.importers.text_stream import lines_of, pieces_of
@@ -61,8 +61,8 @@ class Reading:
 
     @contextmanager
     def json(self) -> Iterator[JsonStream]:
-        """Give the file as JSON."""
-        with self.source.open() as stream:
+        """Give the file as JSON; where that ends early, the block ends."""
+        with self.source.open() as stream, suppress(JsonEndError):
             yield JsonStream(pieces_of(stream, self.skips.fail), self.skips.fail)
 
     def lines(self) -> Iterator[tuple[int, str]]:
@@ -79,12 +79,9 @@ class Reading:
             if self.shape == "array":
                 for number, value in stream.values():
                     yield f"item {number}", value
-            elif (value := stream.value()) is not BROKEN:
-                yield "", value
-            if stream.peek():
-                self.skips.fail(
-                    f"line {stream.line}", "there is more text behind the end of the JSON; it is not read"
-                )
+            else:
+                yield "", stream.value()
+            stream.peek()  # more text behind the end is a fault
 
     def _json_lines(self) -> Iterator[tuple[str, Any]]:
         for number, line in self.lines():

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from memforest.errors import InputError
-from memforest.importers.json_stream import BROKEN, JsonStream
+from memforest.importers.json_stream import JsonEndError, JsonStream
 from memforest.importers.reading import JsonShape
 from memforest.importers.source import DamagedError, Source
 from memforest.importers.text_stream import encoding_of, pieces_of
@@ -152,11 +152,6 @@ def _beginning(source: Source, size: int) -> tuple[str, bool]:
 
 def _sample(name: str, text: str, *, whole: bool) -> Sample:
     first = text.lstrip()[:1]
-    faults: list[str] = []
-
-    def fault(where: str, reason: str) -> None:
-        faults.append(f"{where}: {reason}")
-
     if first == "{" and _is_lines(text):
         items = tuple(_line_values(text))[:MOST_ITEMS]
         return Sample(name, text, "lines", items)
@@ -170,13 +165,14 @@ def _sample(name: str, text: str, *, whole: bool) -> Sample:
             fault=_why(text, whole),
         )
     if first == "[" and _looks_like_json(text):
-        stream = JsonStream([text], fault)
+        faults: list[str] = []
+        stream = JsonStream([text], lambda _, reason: faults.append(reason))
         values = []
         for _, value in stream.values():
             values.append(value)
             if len(values) == MOST_ITEMS:
                 break
-        return Sample(name, text, "array", tuple(values), fault=faults[0] if faults and whole else "")
+        return Sample(name, text, "array", tuple(values), fault=_why(text, whole) if faults else "")
     return Sample(name, text)
 
 
@@ -185,7 +181,11 @@ def _looks_like_json(text: str) -> bool:
     second = text.lstrip()[1:].lstrip()[:1]
     if second in ("{", "[", "]", '"', "") or second == "-":
         return True
-    return JsonStream([text], lambda *_: None).value() is not BROKEN
+    try:
+        JsonStream([text], lambda *_: None).value()
+    except JsonEndError:
+        return False
+    return True
 
 
 def _is_lines(text: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memforest.importers.drafts import Draft, by_day
-from memforest.importers.json_stream import BROKEN, JsonStream
+from memforest.importers.json_stream import JsonStream
 from memforest.importers.parts import FileSession
 from memforest.importers.reading import Reading
 from memforest.importers.sample import Sample
@@ -40,24 +40,24 @@ def _chat(reading: Reading, stream: JsonStream, where: str) -> Iterator[FileSess
     """Read a chat where the stream stands; the object around all chats is one without messages."""
     about: dict[str, Any] = {}
     for key in stream.fields():
-        if key == "messages" and stream.peek() == "[":
+        if key == "messages" and stream.peek() == "start_array":
             name = str(about.get("id") or reading.name)
             metadata = {
                 field: about[field] for field in ("name", "type") if isinstance(about.get(field), str)
             }
             drafts = _drafts(reading, stream, where)
             yield from by_day(drafts, reading, name, metadata={"chat": metadata} if metadata else {})
-        elif key in _LISTS and stream.peek() == "{":
+        elif key in _LISTS and stream.peek() == "start_map":
             yield from _listed(reading, stream, key)
-        elif stream.peek() not in ("[", "{") and (value := stream.value(key)) is not BROKEN:
-            about[key] = value
+        elif not stream.peek().startswith("start"):
+            about[key] = stream.value()
 
 
 def _listed(reading: Reading, stream: JsonStream, key: str) -> Iterator[FileSession]:
     for field in stream.fields():
-        if field == "list" and stream.peek() == "[":
+        if field == "list" and stream.peek() == "start_array":
             for number in stream.elements():
-                if stream.peek() == "{":
+                if stream.peek() == "start_map":
                     yield from _chat(reading, stream, f"{key}.list[{number}].")
 
 

@@ -68,7 +68,6 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
     SIGTERM, and at once at the second one; ingest jobs that are not done then are finished by the next start.
     """
     try:
-        from memforest.server.allocator import give_back_freed
         from memforest.server.app import create_server, served
         from memforest.server.listening import listen
         from memforest.server.serving import run
@@ -86,7 +85,6 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
     _make_directory(call.folder)
     access = _access(call, settings)
     with_log(log)
-    give_back_freed()
     app = create_server(call.folder, settings=settings, access=access)
     listening = listen(host, port)
     where = listening.getsockname()[1]

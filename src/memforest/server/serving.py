@@ -19,13 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memforest.access.faults import place_of
 from memforest.rest.operations import drain
 from memforest.rest.problems import http_problem
-from memforest.server.patience import PatientProtocol
 from memforest.server.settings import END_S, ServerSettings
 
 _log = logging.getLogger(__name__)
 
 KEEP_ALIVE_S = 30
 MOST_HEADER_BYTES = 64 * 1024
+MOST_CONNECTIONS = 500
+"""More get 503; half of the files that a process may have open by default stay for memories."""
 ENDING = (
     "the server is ending, and this was cut off; what was stored stays, send it again when the server is back"
 )
@@ -53,10 +54,11 @@ class Serving(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
-                http=PatientProtocol,
+                http="h11",  # bounds the head of a request, which httptools does not
                 ws="none",
                 lifespan="on",
                 timeout_keep_alive=KEEP_ALIVE_S,
+                limit_concurrency=MOST_CONNECTIONS,
                 timeout_graceful_shutdown=max(int(settings.requests_s), 1),
                 h11_max_incomplete_event_size=MOST_HEADER_BYTES,
             )

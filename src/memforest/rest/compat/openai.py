@@ -10,7 +10,7 @@ from pydantic import Field
 from memforest.rest.compat.filters import read_openai
 from memforest.rest.compat.records import Memories, Record
 from memforest.rest.compat.routing import facade
-from memforest.rest.compat.wire import Given, unmapped
+from memforest.rest.compat.wire import Given
 from memforest.rest.deps import Forest, Needs, Who
 
 router = facade("/compat/openai/v1")
@@ -65,14 +65,6 @@ async def search(user: str, body: VectorSearch, forest: Forest, who: Who) -> dic
         "has_more": False,
         "next_page": None,
     }
-
-
-@router.api_route("/{path:rest}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], response_model=None)
-async def not_mapped(path: str, who: Who) -> None:
-    """Answer 501: nothing but the search is mapped."""
-    raise unmapped(
-        "This route", "vector_stores.search is what is mapped; add what is said over /v1 or /compat/mem0."
-    )
 
 
 def _shown(record: Record) -> dict[str, Any]:

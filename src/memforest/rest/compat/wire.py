@@ -17,9 +17,6 @@ from memforest.errors import MemForestError
 from memforest.rest import problems
 from memforest.rest.routing import KeyedRoute
 
-ASKS_NO_MORE = {"x-should-retry": "false"}
-"""Tells OpenAI's client not to repeat what will be answered alike."""
-
 
 class UnmappedError(Exception):
     """Something that a client asks for and a memory here has no counterpart of; the message names what to use instead."""
@@ -52,7 +49,7 @@ class FacadeRoute(KeyedRoute):
             try:
                 return await handle(request)
             except UnmappedError as error:
-                answer: Response = problems.problem(501, "NotMapped", str(error), ASKS_NO_MORE)
+                answer: Response = problems.problem(501, "NotMapped", str(error))
             except (MemForestError, HTTPException, RequestValidationError) as error:
                 answer = await _everywhere(request, error)
             return _readable(request, answer)

@@ -91,20 +91,19 @@ def read_reply(answer: ChatReply, kind: type[T]) -> T:
         raise ReplyError("it was cut short before there was any JSON; say less")
     if found is None:
         raise ReplyError("there is no JSON in it that fits the schema")
-    if found.state == "broken":
-        raise ReplyError("the JSON in it is broken")
+    value, whole = found
     notes: list[str] = []
     try:
-        reply = kind.model_validate(found.value, context=notes)
+        reply = kind.model_validate(value, context=notes)
     except ValidationError as exc:
         what = problems_of(exc)
-        raise ReplyError(what if found.state == "whole" else f"it was cut short; say less ({what})") from None
+        raise ReplyError(what if whole else f"it was cut short; say less ({what})") from None
     if not any(getattr(reply, name) for name in lists):
-        if found.state == "cut":
+        if not whole:
             raise ReplyError("it was cut short before its first item was complete; say less")
         if notes:
             raise ReplyError(notes[0])
-    for note in [CUT_SHORT] * (found.state == "cut") + notes:
+    for note in [CUT_SHORT] * (not whole) + notes:
         reply.note(note)
     return reply
 

@@ -1,6 +1,6 @@
 """A small HTTP/1.1 server on this machine's loopback address: asyncio carries the bytes, h11 reads and writes them.
 
-It knows nothing of models; `memforest.testing.server` puts the endpoint on top. Connections are kept alive, hundreds
+It knows nothing of models; `tests.doubles.server` puts the endpoint on top. Connections are kept alive, hundreds
 may be open at once, and a reply can be cut on purpose. Not here: TLS, streaming, addresses other than the loopback.
 """
 

@@ -1,14 +1,18 @@
-"""Chat models without a model or a network: one that follows a script, and one that is a function."""
+"""Doubles for tests of code that uses memforest: chat models, an embedder and a clock."""
 
 from __future__ import annotations
 
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 
 from memforest.errors import ConfigError
 from memforest.models.base import ChatReply, ChatRequest
+from memforest.models.hashing import HashEmbedder
 from memforest.tokens import count_tokens
+
+__all__ = ["FrozenClock", "FunctionChat", "HashEmbedder", "ScriptedChat"]
 
 Scripted = str | ChatReply | Exception
 """A reply of a script; an exception is raised in its place."""
@@ -77,7 +81,6 @@ class FunctionChat:
 
     Args:
         function: gets the request and returns the reply, or its text; may be async. What it raises, the call raises.
-            `memforest.testing.local_reply` is one that answers by local rules.
         model_id: recorded with what is made from the replies.
 
     Example:
@@ -115,3 +118,54 @@ def _counted(request: ChatRequest, reply: str | ChatReply) -> ChatReply:
         return reply
     prompt_tokens = sum(count_tokens(message.content) for message in request.messages)
     return ChatReply(reply, prompt_tokens=prompt_tokens, completion_tokens=count_tokens(reply))
+
+
+class FrozenClock:
+    """A `Clock` for `Config(clock=...)` that says the same time until it is moved.
+
+    Args:
+        at: the time it says, aware, or ISO 8601 text with an offset.
+
+    Raises:
+        ConfigError: if the time is naive, or no time.
+
+    Example:
+        >>> clock = FrozenClock("2024-06-01T12:00:00+00:00")
+        >>> clock.advance(days=1, seconds=30).isoformat()
+        '2024-06-02T12:00:30+00:00'
+        >>> clock() == clock()
+        True
+    """
+
+    def __init__(self, at: datetime | str) -> None:
+        self._now = _aware(at)
+
+    def __call__(self) -> datetime:
+        """Return the time, in UTC."""
+        return self._now
+
+    def advance(
+        self, *, seconds: float = 0.0, minutes: float = 0.0, hours: float = 0.0, days: float = 0.0
+    ) -> datetime:
+        """Move on by so much, or back if it is negative, and return the new time."""
+        self._now += timedelta(seconds=seconds, minutes=minutes, hours=hours, days=days)
+        return self._now
+
+    def set(self, at: datetime | str) -> None:
+        """Say another time from now on.
+
+        Raises:
+            ConfigError: if the time is naive, or no time.
+        """
+        self._now = _aware(at)
+
+
+def _aware(at: datetime | str) -> datetime:
+    try:
+        # Python 3.10 does not read a Z.
+        value = datetime.fromisoformat(at.replace("Z", "+00:00")) if isinstance(at, str) else at
+    except ValueError as exc:
+        raise ConfigError(f"{at!r} is no time; give one such as '2024-06-01T12:00:00+00:00'") from exc
+    if value.tzinfo is None:
+        raise ConfigError(f"{at!r} has no time zone; give an aware time, e.g. with tzinfo=timezone.utc")
+    return value.astimezone(timezone.utc)

@@ -108,7 +108,7 @@ class Schedule:
     """Says which calls meet which fault; made by the class methods.
 
     `when` narrows a schedule to requests whose parsed body it accepts, e.g. those of one step
-    (`memforest.testing.step_of`).
+    (`tests.doubles.step_of`).
     """
 
     pick: Callable[[Attempt], Fault | None]

@@ -1,4 +1,4 @@
-"""How fast the endpoint of `memforest.testing` is: what a reply takes, how many calls it lets in, what it has kept."""
+"""How fast the test endpoint is: what a reply takes, how many calls it lets in, what it has kept."""
 
 from __future__ import annotations
 

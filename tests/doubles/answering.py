@@ -1,4 +1,4 @@
-"""What the endpoint of `memforest.testing` answers to a request, without the carrying of bytes."""
+"""What the test endpoint answers to a request, without the carrying of bytes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from memforest.models.hashing import HashEmbedder
-from memforest.testing.faults import Attempt, Fault, Faults, pick_fault, spoiled
-from memforest.testing.listener import HttpReply, HttpRequest
-from memforest.testing.pace import Latency, PrefixCache, RateLimit
-from memforest.testing.wire import (
+from tests.doubles.faults import Attempt, Fault, Faults, pick_fault, spoiled
+from tests.doubles.listener import HttpReply, HttpRequest
+from tests.doubles.pace import Latency, PrefixCache, RateLimit
+from tests.doubles.wire import (
     Refusal,
     Reply,
     chat_body,
@@ -25,6 +24,8 @@ from memforest.testing.wire import (
     prompt_text,
     refusal_reply,
 )
+
+from memforest.models.hashing import HashEmbedder
 from memforest.tokens import count_tokens
 
 ReplyFunction = Callable[[dict[str, Any]], "str | Reply | Awaitable[str | Reply]"]

@@ -10,11 +10,23 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from memforest.chat_steps import STEPS, chat_step
+from tests.doubles import rules
+
+from memforest.chat_steps import STEPS
 from memforest.models.base import ChatRequest
 from memforest.steps.llm.prompt import all_prompts
-from memforest.testing.rules import PlaceRule, placement
 
+RULES: dict[str, Callable[[str], Any]] = {
+    "extract": rules.extraction,
+    "judge": rules.judgement,
+    "summarise": rules.summary,
+    "place": rules.placement,
+    "plan": rules.guide,
+    "browse": rules.choice,
+    "answer": rules.answer,
+    "sift": rules.sifted,
+}
+"""Name of a step -> from the message with the data to a `Reply`. A test that registers a step puts its own here."""
 NO_RULE = "There is no rule here for what you ask."
 
 
@@ -29,10 +41,10 @@ def local_reply(request: Mapping[str, Any] | ChatRequest) -> str:
         'There is no rule here for what you ask.'
     """
     step = step_of(request)
-    return NO_RULE if step not in STEPS else _made(str(step), _data(request))
+    return NO_RULE if step not in RULES else _made(str(step), _data(request))
 
 
-def placing_reply(rule: PlaceRule) -> Callable[[Mapping[str, Any] | ChatRequest], str]:
+def placing_reply(rule: rules.PlaceRule) -> Callable[[Mapping[str, Any] | ChatRequest], str]:
     """Return a function that answers the step "place" by a rule, and any other step as `local_reply` does.
 
     Args:
@@ -53,7 +65,9 @@ def placing_reply(rule: PlaceRule) -> Callable[[Mapping[str, Any] | ChatRequest]
 
     def reply(request: Mapping[str, Any] | ChatRequest) -> str:
         return (
-            placement(_data(request), rule).to_json() if step_of(request) == "place" else local_reply(request)
+            rules.placement(_data(request), rule).to_json()
+            if step_of(request) == "place"
+            else local_reply(request)
         )
 
     return reply
@@ -88,9 +102,7 @@ def prompt_of(request: Mapping[str, Any] | ChatRequest) -> str | None:
 @lru_cache(maxsize=8192)
 def _made(step: str, data: str) -> str:
     """Return the reply, remembered: benchmarks ask the same again and again, and a rule takes milliseconds."""
-    known = chat_step(step)
-    assert known is not None
-    return str(known.made_by_double(data).to_json())
+    return str(RULES[step](data).to_json())
 
 
 def _data(request: Mapping[str, Any] | ChatRequest) -> str:

@@ -1,4 +1,4 @@
-"""`python -m memforest.testing`: the endpoint in a process of its own, until it is interrupted or its input ends.
+"""`python -m tests.doubles`: the endpoint in a process of its own, until it is interrupted or its input ends.
 
 It prints its address as the first line. Without a terminal it ends with its standard input, so that it does not
 outlive the benchmark that started it, and then prints one line of JSON: what it served.
@@ -12,10 +12,10 @@ import time
 from typing import Any
 
 import click
+from tests.doubles.pace import Latency, RateLimit
+from tests.doubles.server import ChatServer
 
 from memforest.errors import MemForestError
-from memforest.testing.pace import Latency, RateLimit
-from memforest.testing.server import ChatServer
 
 
 def _numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, ...] | None:

@@ -6,8 +6,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
+from tests.doubles.replies import local_reply, prompt_of
+
 from memforest.models.base import ChatReply, ChatRequest
-from memforest.testing.replies import local_reply, prompt_of
 from memforest.tokens import count_tokens
 
 _FIRST_TRY = 2

@@ -1,6 +1,6 @@
 """What a good model would answer to each step, by local rules; the schemas are those of `memforest.steps.llm`.
 
-They are the doubles that `memforest.chat_steps` names: from the message that holds the data to the reply.
+Each goes from the message that holds the data to the reply; `tests.doubles.replies.RULES` says which step is whose.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
+
+from tests.doubles.exploring import entity_lines, question_parts, reasoning, takes_apart
 
 from memforest.language.counting import count_words, cut_words
 from memforest.steps.llm.explore_replies import EntityFile, QuestionParts, Reasoning
@@ -36,7 +38,6 @@ from memforest.steps.llm.replies import (
 from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.plan import plan_question
 from memforest.steps.local.summarise import LocalSummariser
-from memforest.testing.exploring import entity_lines, question_parts, reasoning, takes_apart
 from memforest.text import fold, lexical_tokens, words
 from memforest.types import Candidate, Chunk, Mention, PlaceRequest, SummaryRequest, Turn
 
@@ -44,9 +45,6 @@ Row = Mapping[str, Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NAMED = {"participant": "person", "unknown": "thing"}
-
-
-# -- reading turns --------------------------------------------------------------------------------
 
 
 def extraction(data: str) -> Extraction:
@@ -132,9 +130,6 @@ def _named(mention: Mention) -> Named:
     )
 
 
-# -- comparing, summarising -----------------------------------------------------------------------
-
-
 def judgement(data: str) -> Judgement:
     """Return for each new statement the first known one that has the same words in the same order."""
     verdicts = []
@@ -216,8 +211,6 @@ def _chosen(data: str, node: Row) -> str:
     return LocalSummariser().summarise_one(request)
 
 
-# -- placing --------------------------------------------------------------------------------------
-
 PlaceRule = Callable[[PlaceRequest], int | None]
 """What stands for a model that places: returns the position of a candidate, or None, as a `Placer` does."""
 SHARED_WORDS = 2
@@ -243,8 +236,6 @@ def placement(data: str, rule: PlaceRule = _by_shared_words) -> PlaceChoice | Pl
     found = rule(PlaceRequest(said, tuple(str(row["text"]) for row in rows)))
     return PlaceChoice(decision="SPLIT" if found is None else str(rows[found]["label"]))
 
-
-# -- looking and answering ------------------------------------------------------------------------
 
 _TWO_SIDES = re.compile(
     r"\b(?:before|after|since|between|compared?|differ\w*|than|versus|vs|antes de|después de|desde)\b",

@@ -1,4 +1,4 @@
-"""What a good model would answer where a question is taken apart, by local rules; see `memforest.testing.rules`."""
+"""What a good model would answer where a question is taken apart, by local rules; see `tests.doubles.rules`."""
 
 from __future__ import annotations
 

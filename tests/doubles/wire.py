@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tests.doubles.listener import HttpReply
+
 from memforest.models.base import Vectors
-from memforest.testing.listener import HttpReply
 from memforest.tokens import CHARS_PER_TOKEN, count_tokens
 
 

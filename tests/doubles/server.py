@@ -15,14 +15,15 @@ from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tests.doubles.answering import Endpoint, ReplyFunction, ServedCall
+from tests.doubles.faults import Faults
+from tests.doubles.listener import HttpReply, HttpRequest, Listener
+from tests.doubles.pace import Latency, PrefixCache, RateLimit
+from tests.doubles.replies import local_reply
+from tests.doubles.wire import Refusal, refusal_reply
+
 from memforest.errors import ConfigError
 from memforest.models.hashing import HashEmbedder
-from memforest.testing.answering import Endpoint, ReplyFunction, ServedCall
-from memforest.testing.faults import Faults
-from memforest.testing.listener import HttpReply, HttpRequest, Listener
-from memforest.testing.pace import Latency, PrefixCache, RateLimit
-from memforest.testing.replies import local_reply
-from memforest.testing.wire import Refusal, refusal_reply
 
 STOP_TIMEOUT_S = 5.0
 """How long `stop` waits for calls, and then for the thread."""
