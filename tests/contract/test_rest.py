@@ -443,7 +443,8 @@ def test_what_is_somebody_elses_is_not_there(keyed: Keyed) -> None:
     asked = [(method, name) for name in ("session", "user") for method in ("GET", "DELETE")]
     with httpx.Client(base_url=served.url, trust_env=False, timeout=30) as client:
         mine = {"headers": {"X-API-Key": keys["all"]}}
-        client.post(route("add", "bo"), json={"content": TURN, "session_id": "first"}, **mine)
+        for user in ("ana", "bo"):
+            client.post(route("add", user), json={"content": TURN, "session_id": "first"}, **mine)
         for key, whose in (("tenant", "ana"), ("ana", "bo")):
             headers = {"X-API-Key": keys[key]}
             for method, name in asked:
