@@ -16,7 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from memforest.access.fetch import MOST_BYTES, fetcher
+from memforest.access.issuer_keys import MOST_BYTES, fetcher
 from memforest.errors import IssuerUnavailableError
 
 PAGES: dict[str, tuple[int, bytes]] = {

@@ -24,10 +24,10 @@ from tests_long.worlds import fast_config
 
 from memforest.access import Access, AccessSettings, KeyedAccess, Principal
 from memforest.access import known as known_module
+from memforest.access.keyed import steady
 from memforest.access.keys import KEY_FILE, KeyStore, MadeKey, id_of, read_lifetime, read_scopes
 from memforest.access.known import LOOK_EVERY_S, NOTE_EVERY_S, KnownKeys
 from memforest.access.rows import KeyRow
-from memforest.access.steady import steady
 from memforest.errors import (
     InputError,
     NotFoundError,

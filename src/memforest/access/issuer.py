@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from memforest.access.fetch import Fetch, fetcher
-from memforest.access.issuer_keys import IssuerKeys
+from memforest.access.issuer_keys import Fetch, IssuerKeys, fetcher
 from memforest.access.principal import Principal, Scope
 from memforest.access.settings import IssuerSettings
 from memforest.clock import Clock, system_clock

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from memforest.access.fetch import Fetch
 from memforest.access.settings import IssuerSettings, check_reachable
 from memforest.concurrency import Turns
 from memforest.endpoint import check_url
@@ -16,6 +16,10 @@ from memforest.errors import ConfigError, IssuerUnavailableError
 
 _log = logging.getLogger(__name__)
 
+Fetch: TypeAlias = Callable[[str], Coroutine[Any, Any, Mapping[str, Any]]]
+"""Returns the JSON object at an address, or raises `IssuerUnavailableError`."""
+
+MOST_BYTES = 1 << 20
 DISCOVERY = "/.well-known/openid-configuration"
 MOST_KEYS = 100
 LEAST_RSA_BITS = 2_048
@@ -158,3 +162,32 @@ def _made(key: Mapping[str, Any], algorithm: str) -> Any | None:
     if key["kty"] == "RSA" and made.key.key_size < LEAST_RSA_BITS:
         return None
     return made
+
+
+def fetcher(timeout_s: float) -> Fetch:
+    """Return a function that reads documents by HTTP, each within a time-out and `MOST_BYTES`, without redirections and cookies."""
+
+    async def fetch(url: str) -> Mapping[str, Any]:
+        # Imports a client that takes a second.
+        client, unusable = await asyncio.to_thread(_client, timeout_s)
+        try:
+            async with client:
+                reply = await client.get(url)
+            found = json.loads(reply.content) if reply.status_code == 200 else None
+        except (unusable, OSError, ValueError, RecursionError) as exc:
+            raise IssuerUnavailableError(
+                f"the issuer of tokens does not answer: {type(exc).__name__}"
+            ) from exc
+        if not isinstance(found, dict):
+            raise IssuerUnavailableError(
+                f"the issuer of tokens gives no document (HTTP {reply.status_code}); check --oidc-issuer"
+            )
+        return found
+
+    return fetch
+
+
+def _client(timeout_s: float) -> tuple[Any, type[Exception]]:
+    from memforest.models.openai_http import BoundedClient, HttpError
+
+    return BoundedClient(most_bytes=MOST_BYTES, timeout=timeout_s), HttpError

@@ -5,17 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from memforest.access.fetch import Fetch
 from memforest.access.issuer import Issuer, looks_like_token
+from memforest.access.issuer_keys import Fetch
 from memforest.access.keys import PREFIX, KeyStore
 from memforest.access.known import KnownKeys
 from memforest.access.principal import Principal
 from memforest.access.rates import Rates, Shares
 from memforest.access.settings import AccessSettings
-from memforest.access.steady import steady
 from memforest.access.tenants import Tenants
+from memforest.clock import Clock
 from memforest.config import Config
 from memforest.errors import UnauthenticatedError
 from memforest.forest.forest import AsyncMemForest
@@ -61,7 +62,7 @@ class KeyedAccess:
         self._keys = KnownKeys(KeyStore(Path(directory), clock), clock, monotonic)
         given = self.settings.issuer
         self._issuer = None if given is None else Issuer(given, clock, monotonic, fetch)
-        self._rates = Rates(self.settings, monotonic)
+        self._rates = Rates(self.settings)
         self._ingests = Shares(self.settings.ingests_per_tenant, "ingests")
 
     async def identify(self, credential: str | None) -> Principal:
@@ -132,3 +133,20 @@ class KeyedAccess:
             await self._keys.close()
         finally:
             await self.tenants.close()
+
+
+def steady(clock: Clock, monotonic: Callable[[], float]) -> Clock:
+    """Return a clock that is never behind the time that has passed since it was made: set back, it makes nothing valid again.
+
+    It follows a clock that is set forward, and back again from there; only behind where it would be without that it does not go.
+
+    Args:
+        clock: says what time it is.
+        monotonic: says how much has passed, in seconds.
+    """
+    begun, since = clock(), monotonic()
+
+    def now() -> datetime:
+        return max(clock(), begun + timedelta(seconds=monotonic() - since))
+
+    return now

@@ -1,8 +1,6 @@
-"""Limits of requests, and of what a tenant has at once, counted in this process.
+"""Limits of requests, and of what a tenant has at once, counted in this process by `limits` (the extra ``[server]``).
 
-`limits` (the extra ``[server]``) reads the rates and decides; its own storage in memory starts a thread for nearly every
-request and reads the system's clock, so counts are kept here: two numbers for each key and tenant, forgotten when they are
-old. Several server processes count apart.
+Several server processes count apart.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -21,41 +19,37 @@ from memforest.errors import ConfigError, RateLimitError
 if TYPE_CHECKING:
     from limits import RateLimitItem
 
-MOST_COUNTED = 100_000
-"""Keys and tenants that are counted at once; of more, those seen longest ago are forgotten."""
+SPARE_S = 0.001
+"""Said beyond the end of a window, so that who waits as long as was said is let pass."""
 SHARE_RETRY_S = 1.0
 
 
 class Rates:
-    """Counts requests of keys and tenants in windows that slide.
+    """Counts requests of keys and tenants in windows that move.
 
     Args:
         settings: with the rates.
-        monotonic: says how late it is, in seconds.
 
     Raises:
         ConfigError: if a rate is set and `limits` is not installed.
     """
 
-    def __init__(self, settings: AccessSettings, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: AccessSettings) -> None:
+        rates = {"key": settings.key_rate, "tenant": settings.tenant_rate}
         self._items: list[tuple[str, RateLimitItem]] = []
         self._lock = threading.Lock()
-        if settings.key_rate is None and settings.tenant_rate is None:
+        if not any(rates.values()):
             return
         try:
             from limits import parse
-            from limits.strategies import SlidingWindowCounterRateLimiter
-
-            from memforest.access.windows import Windows
+            from limits.storage import MemoryStorage
+            from limits.strategies import MovingWindowRateLimiter
         except ImportError:
             raise ConfigError(
                 "limits of requests need the extra [server]: pip install 'memforest[server]'"
             ) from None
-        self._windows = Windows(monotonic, MOST_COUNTED)
-        self._limiter = SlidingWindowCounterRateLimiter(self._windows)
-        for whose, rate in (("key", settings.key_rate), ("tenant", settings.tenant_rate)):
-            if rate is not None:
-                self._items.append((whose, parse(rate)))
+        self._limiter = MovingWindowRateLimiter(MemoryStorage())
+        self._items = [(whose, parse(rate)) for whose, rate in rates.items() if rate is not None]
 
     def count(self, principal: Principal) -> None:
         """Count a request; one that is refused counts nowhere.
@@ -66,13 +60,15 @@ class Rates:
         names = {"key": _named(principal.tenant, principal.key), "tenant": _named(principal.tenant, "")}
         with self._lock:
             for whose, item in self._items:
-                wait = self._windows.wait(item.key_for(whose, names[whose]), item.amount, item.get_expiry())
-                if wait > 0:
-                    raise RateLimitError(
-                        f"more than {item.amount} requests of this {whose} in {item.get_expiry()} s; "
-                        f"try again in {wait:.1f} s",
-                        retry_after_s=wait,
-                    )
+                if self._limiter.test(item, whose, names[whose]):
+                    continue
+                ends = self._limiter.get_window_stats(item, whose, names[whose]).reset_time
+                wait = max(0.0, ends - time.time()) + SPARE_S  # noqa: TID251 - the clock of `limits`
+                raise RateLimitError(
+                    f"more than {item.amount} requests of this {whose} in {item.get_expiry()} s; "
+                    f"try again in {wait:.1f} s",
+                    retry_after_s=wait,
+                )
             for whose, item in self._items:
                 self._limiter.hit(item, whose, names[whose])
 
