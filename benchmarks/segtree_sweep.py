@@ -29,10 +29,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from memforest.systems.combine import CombinedIndex
+
 from kept import KeptVectors
 from locomo.conversations import Conversation, read_conversations
 from memforest.models import BGE_SMALL, MINILM, open_embedder
-from memforest.systems.combine import CombinedIndex
 from memforest.systems.flat.index import FlatIndex
 from memforest.systems.memforest.index import MemForestIndex
 from memforest.systems.segtree.index import SegTreeIndex

@@ -52,16 +52,8 @@ def test_commands_and_options_are_completed() -> None:
 
 
 def test_indexes_are_completed() -> None:
-    """One, or the others behind a comma."""
+    """By their first letters."""
     assert complete("memforest ask --index f") == ["facts", "flat"]
-    assert complete("memforest search --index flat,") == [
-        "flat,facts",
-        "flat,hmem",
-        "flat,memforest",
-        "flat,segtree",
-        "flat,timem",
-    ]
-    assert complete("memforest search --index flat,f") == ["flat,facts"]
 
 
 def test_users_sessions_and_entities_are_completed(folder: Path) -> None:

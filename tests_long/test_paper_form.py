@@ -16,6 +16,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from memforest.systems.combine import fuse
 from tests_long.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, searching
 from tests_long.worlds import fast_config, fast_folder, file_of, rows
 
@@ -24,7 +25,6 @@ from memforest.errors import ConfigError, InputError
 from memforest.ports import ChatRequest
 from memforest.search.snapshot import Snapshot
 from memforest.systems.base import Found, Hit, Scored, Search
-from memforest.systems.combine import fuse
 from memforest.systems.legs import Base, base_scores
 from memforest.systems.memforest.browse import nearness_to
 from memforest.systems.memforest.reached import of_leaves
@@ -402,15 +402,6 @@ def test_facts_index_without_vectors_ranks_by_words(tmp_path: Path) -> None:
     found = ask(tmp_path, Config(embedder="none"), index="facts")
     assert "violin7" in found.evidence[0].text
     assert any("compares vectors" in warning for warning in found.warnings)
-
-
-def test_facts_index_is_fused_with_others(folder: Path) -> None:
-    """Several facts of a turn count as the best of them, and the parts still sum to the score."""
-    found = ask(folder, index=("facts", "memforest"), explain=True)
-    turns = [(one.sources[0].session_id, one.sources[0].turn_ids[0]) for one in found.evidence]
-    assert len(set(turns)) == len(turns) == len(THINGS) * 12
-    for one in found.evidence[:20]:
-        assert sum(one.scores.values()) == pytest.approx(one.score, abs=1e-6)
 
 
 def test_every_fact_of_a_turn_is_evidence(tmp_path: Path) -> None:

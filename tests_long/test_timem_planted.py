@@ -332,13 +332,6 @@ def test_other_indexes_read_nothing_of_it(own: MemForest) -> None:
     assert plain.evidence == given_.evidence
 
 
-def test_several_indexes_are_fused_with_what_was_recalled(shared: MemForest) -> None:
-    """Turns and memories; what is refined behind a ranking is left out there."""
-    result = shared.query("u", "Where is the best canoe?", index=("timem", "flat"), top_k=99)
-    assert {one.level for one in result} >= {None, 1, 4}
-    assert any("timem.lexical" in one.scores for one in result)
-
-
 def test_an_empty_memory_and_one_without_a_tree(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found in nothing; turns that no leaf has are found by themselves."""
     monkeypatch.setitem(registry._REGISTERED, "timem", Tree)

@@ -145,7 +145,6 @@ async def awaited(path: Path, turns: Sequence[dict[str, str]]) -> None:
     async with AsyncMemForest(path) as forest:
         assert_type(await forest.ingest_session("ana", "s1", turns), IngestResult)
         assert_type(await forest.query("ana", "Where?", index="flat"), QueryResult)
-        assert_type(await forest.query("ana", "Where?", index=("memforest", "flat")), QueryResult)
         memory = forest.user("ana")
         assert_type(memory, AsyncUserMemory)
         assert_type(await memory.list(), FactPage)

@@ -26,20 +26,14 @@ _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _index_names(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> str | tuple[str, ...] | None:
-    """Return the index that is named, or several with commas between them; refuse a wrong name as wrong usage."""
-    if value is None:
-        return None
-    from memforest.forest.options import read_indexes
+def _index_name(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Return the index that is named; refuse a wrong name as wrong usage."""
+    from memforest.forest.options import read_index
 
-    names = tuple(name.strip() for name in value.split(","))
     try:
-        read_indexes(names)
+        return read_index(value)
     except ConfigError as exc:
         raise click.BadParameter(str(exc)) from None
-    return names[0] if len(names) == 1 else names
 
 
 def question_options(command: F) -> F:
@@ -54,10 +48,10 @@ def question_options(command: F) -> F:
         ),
         click.option(
             "--index",
-            metavar="NAME[,NAME]",
-            callback=_index_names,
+            metavar="NAME",
+            callback=_index_name,
             shell_complete=complete_indexes,
-            help="Which of the memory's indexes is searched, its first one by default; several names are fused. See `index list`.",
+            help="Which of the memory's indexes is searched, its first one by default; see `index list`.",
         ),
         click.option(
             "--mode",
@@ -290,9 +284,6 @@ def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
             f"time filter: kept {kept['turns_kept']} of {kept['turns']} turns "
             f"and {kept['facts_kept']} of {kept['facts']} facts"
         )
-    if why["fusion"]:
-        names = (f"{clean(name, 40)} x {done['weight']:g}" for name, done in why["fusion"].items())
-        yield f"fusion: sum of z-scores of {', '.join(names)}"
     if why["time_order"]:
         yield f"time order: {clean(why['time_order']['why'])}; {why['time_order']['turns']} turns lead"
     if why["propagation"]:

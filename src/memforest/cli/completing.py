@@ -66,12 +66,10 @@ def complete_scopes(ctx: click.Context, _param: click.Parameter, incomplete: str
 
 
 def complete_indexes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the names of indexes, of which several may stand with commas between them; each once."""
+    """Complete the names of indexes."""
     from memforest.systems.registry import known
 
-    before, comma, _ = incomplete.rpartition(",")
-    given = before.split(",")
-    return _items([f"{before}{comma}{name}" for name in sorted(known()) if name not in given], incomplete)
+    return _items(sorted(known()), incomplete)
 
 
 def complete_own_indexes(

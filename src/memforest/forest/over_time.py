@@ -14,7 +14,7 @@ from memforest.forest.options import (
     check_text,
     read_budget,
     read_count,
-    read_indexes,
+    read_index,
     read_moment,
     read_time,
     read_window,
@@ -192,7 +192,7 @@ class ReadsOverTime(ReadsMemory):
         check_flags("profile", written=written)
         read_budget("profile", budget)
         if index not in (None, GRAPH):
-            read_indexes(index)
+            read_index(index)
         if written and (participant is None or index not in (None, GRAPH)):
             raise InputError(
                 "profile(written=True) is of one name, and of no index; give participant, leave out index"

@@ -15,7 +15,6 @@ from memforest.store.indexes import IndexRow
 from memforest.store.savepoint import attempt, described
 from memforest.store.tx import Tx
 from memforest.systems.base import MemoryIndex, NodeWork
-from memforest.systems.combine import CombinedIndex
 from memforest.systems.placings import Placings
 from memforest.systems.registry import known, make_index, open_stored
 from memforest.tables import kept_json
@@ -113,19 +112,18 @@ class Attached:
             )
         return index
 
-    def choose(self, tx: Tx, names: Sequence[str] | None) -> Chosen:
-        """Return the index that a query searches, several as one; errors are those of `get`.
+    def choose(self, tx: Tx, name: str | None) -> Chosen:
+        """Return the index that a query searches; errors are those of `get`.
 
         Without a name the first of the configuration that can be used, else the first of the memory; if none of them
         can be, the baseline.
         """
         own = {row.name: row for row in indexes.rows(tx)}
-        if names is not None:
-            found = [self.get(tx, name) for name in names]
-            return self._chosen(tx, found[0] if len(found) == 1 else CombinedIndex(found), names, own)
+        if name is not None:
+            return self._chosen(tx, self.get(tx, name), own.get(name))
         for one in dict.fromkeys((*self._config.indexes, *own)):
             if one in own and (index := self.usable(own[one])) is not None:
-                return self._chosen(tx, index, (one,), own)
+                return self._chosen(tx, index, own[one])
         index = next(made for one in sorted(known()) if (made := make_index(one)).baseline)
         why = "; ".join(str(self.problem(row)) for row in own.values())
         return Chosen(index, 0, (f"searched with {index.name!r}: {why}",))
@@ -297,12 +295,11 @@ class Attached:
                 found.append(f"the index {row.name!r} {described(error)}")
         return found
 
-    def _chosen(
-        self, tx: Tx, index: MemoryIndex, names: Sequence[str], own: Mapping[str, IndexRow]
-    ) -> Chosen:
-        lag = {name: count for name, count in self.lagging(tx).items() if name in names}
-        reasons = tuple(self.lost(tx, own[name]) or _behind(own[name], lag[name]) for name in lag)
-        return Chosen(index, max(lag.values(), default=0), reasons)
+    def _chosen(self, tx: Tx, index: MemoryIndex, row: IndexRow | None) -> Chosen:
+        lag = 0 if row is None else self.lagging(tx).get(row.name, 0)
+        if row is None or not lag:
+            return Chosen(index)
+        return Chosen(index, lag, (self.lost(tx, row) or _behind(row, lag),))
 
     def problem(self, row: IndexRow) -> str | None:
         """Return why an index cannot be used here; None when it can."""

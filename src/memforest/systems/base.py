@@ -24,7 +24,7 @@ from memforest.store.tx import Tx
 from memforest.systems.host import Host
 from memforest.systems.placing import Copied, IndexProblem, Items, Kind, Placed, Placing, Upgrade
 from memforest.systems.profiling import FoundProfile, ProfileRequest
-from memforest.systems.searching import Candidate, Found, Hit, NodeHit, Prepared, Refined, Scored, Search
+from memforest.systems.searching import Candidate, Found, Hit, NodeHit, Prepared, Refined, Search
 from memforest.tree import ORDERED, Contract, Node, check
 
 __all__ = [
@@ -45,7 +45,6 @@ __all__ = [
     "Placing",
     "Prepared",
     "Refined",
-    "Scored",
     "Search",
     "Upgrade",
     "following",

@@ -209,7 +209,7 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int, wanted: C
     turn = found.turns[int(snapshot.turns.ids[hit.turn])]
     own = (turn.session_id, turn.turn_id)
     whole = _passage(turn, (Spoken(turn.speaker, turn.text),), wanted)
-    path = found.paths.get((hit.index, hit.leaf), ())
+    path = found.paths.get(hit.leaf, ())
     if hit.fact < 0:
         return Evidence(
             text=whole[0].text,
@@ -270,17 +270,10 @@ def _stated(fact: rows.FactText) -> Interval | None:
 
 def _leaf_paths(
     tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit]
-) -> dict[tuple[str, int], tuple[str, ...]]:
-    """Return how the leaves of hits are reached, by the index that found them and the row of the leaf in its forest."""
-    leaves: dict[str, set[int]] = {}
-    for hit in hits:
-        if hit.leaf >= 0:
-            leaves.setdefault(hit.index, set()).add(hit.leaf)
-    return {
-        (owner, leaf): path
-        for owner, rows_ in leaves.items()
-        for leaf, path in path_names(tx, index, forest_of(tx, snapshot, owner or index.name), rows_).items()
-    }
+) -> dict[int, tuple[str, ...]]:
+    """Return how the leaves of hits are reached, by the row of the leaf in the index's forest."""
+    leaves = {hit.leaf for hit in hits if hit.leaf >= 0}
+    return path_names(tx, index, forest_of(tx, snapshot, index.name), leaves) if leaves else {}
 
 
 def path_names(

@@ -18,7 +18,7 @@ from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, 
 from memforest.interval import to_ms
 from memforest.language.requests import asked_in
 from memforest.memory.host import MemoryHost
-from memforest.memory.query.answer import answered, parts_in, turns_before, within_budget, without_questions
+from memforest.memory.query.answer import answered, turns_before, within_budget, without_questions
 from memforest.memory.query.blame import blame
 from memforest.memory.query.evidence import (
     cut_hits,
@@ -86,7 +86,7 @@ class Query:
     top_k: int
     max_facts: int
     max_tokens: int | None
-    index: tuple[str, ...] | None
+    index: str | None
     ranking: Ranking
     rerank_top: int = 20
     rerank_tokens: int = 1050
@@ -303,8 +303,7 @@ class QueryPath:
         found: list[Searched] = []
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            for name in index.name.split(","):
-                self.attached.get(tx, name)  # another process may have dropped it since
+            self.attached.get(tx, index.name)  # another process may have dropped it since
             error = attempt(tx, lambda: found.append(self._found(tx, snapshot, asked, index, request)))
             if isinstance(error, MemForestError):
                 raise error
@@ -371,7 +370,7 @@ class QueryPath:
                     reference=asked.reference,
                     evidence=told,
                     before=before,
-                    parts=parts_in(read),
+                    parts=read.parts,
                 ),
             )
             nearest = made.answer.nearest

@@ -30,7 +30,6 @@ from memforest.systems.base import (
     Kind,
     NodeWork,
     Prepared,
-    Scored,
     Search,
     Upgrade,
 )
@@ -213,7 +212,6 @@ class MemForestIndex(Index):
                 leaf=leaf,
                 why=promoted.why if turn in promoted.facts else "",
                 browsed=recalled.leaves.get(reached.get(turn, leaf)),
-                index=self.name,
             )
 
         notes = {
@@ -222,13 +220,10 @@ class MemForestIndex(Index):
             "diversity": crowded,
             "propagation": propagation_notes(request.ranking, "fused") if propagates(request) else None,
         }
-        kept = np.flatnonzero(keep.turns)
-        leads = np.isin(kept, list(promoted.facts))
         return Found(
             map(hit, best_first(scores.total, turn_places(snapshot), keep.turns)),
             tuple((int(forest.tree_ids[tree]), score) for tree, score in recalled.trees),
             notes,
-            scored=Scored(kept, scores.total[kept], leads, hit),
         )
 
     async def prepare(self, host: Host, request: Search) -> Prepared:

@@ -19,7 +19,7 @@ from memforest.search.forest import INNER, EmbeddedForest, Forest, once_per_fore
 from memforest.search.forests import embedded_forest, forest_of
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.store.tx import Tx
-from memforest.systems.base import Found, Hit, NodeHit, Scored, Search
+from memforest.systems.base import Found, Hit, NodeHit, Search
 from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.legs import Legs, legs
 from memforest.systems.places import turn_places
@@ -140,9 +140,8 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
 
     def hit(turn: int) -> Hit:
         score, parts = float(ranked.turn.total[turn]), ranked.turn.at(turn)
-        return Hit(turn, int(speaks[turn]), score, parts, int(ranked.leaf_of[turn]), index=OWNER)
+        return Hit(turn, int(speaks[turn]), score, parts, int(ranked.leaf_of[turn]))
 
-    kept = np.flatnonzero(keep.turns)
     waits = rows.count(tx, rows.WAITING)
     if waits:
         warnings = (
@@ -153,7 +152,6 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
         map(hit, best_first(ranked.turn.total, places, keep.turns)),
         notes={"filters": filter_notes(keep), "propagation": trace},
         nodes=() if settings.expand else _nodes(ranked),
-        scored=Scored(kept, ranked.turn.total[kept], np.zeros(len(kept), dtype=np.bool_), hit),
         warnings=warnings,
     )
 

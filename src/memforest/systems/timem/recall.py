@@ -22,7 +22,7 @@ from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
 from memforest.store.tx import Tx
-from memforest.systems.base import Found, Hit, NodeHit, Prepared, Scored, Search
+from memforest.systems.base import Found, Hit, NodeHit, Prepared, Search
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.host import Host
 from memforest.systems.modes import FALLS_BACK
@@ -318,14 +318,12 @@ class _Recalling:
 
     def found(self, chosen: Chosen) -> Found:
         """Return what was chosen as hits."""
-        heard, speaks, owner = self.heard, self.speaks, self.forest.owner
+        heard, speaks = self.heard, self.speaks
         leaf_of = heard.units.leaves[heard.units.of_turn]
 
         def hit(turn: int) -> Hit:
             parts = {name: float(part[turn]) for name, part in heard.parts.items()}
-            return Hit(
-                turn, int(speaks[turn]), float(heard.turn[turn]), parts, int(leaf_of[turn]), index=owner
-            )
+            return Hit(turn, int(speaks[turn]), float(heard.turn[turn]), parts, int(leaf_of[turn]))
 
         keep = np.zeros(len(heard.turn), dtype=np.bool_)
         keep[chosen.turns] = True
@@ -335,9 +333,6 @@ class _Recalling:
             map(hit, best_first(heard.turn, turn_places(self.snapshot), keep)),
             notes={"filters": filter_notes(self.keep)},
             nodes=nodes,
-            scored=Scored(
-                chosen.turns, heard.turn[chosen.turns], np.zeros(len(chosen.turns), dtype=np.bool_), hit
-            ),
             warnings=heard.warnings,
             spare=0 if self.recall.gate == "off" else len(nodes) + (len(chosen.turns) if gated else 0),
             order=self.recall.order,
