@@ -25,7 +25,7 @@ UTC = timezone.utc
 MARCH = datetime(2024, 3, 1, 9, tzinfo=UTC)
 QUIET: dict[str, Any] = {
     "trees": (), "filters": {"as_of": None, "during": None, "turns_kept": 0, "turns": 0, "facts_kept": 0, "facts": 0},
-    "time_order": None, "diversity": None, "rerank": None,
+    "time_order": None, "rerank": None,
     "propagation": None,
 }  # fmt: skip
 
@@ -75,10 +75,9 @@ def test_the_plan_tells_how_the_question_was_read(changed: dict[str, Any], said:
     [
         ({"trees": (("entity Ana", 0.876), ("session s", -0.5))}, "trees: entity Ana 0.88, session s -0.50"),
         ({"time_order": {"why": "it asks for the last", "turns": 3}}, "time order: it asks for the last; 3 turns lead"),
-        ({"diversity": {"turns_lowered": 2}}, "diversity: 2 turns lowered for better ones of their sessions"),
         ({"rerank": {"model": "ms@1", "candidates": 40}}, "rerank: ms@1 read 40 candidates"),
-        ({"propagation": {"scorer": "fused", "policy": "top-down", "alpha": 0.1, "horizon": 2, "sink": "leak"}},
-         "propagation: top-down of fused relevance, alpha 0.1, horizon 2, sink leak"),
+        ({"propagation": {"scorer": "fused", "policy": "top-down", "alpha": 0.1, "horizon": 2}},
+         "propagation: top-down of fused relevance, alpha 0.1, horizon 2"),
         ({"filters": {**QUIET["filters"], "as_of": "x", "turns_kept": 1, "turns": 4, "facts_kept": 2, "facts": 5}},
          "time filter: kept 1 of 4 turns and 2 of 5 facts"),
         ({"filters": {**QUIET["filters"], "during": ("x", "y")}}, "time filter: kept 0 of 0 turns and 0 of 0 facts"),

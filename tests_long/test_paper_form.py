@@ -16,7 +16,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from memforest.systems.combine import fuse
 from tests_long.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, searching
 from tests_long.worlds import fast_config, fast_folder, file_of, rows
 
@@ -24,7 +23,7 @@ from memforest import Config, MemForest, QueryResult, load_default_config
 from memforest.errors import ConfigError, InputError
 from memforest.ports import ChatRequest
 from memforest.search.snapshot import Snapshot
-from memforest.systems.base import Found, Hit, Scored, Search
+from memforest.systems.base import Search
 from memforest.systems.legs import Base, base_scores
 from memforest.systems.memforest.browse import nearness_to
 from memforest.systems.memforest.reached import of_leaves
@@ -219,16 +218,6 @@ def test_the_turn_of_a_fact_is_the_one_said_first() -> None:
     """By when it was said, whatever the order of arrival."""
     turns = [Said("Ana", 5), Said("Ana", 2, session=2), Said("Ana", 9, session=3)]
     assert first_turns(hand_made(turns, [Fact((0, 1, 2)), Fact((0, 2))])).tolist() == [1, 0]
-
-
-def test_a_turn_that_is_there_twice_is_fused_by_its_first_hit() -> None:
-    """Several facts may speak for a turn; the best of them decides its score."""
-    hits = [Hit(3, 7, 0.9), Hit(1, 2, 0.5), Hit(3, 4, 0.1)]
-    scored = Scored.of(hits)
-    assert dict(zip(scored.turns.tolist(), scored.scores.tolist(), strict=True)) == {3: 0.9, 1: 0.5}
-    fused = fuse({"a": Found(hits, warnings=("of a",))}, np.arange(5))
-    assert [(hit.turn, hit.fact) for hit in fused.hits] == [(3, 7), (1, 2)]
-    assert fused.warnings == ("of a",)
 
 
 def test_thresholds_that_are_set_take_the_place_of_those_measured() -> None:

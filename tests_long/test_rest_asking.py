@@ -69,7 +69,7 @@ def test_time_options(client: Client) -> None:
         {"top_k": 1.0},
         {"top_k": 1, "max_facts": 0},
         {"top_k": 1, "index": "memforest"},
-        {"top_k": 1, "ranking": {"lexical": 1, "propagate": "top-down", "recall": {"levels": [1, 2]}}},
+        {"top_k": 1, "ranking": {"lexical": 1, "recall": {"levels": [1, 2]}}},
         {"top_k": 1, "mode": "emb"},
         {"top_k": 1, "budget": {"max_calls": 0, "max_tokens": None}},
         {"top_k": 1, "query_time": "2024-06-01"},

@@ -187,28 +187,6 @@ def test_every_index_can_take_the_legs(tx: Tx, it: World, axis: int) -> None:
 
 
 @FEW
-@given(worlds, st.integers(0, 3))
-def test_a_list_spreads_over_sessions(tx: Tx, it: World, axis: int) -> None:
-    """Each turn is lowered once for every better one of its session, and the notes count them."""
-    weights = Ranking(**{**OFF, "turn": 1.0, "diversity": 0.3})
-    plain = replace(searching(QuestionPlan(), axis=axis), ranking=weights)
-    before = {hit.turn: hit.score for hit in MemForestIndex().search(tx, it.snapshot, plain).hits}
-    found = MemForestIndex().search(tx, it.snapshot, replace(plain, plan=QuestionPlan(kind="list")))
-    places = turn_places(it.snapshot)
-    better: dict[int, int] = {}
-    for turn in sorted(before, key=lambda turn: (-round(before[turn], 9), places[turn])):
-        session = it.turns[turn].session
-        rank = better[session] = better.get(session, -1) + 1
-        before[turn] -= 0.3 * rank
-    after = {hit.turn: hit.score for hit in found.hits}
-    assert after == pytest.approx(before, abs=1e-9)
-    sessions = len({turn.session for turn in it.turns})
-    assert found.notes["diversity"] == {
-        "weight": 0.3, "sessions": sessions, "turns_lowered": len(it.turns) - sessions
-    }  # fmt: skip
-
-
-@FEW
 @given(worlds, st.integers(0, 11))
 def test_what_time_order_answers_stands_in_front(tx: Tx, it: World, day: int) -> None:
     """Where Ana lives now is the state of the day of asking: its turns lead, with the reason, and nothing else does."""

@@ -56,7 +56,7 @@ from memforest.ports import Extractor
 
 def settings(fn: Any) -> None:
     """Configurations are values."""
-    config = Config(timezone="Europe/Madrid", embedder="minilm", ranking=Ranking(browse=0.2))
+    config = Config(timezone="Europe/Madrid", embedder="minilm", ranking=Ranking(date=0.2))
     assert_type(config.top_k, int)
     assert_type(load_default_config(embedder="none"), Config)
     assert_type(load_default_config("default_4b", file="memforest.toml", environ={}), Config)

@@ -120,12 +120,6 @@ _steps: dict[str, ChatStep] = {
             f"{_DOUBLES}summary",
         ),
         ChatStep(
-            "place",
-            "tells which stretch of a conversation an exchange goes on, where an index asks",
-            {"place_batch": f"{_OWN}PlaceChoice", "place_pointwise": f"{_OWN}PlaceVerdict"},
-            f"{_DOUBLES}placement",
-        ),
-        ChatStep(
             "plan",
             "says what to look for: in each recalled tree, how much of a memory a question needs, or in which parts",
             {

@@ -274,7 +274,7 @@ def _explained(one: Evidence) -> str:
 
 
 def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
-    """Say which trees were recalled and how browsed, and what filters, time order, diversity and the reranker did."""
+    """Say which trees were recalled and how browsed, and what filters, time order and the reranker did."""
     if why["trees"]:
         yield "trees: " + ", ".join(f"{clean(title, 40)} {score:.2f}" for title, score in why["trees"])
     yield from _browsed(why)
@@ -290,11 +290,8 @@ def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
         done = why["propagation"]
         yield (
             f"propagation: {done['policy']} of {done['scorer']} relevance, alpha {done['alpha']:g}, "
-            f"horizon {done['horizon']}, sink {done['sink']}"
+            f"horizon {done['horizon']}"
         )
-    if why["diversity"]:
-        done = why["diversity"]
-        yield f"diversity: {done['turns_lowered']} turns lowered for better ones of their sessions"
     if why["rerank"]:
         yield f"rerank: {clean(why['rerank']['model'])} read {why['rerank']['candidates']} candidates"
 

@@ -55,8 +55,8 @@ class AsyncAsking:
                 ``"llm+planner"``; `Config.mode` when not given.
             budget: a `Budget` for model calls; `Config.query_budget` when not given. What it does not allow is
                 done without a model, and `warnings` say so.
-            explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters, time order and
-                diversity did, and for each evidence the named parts whose sum is its score, and its path.
+            explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters and time
+                order did, and for each evidence the named parts whose sum is its score, and its path.
 
         Raises:
             InputError: if the question is empty or an argument is out of range.

@@ -126,10 +126,6 @@ class MemoryHost:
         """Bring nodes up to date with what is dirty beneath them; return why some of them could not be."""
         return await self.summaries.ensure_fresh(chosen, self.timer, self.vectors)
 
-    async def annotate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> list[str]:
-        """Make the summaries of nodes in one wave, whatever is dirty beneath; return why some of them could not be."""
-        return await self.summaries.annotate(choose, self.timer, self.vectors)
-
     async def consolidate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> Mapping[int, str]:
         """Make the summaries of nodes whose children have theirs; return why some of them could not be made, by node.
 

@@ -26,16 +26,13 @@ class NodeWork:
     """The summary request of a node, and whether the node gets a vector.
 
     With `kept` the node's text is the inputs, a line each, and its vector the mean of its children's: nobody is asked. With
-    `whole`, in `Host.annotate`, the inputs are the node's own earlier text and what was added since (not the history, which
-    need not be told again): the text tells all that is beneath the node although it was not made of the children's texts.
-    With `words` the request's own bound of words holds, else the memory's.
+    `words` the request's own bound of words holds, else the memory's.
     """
 
     node: int
     request: SummaryRequest
     vector: bool = True
     kept: bool = False
-    whole: bool = False
     words: bool = False
 
 

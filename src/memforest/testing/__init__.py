@@ -7,7 +7,7 @@ from memforest.testing.clock import FrozenClock
 from memforest.testing.counting import CountingChat
 from memforest.testing.faults import Fault, Schedule
 from memforest.testing.pace import Latency, RateLimit
-from memforest.testing.replies import local_reply, placing_reply, prompt_of, step_of
+from memforest.testing.replies import local_reply, prompt_of, step_of
 from memforest.testing.server import ChatServer
 from memforest.testing.wire import Reply
 
@@ -25,7 +25,6 @@ __all__ = [
     "ScriptedChat",
     "ServedCall",
     "local_reply",
-    "placing_reply",
     "prompt_of",
     "step_of",
 ]

@@ -6,14 +6,13 @@ of its blocks, and what a rule makes of it is written in the step's own schema.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
 from memforest.chat_steps import STEPS, chat_step
 from memforest.models.base import ChatRequest
 from memforest.steps.llm.prompt import all_prompts
-from memforest.testing.rules import PlaceRule, placement
 
 NO_RULE = "There is no rule here for what you ask."
 
@@ -30,33 +29,6 @@ def local_reply(request: Mapping[str, Any] | ChatRequest) -> str:
     """
     step = step_of(request)
     return NO_RULE if step not in STEPS else _made(str(step), _data(request))
-
-
-def placing_reply(rule: PlaceRule) -> Callable[[Mapping[str, Any] | ChatRequest], str]:
-    """Return a function that answers the step "place" by a rule, and any other step as `local_reply` does.
-
-    Args:
-        rule: gets the `PlaceRequest` that a placer got, of a call about one candidate with that one alone, with the texts as
-            the prompt shows them; returns the position of the candidate to go on with, or None.
-
-    Example:
-        >>> import asyncio
-        >>> from memforest.models.calls import Calls
-        >>> from memforest.steps.llm.place import ChatPlacer
-        >>> from memforest.testing import FunctionChat
-        >>> from memforest.types import PlaceRequest
-        >>> chat = FunctionChat(placing_reply(lambda request: 1 if len(request.candidates) > 1 else None))
-        >>> request = PlaceRequest("Nora: It rains.", ("Nora: Hello.", "Nora greets."))
-        >>> [asyncio.run(ChatPlacer(Calls(chat), way).place(request)) for way in ("batch", "pointwise")]
-        [1, None]
-    """
-
-    def reply(request: Mapping[str, Any] | ChatRequest) -> str:
-        return (
-            placement(_data(request), rule).to_json() if step_of(request) == "place" else local_reply(request)
-        )
-
-    return reply
 
 
 def step_of(request: Mapping[str, Any] | ChatRequest) -> str | None:

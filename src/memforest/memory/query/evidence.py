@@ -161,7 +161,7 @@ class _Found:
     facts: Mapping[int, rows.FactText]
     supports: Mapping[int, Sequence[tuple[str, str]]]
     quotes: Quotes
-    paths: Mapping[tuple[str, int], tuple[str, ...]]
+    paths: Mapping[int, tuple[str, ...]]
     """(Index, its forest's row of a leaf) -> the names on the way down to it."""
 
     def quote(self, fact: int, turn: int, *, muted: bool) -> str:

@@ -74,7 +74,6 @@ def explanation(
             **found.notes.get("filters", {}),
         },
         "time_order": found.notes.get("time_order"),
-        "diversity": found.notes.get("diversity"),
         "propagation": found.notes.get("propagation"),
         **({"explored": found.notes["explored"]} if "explored" in found.notes else {}),
         "rerank": None
