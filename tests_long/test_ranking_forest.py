@@ -21,7 +21,6 @@ from memforest.ranking import (
     robustness,
     sums_below,
     time_overlap,
-    time_overlap_as_printed,
 )
 
 DAY = 86_400_000
@@ -367,25 +366,6 @@ def test_fit_in_time_by_hand() -> None:
         time_overlap(end, start, (0, DAY))
     with pytest.raises(ValueError, match="overlap"):
         time_overlap(start, end, (0, DAY), overlap=2)
-
-
-def test_fit_in_time_as_printed() -> None:
-    """Pairs of intervals worked out by hand from eq. 1, beside the form with bounds, which they have in common near the interval."""
-    days = np.array([[0, 1], [1, 2], [5, 6], [30, 31], [0, 10], [-3, 4]])
-    start, end = days[:, 0] * DAY, days[:, 1] * DAY
-    found = time_overlap_as_printed(start, end, (0, DAY), epsilon_ms=1e-6)
-    wanted = []
-    for first, last in days.tolist():
-        shared = max(0, min(last, 1) - max(first, 0))
-        covered = (last - first) + 1 - shared
-        wanted.append(0.5 * shared / covered + 0.5 * (1 - abs((first + last) / 2 - 0.5) / covered))
-    np.testing.assert_allclose(found, wanted, atol=1e-9)
-    assert found[3] == pytest.approx(0.5 * (1 - 30 / 2)), "two days a month apart: the second term is -14"
-    bounded = time_overlap(start, end, (0, DAY))
-    np.testing.assert_allclose(found[[0, 4, 5]], bounded[[0, 4, 5]], atol=1e-9)
-    assert ((bounded >= 0) & (bounded <= 1)).all()
-    with pytest.raises(ValueError, match="epsilon_ms"):
-        time_overlap_as_printed(start, end, (0, DAY), epsilon_ms=0)
 
 
 def test_robustness_as_published() -> None:

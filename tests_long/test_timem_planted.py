@@ -121,8 +121,8 @@ CELLS = st.builds(
     levels=st.none() | st.sampled_from([(1,), (2, 3, 4, 5), (1, 5), (1, 2)]),
     flat=st.booleans(),
     leaves=st.sampled_from(["fused", "paper"]),
-    prune=st.sampled_from(["best", "own", "earliest"]),
-    order=st.sampled_from(["score", "level", "blocks"]),
+    prune=st.sampled_from(["best", "own"]),
+    order=st.sampled_from(["score", "level"]),
     budgets=st.sampled_from(["timem", "locomo", {"complex": (3, 1, 1, 1, 1)}]),
 )
 
@@ -169,13 +169,12 @@ def test_leaves_of_levels_that_are_not_shown_lead_to_what_is_above_them(shared: 
 
 
 def test_over_a_budget_the_best_stay_and_not_the_earliest(shared: MemForest) -> None:
-    """The best leaf is in the last session; the released code fills its budget from the first ones."""
+    """The best leaf is in the last session."""
     one_each: Any = dict.fromkeys(("simple", "hybrid", "complex"), (20, 1, 1, 1, 1))
     for leaves in ("fused", "paper"):
         for prune, session, month in (
             ("best", "s7", "2023-06"),
             ("own", "s7", None),
-            ("earliest", "s0", "2023-05"),
         ):
             recall = Recall(gate="off", prune=prune, leaves=leaves, budgets=one_each)  # type: ignore[arg-type]
             found = ask(shared, "What is the best rug?", recall).evidence
@@ -342,7 +341,7 @@ def test_an_empty_memory_and_one_without_a_tree(folder: Path, monkeypatch: pytes
             Recall(),
             Recall(flat=True),
             Recall(leaves="paper"),
-            Recall(show="texts", prune="earliest"),
+            Recall(show="texts", prune="own"),
         ):
             assert ask(forest, "Who has a canoe?", recall).evidence[0].text == "I bought a canoe."
         forest.delete_session("u", "s")
@@ -396,7 +395,7 @@ def piece(level: int | None, day: int, score: float = 0.0, days: int = 1) -> Evi
 
 
 def test_the_order_of_a_reader_is_by_level_then_by_time() -> None:
-    """Eq. 11 and that of the released code; an interval around the question is nearest, and equal ones keep their order."""
+    """Eq. 11; an interval around the question is nearest, and equal ones keep their order."""
     pieces = [piece(4, 1, days=31), piece(1, 3), piece(None, 9), piece(1, 20), piece(None, 25), piece(1, 14)]
     asked = datetime(2023, 5, 15, tzinfo=timezone.utc)
 
@@ -405,7 +404,6 @@ def test_the_order_of_a_reader_is_by_level_then_by_time() -> None:
 
     assert names("score") == [one.text for one in pieces]
     assert names("level") == ["None 9", "None 25", "1 14", "1 20", "1 3", "4 1"]
-    assert names("blocks") == ["None 9", "None 25", "1 3", "1 14", "1 20", "4 1"]
     twins = [piece(1, 10, 0.9), piece(1, 20, 0.8), piece(1, 10, 0.7)]
     ordered = in_order(twins, "level", datetime(2023, 5, 15, 12, tzinfo=timezone.utc))
     assert [one.score for one in ordered] == [0.9, 0.8, 0.7]
@@ -432,7 +430,7 @@ def test_a_reranker_reads_what_was_recalled(folder: Path, monkeypatch: pytest.Mo
         return list(range(len(texts)))
 
     with MemForest(
-        folder, configured(Recall(order="blocks"), reranker=backwards, rerank_top=6, rerank_tokens=9999)
+        folder, configured(Recall(order="level"), reranker=backwards, rerank_top=6, rerank_tokens=9999)
     ) as forest:
         fill(forest)
         result = forest.query("u", "Where is the best canoe?", top_k=8)

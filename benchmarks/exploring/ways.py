@@ -29,20 +29,14 @@ def _hmem(changes: Mapping[str, Explore]) -> dict[str, Way]:
 
 ABLATIONS = _hmem(
     {
-        "w/o tree": Explore(tree=False),
-        "w/o graph": Explore(graph=False),
-        "w/o long memory": Explore(long_memory=False),
         "w/o robustness": Explore(robustness=0),
         "w/o follow-up": Explore(follow_up="off"),
-        "w/o profile": Explore(profile=False),
+        "w/o profile": Explore(known=0),
     }
 )
 """Table 5 of the paper."""
 PAPER: Mapping[str, float] = {
     "hmem": 92.01,
-    "w/o tree": 82.73,
-    "w/o graph": 87.86,
-    "w/o long memory": 89.48,
     "w/o robustness": 89.09,
     "w/o follow-up": 90.97,
     "w/o profile": 90.32,
@@ -62,12 +56,10 @@ FORMS = _hmem(
     {
         "one sub-query, mixed": Explore(planner="off"),
         "without T": Explore(time=0),
-        "T as printed": Explore(t="printed"),
         "entities lead only": Explore(entity=0, known=0),
         "reach=graph": Explore(reach="graph"),
         "S=cosine": Explore(similarity_of="cosine"),
         "as in the paper": Explore(similarity_of="cosine", reach="graph", entity=0, known=0),
-        "as printed": Explore(similarity_of="cosine", reach="graph", entity=0, known=0, t="printed"),
     }
 )
 """What this package does otherwise than the paper, each by itself and together."""

@@ -7,7 +7,7 @@ answers. Nothing here knows a snapshot, an index or a file.
 
 from memforest.ranking.ascent import Ancestors, Ascent, ancestors, means_below, sums_below
 from memforest.ranking.by_time import choose_by_time
-from memforest.ranking.parts import activation, robustness, time_overlap, time_overlap_as_printed
+from memforest.ranking.parts import activation, robustness, time_overlap
 from memforest.ranking.propagation import (
     Policy,
     bounded,
@@ -59,5 +59,4 @@ __all__ = [
     "standardise",
     "sums_below",
     "time_overlap",
-    "time_overlap_as_printed",
 ]

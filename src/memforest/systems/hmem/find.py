@@ -171,7 +171,7 @@ class _Looking:
 
     def _memories(self, request: Search) -> Ints:
         """Return the memories that may be shown."""
-        if not self.explore.tree or not self.explore.long_memory or not len(self.forest.inner):
+        if not len(self.forest.inner):
             return np.zeros(0, dtype=np.int64)
         if self._shown is None:
             self._shown = allowed_nodes(self.snapshot, self.forest, request) & say_more(self.forest)

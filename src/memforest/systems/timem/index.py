@@ -117,8 +117,7 @@ class TiMemIndex(Index):
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return the best leaves and the memories above them; see `memforest.systems.timem.recall`."""
-        everything = self.settings.pairing == "all"
-        return find(tx, snapshot, request, self.settings.recall, alone=everything)
+        return find(tx, snapshot, request, self.settings.recall)
 
     async def refine(self, host: Host, request: Search, found: Sequence[Candidate]) -> Refined | None:
         """Drop what a question does not need; see `memforest.systems.timem.gate`."""

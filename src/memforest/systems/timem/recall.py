@@ -144,7 +144,7 @@ async def _planned(host: Host, request: Search) -> QuestionPlan:
 # -- what is found ----------------------------------------------------------------------------------
 
 
-def find(tx: Tx, snapshot: Snapshot, request: Search, recall: Recall, *, alone: bool = True) -> Found:
+def find(tx: Tx, snapshot: Snapshot, request: Search, recall: Recall) -> Found:
     """Return the leaves and memories that a question brings, best first, each within the budget of its level.
 
     Args:
@@ -152,15 +152,12 @@ def find(tx: Tx, snapshot: Snapshot, request: Search, recall: Recall, *, alone: 
         snapshot: of the memory.
         request: the question, as `prepare` has it; of another one the plan's complexity counts.
         recall: the index's settings, where the ranking has none.
-        alone: whether turns that are in no leaf are found, each by itself.
     """
     if not len(snapshot.turns.ids):
         return Found(())
     recall = recall_of(request, recall)
     keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, OWNER)
     heard = hear(tx, snapshot, forest, request, recall, keep.turns)
-    if not alone:
-        heard.unit[heard.units.leaves < 0] = -np.inf
     search = _Recalling(tx, snapshot, request, recall, forest, keep, heard)
     chosen = search.chosen()
     if recall.gate in ("rules", "auto"):
@@ -239,9 +236,6 @@ class _Recalling:
         """Return the memories above leaves, at most so many a level (eq. 8 and 9)."""
         leaves = self.heard.units.leaves[units]
         leaves = leaves[leaves >= 0]
-        if self.recall.prune == "earliest":
-            places = turn_places(self.snapshot)[self.forest.item[leaves]]
-            leaves = leaves[np.argsort(places, kind="stable")]
         most = {level - 1: len(self.forest.ids) for level in budgets if level > 1}
         found = ancestors(leaves, self.forest.parent, self.forest.level, most).nodes
         found = self._passing(found)
