@@ -52,7 +52,7 @@ class Probed(CalendarTree):
 @pytest.fixture
 def forest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemForest]:
     """A memory of random talk, and a session that is in no leaf."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Probed)
+    monkeypatch.setitem(registry.INDEXES, "timem", Probed)
     monkeypatch.setattr(Probed, "probe", None)
     with MemForest(folder, configured()) as made:
         for name, turns in make_sessions(3, sessions=5, most_turns=7):
@@ -239,7 +239,7 @@ def test_a_leaf_with_a_text_is_compared_by_it(forest: MemForest, monkeypatch: py
 
 def test_without_vectors_words_alone_find_leaves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways, and a warning says what would give vectors."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Probed)
+    monkeypatch.setitem(registry.INDEXES, "timem", Probed)
     monkeypatch.setattr(Probed, "probe", None)
     with MemForest(folder, configured(embedder="none")) as made:
         made.ingest_session("u", "s", said("I bought a canoe.", "It is red.", "The kettle leaks.", "Oh no."))

@@ -67,9 +67,9 @@ def complete_scopes(ctx: click.Context, _param: click.Parameter, incomplete: str
 
 def complete_indexes(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the names of indexes."""
-    from memforest.systems.registry import known
+    from memforest.systems.registry import INDEXES
 
-    return _items(sorted(known()), incomplete)
+    return _items(list(INDEXES), incomplete)
 
 
 def complete_own_indexes(

@@ -62,7 +62,6 @@ class AsyncAsking:
             InputError: if the question is empty or an argument is out of range.
             ConfigError: if the mode needs a chat model and there is none, or an index is unknown or named twice.
             NotFoundError: if the memory does not have that index.
-            IndexStateError: if the index cannot be used as the file has it, or raises.
         """
         return await self.user(user_id).search(question, **options)
 

@@ -185,7 +185,6 @@ class ReadsOverTime(ReadsMemory):
             NotFoundError: if nothing is known of that name, the memory does not have the index, or it keeps no profiles.
             InputError: if `written` is given without a participant, or with an index.
             ConfigError: if there is no such index at all, or no chat model for the step "summarise" that is to write.
-            IndexStateError: if that index cannot be used as the file has it.
         """
         check_text("profile", "participant", participant)
         check_text("profile", "index", index)
@@ -232,7 +231,7 @@ class ReadsOverTime(ReadsMemory):
 
         Raises:
             InputError: if `b` is not after `a`.
-            NotFoundError, IndexStateError: as `profile`.
+            NotFoundError: as `profile`.
         """
         check_text("profile_changes", "participant", participant)
         config = self._pool.config

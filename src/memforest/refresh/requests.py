@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
@@ -36,11 +36,8 @@ class NodeWork:
     words: bool = False
 
 
-Describe = Callable[
-    [Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], tuple[Sequence[NodeWork], Collection[int]]
-]
-"""Says how nodes are to be summarised, given their children's texts; of those that need it. And which nodes are to be
-left as they are."""
+Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequence[NodeWork]]
+"""Says how nodes are to be summarised, given their children's texts; of those that need it."""
 
 
 def inputs_of(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
@@ -91,7 +88,7 @@ def stale_nodes(tx: Tx, describe: Describe, summariser: Summariser) -> list[int]
     for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
         group = list(level)
         children = tree_rows.nodes_with_ids(tx, [child for node in group for child in node.children])
-        for work in describe(tx, group, inputs_of(tx, group, children))[0]:
+        for work in describe(tx, group, inputs_of(tx, group, children)):
             by, maker = made[work.node], maker_of(summariser, work.request)
             now = fingerprint(work.request, maker, kept=work.kept)
             if by.maker != maker or by.inputs not in (None, now):

@@ -104,7 +104,7 @@ class Found:
 
     `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
     applies the time filters to them and reads their summaries (`memforest.systems.nodes`). `spare` is how many pieces behind
-    the first `top_k` `MemoryIndex.refine` is to see, and `order` how the evidence stands behind all cuts.
+    the first `top_k` `Index.refine` is to see, and `order` how the evidence stands behind all cuts.
     `trees` are the trees that were looked into, as (tree id, score), best first. `notes` say for
     `explain=True` what filters and time order did, as plain values. `warnings` go into the result.
     """

@@ -25,7 +25,6 @@ class FlatIndex(Index):
     """Ranks turns; a turn scores as well as the best fact it supports."""
 
     name = "flat"
-    baseline = True
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first."""
@@ -60,6 +59,3 @@ class FlatIndex(Index):
             map(hit, ranked.tolist()),
             notes={"filters": filter_notes(keep)},
         )
-
-
-INDEX = FlatIndex

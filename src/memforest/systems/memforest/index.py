@@ -31,7 +31,6 @@ from memforest.systems.base import (
     NodeWork,
     Prepared,
     Search,
-    Upgrade,
 )
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.host import Host
@@ -76,7 +75,7 @@ class MemForestIndex(Index):
     _topics: tuple[int, Mapping[int, Sequence[str]]] | None = None
     name = OWNER
     follows = frozenset[Kind]({"cell", "fact", "entity"})
-    tables: Sequence[Upgrade] = (rows.first_tables,)
+    make_tables = staticmethod(rows.make_tables)
     Settings = MemForestSettings
     numbered = frozenset({"scene"})
     settled = frozenset({"session"})
@@ -359,6 +358,3 @@ def _sessions_lead(
     bonus = np.zeros(len(snapshot.turns.ids))
     bonus[found.turns] = ANSWERS_LEAD * (2.0 - np.arange(len(found.turns)) / len(found.turns))
     return _Promoted({int(turn): int(speaks[turn]) for turn in found.turns}, bonus, found.why)
-
-
-INDEX = MemForestIndex

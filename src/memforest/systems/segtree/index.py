@@ -11,7 +11,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import meta
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
-from memforest.systems.base import Found, Index, IndexProblem, Kind, NodeWork, Prepared, Search, Upgrade
+from memforest.systems.base import Found, Index, IndexProblem, Kind, NodeWork, Prepared, Search
 from memforest.systems.host import Host
 from memforest.systems.segtree import rows
 from memforest.systems.segtree.advance import TAU, advance
@@ -32,7 +32,7 @@ class SegTreeIndex(Index):
     name = OWNER
     follows = frozenset[Kind]({"turn"})
     deferred = True
-    tables: Sequence[Upgrade] = (rows.first_tables,)
+    make_tables = staticmethod(rows.make_tables)
     Settings = SegTreeSettings
     contracts: Mapping[str, Contract] = MappingProxyType({KIND: Contract("partition", unary=False)})
     carried: Mapping[str, str] | None = MappingProxyType(
@@ -118,6 +118,3 @@ class SegTreeIndex(Index):
                 "one by likeness"
             )
         return found
-
-
-INDEX = SegTreeIndex

@@ -15,8 +15,8 @@ WAITING, PLACED = 0, 1
 """States of an exchange: not in the tree yet, and in it."""
 
 
-def first_tables(tx: Tx) -> None:
-    """Make the tables of version 1."""
+def make_tables(tx: Tx) -> None:
+    """Make the tables of the index."""
     for statement in (
         """CREATE TABLE ix_segtree_exchange (
             id INTEGER PRIMARY KEY,

@@ -21,7 +21,6 @@ from memforest.systems.base import (
     Prepared,
     Refined,
     Search,
-    Upgrade,
 )
 from memforest.systems.host import Host
 from memforest.systems.profiling import FoundProfile, ProfileRequest
@@ -53,7 +52,7 @@ class TiMemIndex(Index):
     deferred = True
     paced = True
     profiles = True
-    tables: Sequence[Upgrade] = (rows.first_tables,)
+    make_tables = staticmethod(rows.make_tables)
     Settings = TiMemSettings
     contracts = MappingProxyType({KIND: Contract("contained")})
     carried: Mapping[str, str] | None = MappingProxyType(
@@ -142,6 +141,3 @@ class TiMemIndex(Index):
         super().clear(tx)
         jobs.drop(tx, OWNER)
         forget_place(tx)
-
-
-INDEX = TiMemIndex
