@@ -5,7 +5,7 @@
 Every conversation of a LoCoMo file becomes one memory, without a model, with the indexes ``memforest`` and ``hmem`` and those of
 ``--others``, and all its memories are written. Its questions (categories 1 to 4 with evidence, asked at the time of the last session) are
 asked of ``hmem`` with each switch of Table 5 of H-Mem (arXiv 2605.15701), in each scope, and as the paper has it where this
-package does otherwise; of the other indexes; and of combinations of all that the memories carry. Planner and follow-ups are rules.
+package does otherwise; and of the other indexes. Planner and follow-ups are rules.
 
 - *@10*, *@20*: the share of the supporting turns that is found in so many pieces of evidence; *256* to *2048*: in so many tokens of
   context; *tokens* and *mem.*: the tokens of the first ten pieces, and how many of them are memories.
@@ -14,7 +14,7 @@ package does otherwise; of the other indexes; and of combinations of all that th
 Intervals are 95 %, over questions in brackets and over conversations in parentheses; with five of those the latter are rough. The paper's
 own figures are of answers by models, and are shown beside for their order alone.
 
-``--only``: ablations, scopes, forms, together, missed. ``--show`` prints the way between the two who talk, and their profiles,
+``--only``: ablations, scopes, forms, others, missed. ``--show`` prints the way between the two who talk, and their profiles,
 of two conversations, and nothing else.
 """
 
@@ -35,7 +35,7 @@ from exploring import missed
 from exploring.apart import HEAD as APART
 from exploring.apart import Apart
 from exploring.shown import said_in, shown
-from exploring.ways import ABLATIONS, BASE, DEFAULT, FORMS, PAPER, SCOPES, Way, combined, named
+from exploring.ways import ABLATIONS, BASE, DEFAULT, FORMS, PAPER, SCOPES, Way, named
 from hmem_shape import memories
 from kept import KeptVectors
 from locomo.conversations import CATEGORIES, Conversation, Question, read_conversations
@@ -44,9 +44,8 @@ from memforest.config import Ranking
 from memforest.explore import Explore
 from memforest.limits import MAX_TOP_K
 from memforest.models import BGE_SMALL, MINILM, open_embedder
-from segments.choose import chosen
 
-__all__ = ["ask", "ask_ways", "best_of", "main", "missed_turns", "rows"]
+__all__ = ["ask", "ask_ways", "main", "missed_turns", "rows"]
 
 SEED = 7
 MODELS = {"minilm": MINILM, "bge": BGE_SMALL}
@@ -57,7 +56,7 @@ DEEP = MAX_TOP_K
 FIRST = 20
 MULTI_HOP = 1
 PLAIN = "flat"
-TABLES = ("ablations", "scopes", "forms", "together", "missed")
+TABLES = ("ablations", "scopes", "forms", "others", "missed")
 HEAD = (
     "",
     *(f"{name} @20" for name in CATEGORIES.values()),
@@ -79,7 +78,7 @@ def ask(
         question.text,
         reference_date=conversation.sessions[-1].timestamp,
         top_k=depth,
-        index=way.index if len(way.index) > 1 else way.index[0],
+        index=way.index,
         ranking=Ranking() if way.explore is None else Ranking(explore=way.explore),
     )
 
@@ -181,21 +180,6 @@ def print_sizes(table: Table, names: Sequence[str]) -> None:
         print(line([name, *cells]))
 
 
-def best_of(table: Table, names: Sequence[str], base: str) -> tuple[str, list[str], str]:
-    """Return the best way for questions of several hops, those chosen with each conversation held out, and the gap of these.
-
-    Args:
-        table: of all questions.
-        names: of the ways, the simpler ones first.
-        base: that the gap is to.
-    """
-    hops, measure = table.of(MULTI_HOP), f"found@{FIRST}"
-    columns = {name: hops.column(name, measure) for name in names}
-    best = max(names, key=lambda name: round(float(columns[name].mean()), 6))
-    picked, gap = chosen(columns, hops.column(base, measure), hops.conversation)
-    return best, picked, hops.spread_of(gap).line("+")
-
-
 def print_apart(apart: Mapping[int, Apart]) -> None:
     """Print how questions were taken apart. The paper's are a model's (Table 9)."""
     print(f"\nhow rules take questions apart\n\n{head(APART)}")
@@ -242,9 +226,9 @@ def missed_turns(
             lost = [turn for turn, rank in ranks.items() if not 0 < rank <= FIRST]
             if not lost:
                 continue
-            base = pieces_of(ask(forest, conversation, question, Way((BASE,)), DEEP).evidence)
+            base = pieces_of(ask(forest, conversation, question, Way(BASE), DEEP).evidence)
             led = pieces_of(
-                ask(forest, conversation, question, Way((DEFAULT,), Explore(reach="graph")), DEEP).evidence
+                ask(forest, conversation, question, Way(DEFAULT, Explore(reach="graph")), DEEP).evidence
             )
             first = {turn for one in pieces[:FIRST] for turn in one.turns}
             of_turn = {turn: one for one, piece in zip(deep, pieces, strict=True) for turn in piece.turns}
@@ -344,25 +328,16 @@ def report(
             ask_ways(table, ways, forest, asked)
             print_rows(title, table, [DEFAULT, *ways])
             print_gaps(table, list(ways), DEFAULT, (f"found@{FIRST}", "found 1024"))
-    best, best_way = DEFAULT, Way((DEFAULT,))
-    if "together" in wanted:
-        ways = {**named(one for one in indexes if one not in alone), **combined(indexes)}
+    if "others" in wanted:
+        ways = named(one for one in indexes if one not in alone)
         ask_ways(table, ways, forest, asked)
-        print_rows("combinations", table, list(ways))
-        both = {name: way for name, way in ways.items() if len(way.index) > 1}
-        best, picked, gap = best_of(table, list(both), BASE)
-        best_way = both[best]
+        print_rows("other indexes", table, list(ways))
         print_gaps(table, [DEFAULT, PLAIN, *ways], BASE, (f"found@{FIRST}", "found 1024"))
-        print(f"\nbest combination for multi-hop, chosen on the same questions: {best}")
-        print(f"chosen with a conversation held out, {' / '.join(picked)}: {gap} to {BASE}")
     shown_ways = [BASE, PLAIN, DEFAULT, *(["always mixed"] if "scopes" in wanted else [])]
-    shown_ways += [best] if best != DEFAULT else []
     print_spreads(table, shown_ways)
     print_sizes(table, shown_ways)
     if "missed" in wanted:
-        print_missed(forest, asked, DEFAULT, Way((DEFAULT,)))
-        if best != DEFAULT:
-            print_missed(forest, asked, best, best_way)
+        print_missed(forest, asked, DEFAULT, Way(DEFAULT))
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

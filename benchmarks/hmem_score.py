@@ -2,8 +2,7 @@
 
     python benchmarks/hmem_score.py
 
-*R* (eq. 2 of arXiv 2605.15701) at an age of a year, by how often a memory was consolidated. *T* (eq. 1) of pairs of intervals, as printed,
-where it has no lower bound, and as it is used here: by the whole time from the first to the last of both, at least a day wide,
+*R* (eq. 2 of arXiv 2605.15701) at an age of a year, by how often a memory was consolidated. *T* (eq. 1) of pairs of intervals: by the whole time from the first to the last of both, at least a day wide,
 clipped to [0, 1].
 """
 
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memforest.ranking.parts import DAY_MS, robustness, time_overlap, time_overlap_as_printed
+from memforest.ranking.parts import DAY_MS, robustness, time_overlap
 
 __all__ = ["AGES", "PAIRS", "TIMES", "Pair", "main", "r_of", "t_of"]
 
@@ -56,11 +55,11 @@ def r_of(age_days: float, times: Sequence[int]) -> list[float]:
     return [float(one) for one in robustness(last, np.array(times), int(age_days * DAY_MS))]
 
 
-def t_of(pair: Pair) -> tuple[float, float]:
-    """Return T of a pair as printed and as it is used."""
+def t_of(pair: Pair) -> float:
+    """Return T of a pair."""
     start, end = (np.array([round(one * DAY_MS)]) for one in pair.memory)
     asked = (round(pair.asked[0] * DAY_MS), round(pair.asked[1] * DAY_MS))
-    return float(time_overlap_as_printed(start, end, asked)[0]), float(time_overlap(start, end, asked)[0])
+    return float(time_overlap(start, end, asked)[0])
 
 
 def main() -> None:
@@ -68,10 +67,9 @@ def main() -> None:
     print(f"| age, days | {' | '.join(f'n={n}' for n in TIMES)} |\n|---{'|--:' * len(TIMES)}|")
     for age in AGES:
         print(f"| {age} | {' | '.join(f'{one:.4f}' for one in r_of(age, TIMES))} |")
-    print("\n| memory and question | as printed | here |\n|---|--:|--:|")
+    print("\n| memory and question | T |\n|---|--:|")
     for pair in PAIRS:
-        printed, used = t_of(pair)
-        print(f"| {pair.name} | {printed:.3f} | {used:.3f} |")
+        print(f"| {pair.name} | {t_of(pair):.3f} |")
 
 
 if __name__ == "__main__":

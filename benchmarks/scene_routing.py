@@ -55,7 +55,7 @@ def measure(facts: Sequence[Member], rules: SceneThresholds) -> dict[str, float]
         db = Database(Path(folder) / "scenes.db")
         ensure_schema(db)
         with db.write() as tx:
-            rows.first_tables(tx)
+            rows.make_tables(tx)
             number = {scene: rows.new_scene(tx, MODEL) for scene in clusters.ids}
             for scene in clusters.ids:
                 rows.put_scene(tx, number[scene], *clusters.mean(scene))

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 from memforest.models import Embedder
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.systems.segtree.settings import SegTreeSettings
-from memforest.text import lexical_tokens
 from memforest.tree import Choice, DictArena, Grown, NewLeaf, Node, TreeHead, segment, walk
 from memforest.types import SummaryRequest
 
@@ -39,7 +38,6 @@ __all__ = [
     "PRIOR",
     "ByCentroid",
     "ByCosine",
-    "ByWords",
     "Folded",
     "Placer",
     "Shape",
@@ -65,8 +63,6 @@ FALL = SegTreeSettings().fall
 """What is left of the threshold with each level of height."""
 DECIMALS = 9
 SUMMARY_WORDS = 60
-SHARED_WORDS = 1
-"""Stems that the double's texts must have in common to be of one matter."""
 _NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
 
@@ -188,34 +184,6 @@ class ByCosine(Texts):
             self._known.update(zip(new, embedded(self._embedder, new), strict=True))
         self._seen[grown.leaf.id] = self._vectors[at]
         self._seen.update((node.id, self._known[text]) for node, text in zip(grown.above, texts, strict=True))
-
-
-class ByWords(Texts):
-    """A double of the chat placers, which answers by rule: texts are of one matter if they share `SHARED_WORDS` stems.
-
-    As ``pointwise`` it asks for one choice after the other, the lowest first, until one fits; as ``batch`` it asks once
-    and takes the one that shares most, the lowest of equal ones. Speakers' names do not count.
-    """
-
-    def __init__(self, texts: Sequence[str], speakers: Sequence[str], *, batch: bool) -> None:
-        super().__init__(texts)
-        self._batch = batch
-        self._names = frozenset(token for name in speakers for token in lexical_tokens(name))
-
-    def pick(self, at: int, open_: Sequence[Choice], root: Node) -> int | None:
-        """Return what the double answers, and count its calls."""
-        said = self._words(self._leaves[at])
-        shared = [len(said & self._words(self.says[one.node.id])) for one in open_]
-        if self._batch:
-            self.calls += 1
-            best = shared.index(max(shared))
-            return best if shared[best] >= SHARED_WORDS else None
-        first = next((index for index, words in enumerate(shared) if words >= SHARED_WORDS), None)
-        self.calls += len(open_) if first is None else first + 1
-        return first
-
-    def _words(self, text: str) -> frozenset[str]:
-        return frozenset(lexical_tokens(text)) - self._names
 
 
 def _nearest(vector: Vector, candidates: Matrix, least: float) -> int | None:

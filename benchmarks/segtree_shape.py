@@ -4,9 +4,7 @@
 
 Leaves are exchanges (`memforest.exchanges.leaf_exchanges`, ``"adjacent"``) of all sessions in order. `segtree_fold.py` says
 how they are placed: ``centroid`` and ``cosine`` by vectors with the calibrated threshold (``paper``: cosine with a threshold
-that does not fall), ``pointwise`` and ``batch`` with a double that answers by rule in the place of a chat model: two texts are
-of one matter if they have a word in common. So the last two show how calls are counted and not what a model would do. Nothing
-bounds the height or the fan-out. What nodes say is the local summariser's.
+that does not fall). Nothing bounds the height or the fan-out. What nodes say is the local summariser's.
 
 Depth is counted in nodes from the root to the leaf, both included; edges are one fewer. The paper does not say how it counts.
 Its other columns leave it open ((nodes - 1) / (nodes - leaves) is its branching either way), but in nodes its cosine tree
@@ -37,10 +35,8 @@ from memforest.exchanges import leaf_exchanges
 from memforest.models import Embedder, open_embedder
 from segtree_fold import (
     FALL,
-    SHARED_WORDS,
     ByCentroid,
     ByCosine,
-    ByWords,
     Shape,
     Texts,
     fold,
@@ -51,11 +47,9 @@ from segtree_fold import (
 
 __all__ = ["PAPER", "Row", "exchanges_of", "main", "mean_row", "measure", "read_exchanges", "threshold"]
 
-PLACERS = ("centroid", "cosine", "paper", "pointwise", "batch")
+PLACERS = ("centroid", "cosine", "paper")
 PAPER = {
-    "batch": (281, 317, 3.80, 3.09, 0.24, 8.91, 1.95),
     "cosine": (281, 352, 4.00, 3.46, 0.60, 5.10, 0.96),
-    "pointwise": (281, 315, 3.40, 3.01, 0.20, 9.23, 3.97),
 }
 """Table 5 of arXiv 2606.04555, LoCoMo: leaves, nodes, max / mean / std of depth, branching, calls a leaf; means of ten."""
 WANTED = {"nodes a leaf": (1.15, 1.35), "branching": (4.0, 7.0), "height": (0.0, 6.0)}
@@ -114,11 +108,8 @@ def measure(
 
 def _placer(
     name: str, exchanges: Sequence[Exchange], embedder: Embedder, of_text: bool, tau: float
-) -> ByCentroid | ByCosine | ByWords:
+) -> ByCentroid | ByCosine:
     texts = leaf_texts(exchanges)
-    if name in ("pointwise", "batch"):
-        speakers = [speaker for one in exchanges for speaker, _ in one]
-        return ByWords(texts, speakers, batch=name == "batch")
     vectors: NDArray[np.float64] = leaf_vectors(embedder, exchanges, of_text=of_text)
     if name == "centroid":
         return ByCentroid(vectors, tau)
@@ -126,13 +117,11 @@ def _placer(
 
 
 def threshold(model_id: str, placer: str, leaf_vector: str) -> float:
-    """Return the calibrated threshold; 0 for placers that have none.
+    """Return the calibrated threshold.
 
     Raises:
         KeyError: if the embedder was not calibrated.
     """
-    if placer in ("pointwise", "batch"):
-        return 0.0
     text = files("memforest.data").joinpath("segment_thresholds.json").read_text(encoding="utf-8")
     name = "centroid" if placer == "centroid" else "cosine"
     return float(json.loads(text)["models"][model_id][f"{name}_{leaf_vector}"])
@@ -209,12 +198,7 @@ def main() -> None:
     )
     for name in args.placer:
         tau = args.tau if args.tau is not None else threshold(embedder.model_id, name, args.leaf_vector)
-        how = (
-            f"by rule: words in common, {SHARED_WORDS} or more"
-            if name in ("pointwise", "batch")
-            else f"tau {tau:g}"
-        )
-        print(f"\n{name}, {how}\n")
+        print(f"\n{name}, tau {tau:g}\n")
         run = partial(measure, name, embedder=embedder, of_text=args.leaf_vector == "text", tau=tau)
         report(name, conversations, run)
 

@@ -151,12 +151,12 @@ def main() -> None:
     parser.add_argument("--indexes", type=int, default=1, help=argparse.SUPPRESS)
     args = parser.parse_args()
     for name in MORE:
-        registry.register(type(name, (Shadow,), {"name": name}))
+        registry.INDEXES[name] = type(name, (Shadow,), {"name": name})
     try:
         run(args)
     finally:
         for name in MORE:
-            registry.unregister(name)
+            registry.INDEXES.pop(name, None)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -151,7 +151,6 @@ def print_gaps(table: Table) -> None:
     pairs += [
         (DEFAULT, "paper's leaves, 0.9"),
         ("paper's leaves, 0.9", "paper's leaves, 1"),
-        (DEFAULT, "prune: earliest"),
     ]
     known = set(table.names())
     for name, other in pairs:

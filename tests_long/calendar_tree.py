@@ -50,7 +50,6 @@ class TreeSettings(Settings):
     """How the tree is recalled, and what its memories say."""
 
     recall: Recall = field(default_factory=Recall)
-    alone: bool = True
 
 
 class CalendarTree(Index):
@@ -89,7 +88,7 @@ class CalendarTree(Index):
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Recall."""
-        return recall.find(tx, snapshot, request, self.settings.recall, alone=self.settings.alone)
+        return recall.find(tx, snapshot, request, self.settings.recall)
 
     async def refine(self, host: Host, request: Search, found: Sequence[Candidate]) -> Refined | None:
         """Gate."""

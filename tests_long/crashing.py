@@ -622,7 +622,7 @@ def main() -> None:
     """Answer jobs until the input ends."""
     LocalExtractor(timezone=eager_config().zone)  # loads its tables before the first fork
     for one in (Dummy, ShelfIndex):
-        registry.register(one)
+        registry.INDEXES[one.name] = one
     for line in sys.stdin:
         job = json.loads(line)
         reading, log = os.pipe()

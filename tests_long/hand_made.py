@@ -34,11 +34,7 @@ __all__ = [
 
 DAY = 86_400_000
 DIMENSION = 4
-WEIGHTS = [
-    one.name
-    for one in fields(Ranking)
-    if one.name not in ("propagate", "alpha", "horizon", "sink", "recall", "explore")
-]
+WEIGHTS = [one.name for one in fields(Ranking) if one.name not in ("recall", "explore")]
 """The settings of a ranking that are weights: 0 switches the part off."""
 OFF: dict[str, Any] = dict.fromkeys(WEIGHTS, 0.0)
 

@@ -104,7 +104,7 @@ class DiaryPlacing:
 class Diary(FlatIndex):
     """A tree a session over its turns, each with a text; they are made by `advance`, or by what a test does there."""
 
-    name, follows, baseline = "diary", frozenset[Kind]({"turn"}), False
+    name, follows = "diary", frozenset[Kind]({"turn"})
     deferred = True
     paced = True
     act: ClassVar[Act | None] = None

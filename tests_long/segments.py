@@ -24,13 +24,13 @@ def decisions(random: Random, most: int = 60) -> Iterator[int | None]:
         yield None if random.random() < none else random.randint(0, 10**6)
 
 
-def grow(picked: list[int | None], *, literal: bool = False) -> tuple[DictArena, TreeHead]:
+def grow(picked: list[int | None]) -> tuple[DictArena, TreeHead]:
     """Return the tree of decisions, from the leaf up."""
     arena, head = DictArena(), TreeHead(1, 0)
     ends: list[Node] = []
     for at, pick in enumerate(picked, 1):
         level = None if pick is None or not head.height else pick % head.height + 1
-        grown = segment.insert(arena, head, leaf(at), level, literal=literal, ends=ends)
+        grown = segment.insert(arena, head, leaf(at), level, ends=ends)
         head, ends = grown.head, [grown.leaf, *grown.above]
     return arena, head
 

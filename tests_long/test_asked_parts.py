@@ -16,7 +16,7 @@ from tests_long.scripted import Scripted, run
 from memforest import AskResult, Config, MemForest
 from memforest.endpoint import Budget
 from memforest.errors import ModelRefusedError, ModelUnavailableError
-from memforest.memory.query.answer import Answered, answered, parts_in
+from memforest.memory.query.answer import Answered, answered
 from memforest.memory.results import Evidence, Source
 from memforest.models.base import ChatRequest
 from memforest.plans import QuestionPlan, SubQuery
@@ -165,14 +165,6 @@ def test_what_is_no_list_is_answered_as_a_whole() -> None:
     simple = replace(LIST, kind="simple")
     assert ask(LOCAL, part("Ida"), part("Odd"), plan=simple) == ask(LOCAL, plan=simple)
     assert ask(LOCAL, part("Ida"), part("Ida")) == ask(LOCAL)
-
-
-def test_parts_are_those_of_any_index_that_made_some() -> None:
-    """Of one alone its own; where several are asked, the first that has any."""
-    one = part("Ida")
-    assert parts_in(search(LIST, one)) == (one,)
-    assert parts_in(search(own={"flat": search(), "hmem": search(LIST, one)})) == (one,)
-    assert parts_in(search(own={"flat": search()})) == parts_in(search()) == ()
 
 
 # -- all the way ------------------------------------------------------------------------------------

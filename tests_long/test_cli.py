@@ -350,10 +350,6 @@ def test_search_takes_the_time_options(filled: Run) -> None:
     assert miami in texts()
     assert miami not in texts("--as-of", "2024-02-01")
     assert texts("--during", "2024-03-01", "2024-03-03", "--index", "flat")[0] == miami
-    assert sorted(texts("--index", "flat, memforest")) == sorted(texts())
-    both = filled("search", "Bo", "--index", "memforest,flat", "--explain").stdout
-    assert "index memforest,flat" in both
-    assert "fusion: sum of z-scores of flat x 1, memforest x 1" in " ".join(both.split())
     assert len(texts("--max-tokens", "25")) < len(texts())
     asked = data(filled("search", "x", "--json", "--reference-date", "2024-05-01"))
     assert asked["reference_date"] == "2024-05-01T00:00:00+00:00"

@@ -30,7 +30,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Run the program on a directory with the memory of `me`, whose paced index has made nothing yet."""
     monkeypatch.setenv("MEMFOREST_DIR", str(tmp_path / "memories"))
     monkeypatch.setenv("COLUMNS", "120")
-    registry.register(Diary)
+    registry.INDEXES[Diary.name] = Diary
     Diary.occasions.clear()
 
     async def nothing(host: Host) -> None:
@@ -46,7 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     assert run("index", "add", "diary").exit_code == 0
     Diary.occasions.clear()
     yield run
-    registry.unregister("diary")
+    registry.INDEXES.pop("diary", None)
 
 
 def test_it_tells_what_was_made_by_index(run: Run) -> None:

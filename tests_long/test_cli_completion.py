@@ -30,7 +30,6 @@ def complete(words: str) -> list[str]:
 def test_commands_and_options_are_completed() -> None:
     """Without reading any memory."""
     assert complete("memforest st") == ["stats"]
-    assert complete("memforest tree --d") == ["--depth", "--dir"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -388,18 +388,17 @@ def test_a_long_reason_of_a_job_is_cut() -> None:
 
 
 @each(
-    ("lag", "reason", "usable", "line"),
+    ("lag", "reason", "line"),
     [
-        (0, None, True, ""),
-        (1, None, True, "1 note of the feed behind; `memforest resume` goes on"),
-        (3, "boom\x1b", True, "3 notes of the feed behind (boom); `memforest resume` goes on"),
-        (3, "it is of version 2", False, "it is of version 2"),
-        (0, "it stopped", True, "it stopped"),
+        (0, None, ""),
+        (1, None, "1 note of the feed behind; `memforest resume` goes on"),
+        (3, "boom\x1b", "3 notes of the feed behind (boom); `memforest resume` goes on"),
+        (0, "it stopped", "it stopped"),
     ],
 )
-def test_an_index_says_how_far_it_is_behind(lag: int, reason: str | None, usable: bool, line: str) -> None:
-    """Only one that can be used is said to go on."""
-    assert behind(lag, reason, usable) == line
+def test_an_index_says_how_far_it_is_behind(lag: int, reason: str | None, line: str) -> None:
+    """And why."""
+    assert behind(lag, reason) == line
 
 
 COUNTS = Stats("me", 1, 2, 3, 3, {}, {}, 4, 0, 0, {}, None, 1, 0, 1024)

@@ -13,7 +13,7 @@ from rich.console import Console
 from tests.table import each
 
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint
-from memforest.cli.asking import _draw_ask, _draw_search, _index_names
+from memforest.cli.asking import _draw_ask, _draw_search
 from memforest.cli.call import read_pairs
 from memforest.cli.models import chat_checks, embedding_checks
 from memforest.cli.screen import Screen
@@ -24,7 +24,7 @@ UTC = timezone.utc
 MARCH = datetime(2024, 3, 1, 9, tzinfo=UTC)
 QUIET: dict[str, Any] = {
     "trees": (), "filters": {"as_of": None, "during": None, "turns_kept": 0, "turns": 0, "facts_kept": 0, "facts": 0},
-    "fusion": None, "time_order": None, "diversity": None, "rerank": None,
+    "time_order": None, "rerank": None,
     "propagation": None,
 }  # fmt: skip
 
@@ -73,12 +73,10 @@ def test_the_plan_tells_how_the_question_was_read(changed: dict[str, Any], said:
     ("why", "line"),
     [
         ({"trees": (("entity Ana", 0.876), ("session s", -0.5))}, "trees: entity Ana 0.88, session s -0.50"),
-        ({"fusion": {"flat": {"weight": 1.0}, "memforest": {"weight": 0.25}}}, "fusion: sum of z-scores of flat x 1, memforest x 0.25"),
         ({"time_order": {"why": "it asks for the last", "turns": 3}}, "time order: it asks for the last; 3 turns lead"),
-        ({"diversity": {"turns_lowered": 2}}, "diversity: 2 turns lowered for better ones of their sessions"),
         ({"rerank": {"model": "ms@1", "candidates": 40}}, "rerank: ms@1 read 40 candidates"),
-        ({"propagation": {"scorer": "fused", "policy": "top-down", "alpha": 0.1, "horizon": 2, "sink": "leak"}},
-         "propagation: top-down of fused relevance, alpha 0.1, horizon 2, sink leak"),
+        ({"propagation": {"scorer": "fused", "policy": "top-down", "alpha": 0.1, "horizon": 2}},
+         "propagation: top-down of fused relevance, alpha 0.1, horizon 2"),
         ({"filters": {**QUIET["filters"], "as_of": "x", "turns_kept": 1, "turns": 4, "facts_kept": 2, "facts": 5}},
          "time filter: kept 1 of 4 turns and 2 of 5 facts"),
         ({"filters": {**QUIET["filters"], "during": ("x", "y")}}, "time filter: kept 0 of 0 turns and 0 of 0 facts"),
@@ -153,16 +151,6 @@ def test_an_explained_answer_counts_question_and_answer_together() -> None:
 
 
 # -- options --------------------------------------------------------------------------------------
-
-
-@each(
-    ("given", "names"),
-    [(None, None), ("flat", "flat"), (" flat ", "flat"), ("flat,memforest", ("flat", "memforest")), ("memforest, flat", ("memforest", "flat"))],
-)  # fmt: skip
-def test_one_index_is_a_name_and_several_are_in_their_order(given: str | None, names: object) -> None:
-    """Blanks around commas do not count."""
-    option: Any = None
-    assert _index_names(option, option, given) == names
 
 
 @each(

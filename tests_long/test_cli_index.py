@@ -30,9 +30,9 @@ CHAT = [
 @pytest.fixture
 def dummy() -> Iterator[None]:
     """The dummy index is known."""
-    registry.register(Dummy)
+    registry.INDEXES[Dummy.name] = Dummy
     yield
-    registry.unregister("dummy")
+    registry.INDEXES.pop("dummy", None)
 
 
 @pytest.fixture
@@ -52,8 +52,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dummy: None) -> Run:
 
 def test_an_index_is_added_listed_searched_and_dropped(run: Run) -> None:
     """Each in a line, or in the envelope of `--json`."""
-    assert run("index", "add", "dummy").stdout == "Added dummy, version 1: 1 tree with 2 leaves.\n"
-    assert run("index", "list").stdout.splitlines()[0] == "dummy\tversion 1\t1 tree\t2 leaves\t"
+    assert run("index", "add", "dummy").stdout == "Added dummy: 1 tree with 2 leaves.\n"
+    assert run("index", "list").stdout.splitlines()[0] == "dummy\t1 tree\t2 leaves\t"
     listed = json.loads(run("index", "list", "--json").stdout)
     assert listed["command"] == "index list"
     shown = [(one["name"], one["lag"], one["leaves"]) for one in listed["data"]["indexes"]]
@@ -76,7 +76,7 @@ def test_settings_are_given_as_pairs(run: Run) -> None:
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("add", "nosuch"), "'nosuch' is unknown; known: dummy, "),
+        (("add", "nosuch"), "'nosuch' is unknown; known: facts, "),
         (("add", "memforest"), "has the index 'memforest' already"),
         (("add", "memforest", "--set", "wide"), "not of the form KEY=VALUE"),
         (("add", "flat", "--set", "wide=1"), "[index.flat] there is no setting wide"),
@@ -101,7 +101,7 @@ def test_commands_show_an_index_that_is_behind(
         conn.execute("UPDATE index_ SET cursor = 0, began = 0 WHERE name = 'dummy'")
     conn.close()
     assert "of the feed behind; `memforest resume` goes on" in run("index", "list").stdout
-    assert "index\tdummy, version 1; " in run("stats").stdout
+    assert "index\tdummy; " in run("stats").stdout
     assert "'dummy' has not placed" in run("verify").stdout
     assert "index dummy: " in run("doctor").stdout
     assert "'dummy' has not placed" in run("search", "Where?", "--index", "dummy").stderr

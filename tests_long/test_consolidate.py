@@ -43,12 +43,12 @@ TEXTS = [
 @pytest.fixture(autouse=True)
 def diary() -> Iterator[None]:
     """The index is known."""
-    registry.register(Diary)
+    registry.INDEXES[Diary.name] = Diary
     Diary.act = None
     Diary.reopened.clear()
     Diary.occasions.clear()
     yield
-    registry.unregister("diary")
+    registry.INDEXES.pop("diary", None)
 
 
 @pytest.fixture

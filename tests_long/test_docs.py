@@ -29,7 +29,7 @@ from memforest.steps.llm.prompt import all_prompts
 from memforest.store.connections import PRAGMAS
 from memforest.store.db import Database
 from memforest.store.schema import ensure_schema
-from memforest.systems.registry import known
+from memforest.systems.registry import INDEXES
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -230,7 +230,7 @@ def _fields(kind: type) -> list[tuple[str, str, str]]:
         ("weights", Ranking),
         ("chat", ChatEndpoint),
         ("embeddings", EmbeddingEndpoint),
-        *((f"index.{name}", made.Settings) for name, made in known().items() if hints_of(made.Settings)),
+        *((f"index.{name}", made.Settings) for name, made in INDEXES.items() if hints_of(made.Settings)),
     ],
 )
 def test_settings_are_documented(name: str, kind: type) -> None:

@@ -90,8 +90,7 @@ def texts(found: Sequence[Evidence]) -> list[str]:
 @pytest.mark.parametrize("index", ["memforest", "segtree", "flat"])
 def test_parts_sum_to_the_score(forest: MemForest, question: str, index: str) -> None:
     """The named parts of every piece of evidence add up to its score, also of one that time order leads with."""
-    ranking = Ranking(browse=0.2, diversity=0.3)
-    found = ask(forest, question, index=index, explain=True, top_k=50, ranking=ranking)
+    found = ask(forest, question, index=index, explain=True, top_k=50)
     assert found.evidence
     for one, why in zip(found.evidence, found.trace["explain"]["evidence"], strict=True):
         assert sum(one.scores.values()) == pytest.approx(one.score, abs=1e-9)
@@ -118,7 +117,6 @@ def test_explanation_says_what_was_done(forest: MemForest) -> None:
         "What hobbies has Ana tried?",
         explain=True,
         as_of="2024-05-01",
-        ranking=Ranking(diversity=0.3),
     )
     why = found.trace["explain"]
     assert why["plan"]["kind"] == found.plan.kind == "list"
@@ -127,7 +125,6 @@ def test_explanation_says_what_was_done(forest: MemForest) -> None:
     assert (kept["turns"], kept["turns_kept"]) == (10, 6)
     assert kept["as_of"].isoformat() == "2024-05-01T00:00:00+00:00"
     assert kept["during"] is None
-    assert why["diversity"]["sessions"] == 2
     assert why["rerank"] is None
     assert [one["place"] for one in why["evidence"]] == list(range(1, len(found.evidence) + 1))
     assert [one["path"] for one in why["evidence"]] == [one.path for one in found.evidence]
@@ -143,30 +140,6 @@ def test_without_explain_the_trace_is_short(forest: MemForest) -> None:
     assert plain.evidence == explained.evidence
     with pytest.raises(InputError, match="explain"):
         ask(forest, "canoe", explain="yes")
-
-
-def test_diversity_brings_other_sessions_forward(forest: MemForest) -> None:
-    """A list question sees more sessions sooner; each turn is lowered by the better ones of its session."""
-    plain = ask(forest, "What hobbies has Ana tried?", top_k=50)
-    spread = ask(forest, "What hobbies has Ana tried?", top_k=50, ranking=Ranking(diversity=2.0))
-
-    def sessions(found: QueryResult) -> int:
-        return len({one.sources[0].session_id for one in found.evidence[:3]})
-
-    assert sessions(plain) < sessions(spread) == 3
-    seen: dict[str, int] = {}
-    lowered = []
-    for one in plain.evidence:
-        session = one.sources[0].session_id
-        lowered.append((one.quote, -2.0 * seen.get(session, 0)))
-        seen[session] = seen.get(session, 0) + 1
-    assert {one.quote: one.scores.get("diversity", 0.0) for one in spread.evidence} == dict(lowered)
-
-
-def test_diversity_is_for_lists(forest: MemForest) -> None:
-    """A question that wants one thing is answered the same with it and without it."""
-    question = "When did Ana buy the canoe?"
-    assert ask(forest, question, ranking=Ranking(diversity=2.0)).evidence == ask(forest, question).evidence
 
 
 def test_a_reranker_orders_the_first_candidates_only(forest: MemForest, tmp_path: Path) -> None:

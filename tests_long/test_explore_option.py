@@ -21,17 +21,17 @@ TURNS = [{"speaker": "Ana", "text": "I live in Porto.", "timestamp": "2024-01-01
 
 def test_values_of_the_command_line_have_the_types_of_the_settings() -> None:
     """Texts, numbers and whether; several in one, with commas between them, or one each."""
-    given = ("hops=1,follow_up=off", " tree=false , similarity=0.5,", "robustness=0")
-    read = {"hops": 1, "follow_up": "off", "tree": False, "similarity": 0.5, "robustness": 0}
+    given = ("hops=1,follow_up=off", " reach=graph , similarity=0.5,", "robustness=0")
+    read = {"hops": 1, "follow_up": "off", "reach": "graph", "similarity": 0.5, "robustness": 0}
     assert read_explore(given) == read
     assert read_explore(()) == {}
 
 
 def test_what_is_not_given_stays_as_it_was() -> None:
     """Laid over the ranking's own, whose recall is left alone."""
-    old = Ranking(turn=0.1, recall=Recall(gate="off"), explore=Explore(hops=1, profile=False))
-    made = with_explore(old, {"profile": True, "t": "printed"})
-    assert made == Ranking(turn=0.1, recall=Recall(gate="off"), explore=Explore(hops=1, t="printed"))
+    old = Ranking(turn=0.1, recall=Recall(gate="off"), explore=Explore(hops=1, known=0.0))
+    made = with_explore(old, {"known": 0.3, "reach": "graph"})
+    assert made == Ranking(turn=0.1, recall=Recall(gate="off"), explore=Explore(hops=1, reach="graph"))
     assert with_explore(Ranking(), {"hops": 0}).explore == Explore(hops=0)
 
 
@@ -44,7 +44,6 @@ def test_what_is_not_given_stays_as_it_was() -> None:
         ("hops=-1", "greater than or equal to 0"),
         ("sub_queries=6", "less than or equal to 5"),
         ("scope=wide", "'short', 'long' or 'mixed'"),
-        ("tree=off", "should be a valid boolean"),
         ("similarity=0,time=0,robustness=0,entity=0", "ranks by nothing"),
     ],
 )
@@ -66,7 +65,7 @@ def test_both_options_of_a_question_hold_together(folder: Path) -> None:
         forest.ingest_session("u", "s", TURNS)
     (folder / "settings.toml").write_text('embedder = "none"\n')
     shared = ["--dir", str(folder), "--config", str(folder / "settings.toml"), "--json"]
-    options = ["--explore", "hops=1", "--recall", "gate=off", "--explore", "graph=false"]
+    options = ["--explore", "hops=1", "--recall", "gate=off", "--explore", "follow_up=off"]
     done = CliRunner().invoke(main, [*shared, "search", "Where does Ana live?", *options])
     assert done.exit_code == 0, done.output
     assert "Porto" in json.loads(done.stdout)["data"]["evidence"][0]["text"]

@@ -253,13 +253,13 @@ def test_chunks_that_failed_come_along_and_can_be_resumed(folder: Path) -> None:
 @pytest.fixture
 def shelf() -> Iterator[None]:
     """An index that does not say what its numbers refer to."""
-    registry.register(ShelfIndex)
+    registry.INDEXES[ShelfIndex.name] = ShelfIndex
     yield
-    registry.unregister(ShelfIndex.name)
+    registry.INDEXES.pop(ShelfIndex.name, None)
 
 
 def test_other_indexes_are_placed_anew(folder: Path, shelf: None) -> None:
-    """One that an export cannot carry, or that is not installed here, with the settings that it had."""
+    """One that an export cannot carry, with the settings that it had; one that there is not is refused."""
     config = eager_config(indexes=("memforest", "shelf", "flat"))
     made = written(folder / "a", config=config)
     with MemForest(folder / "a", config) as forest:
@@ -273,11 +273,13 @@ def test_other_indexes_are_placed_anew(folder: Path, shelf: None) -> None:
         assert found(forest.user("u"), index="shelf") == before
         assert forest.user("u").verify().problems == ()
     assert differences(dump(made), dump(file_of(folder / "b"))) == {}
-    registry.unregister("shelf")
-    with MemForest(folder / "c", eager_config()) as forest:
-        [warning] = forest.user("u").import_(folder / "x.jsonl").warnings
-        assert "'shelf' is not installed here" in warning
-    registry.register(ShelfIndex)
+    registry.INDEXES.pop("shelf")
+    with (
+        MemForest(folder / "c", eager_config()) as forest,
+        pytest.raises(InputError, match="is of an index 'shelf'"),
+    ):
+        forest.user("u").import_(folder / "x.jsonl")
+    registry.INDEXES["shelf"] = ShelfIndex
 
 
 @pytest.mark.parametrize("vectors", [False, True])

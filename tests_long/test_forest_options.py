@@ -170,23 +170,17 @@ def test_a_window_that_is_none_is_refused(wrong: Any, said: str) -> None:
 # -- indexes ----------------------------------------------------------------------------------------
 
 
-def test_indexes_are_named_singly_or_together() -> None:
-    """One name is a list of one; the order stays."""
-    assert read(index="flat").index == ("flat",)
-    assert read(index=["flat", "memforest"]).index == ("flat", "memforest")
-    assert read(index=("memforest",)).index == ("memforest",)
+def test_one_index_is_named() -> None:
+    """Or none, which is the memory's own choice."""
+    assert (read(index="flat").index, read().index) == ("flat", None)
 
 
 @each(
     ("wrong", "kind", "said"),
     [
         ("nothing", ConfigError, "nothing.*memforest"),
-        (["flat", "nothing"], ConfigError, "nothing"),
-        (["flat", "flat"], ConfigError, "'flat' is there twice"),
-        ([], ConfigError, "at least one index; known: .*flat.*memforest"),
-        (7, InputError, "a text or a list of texts, not 7"),
-        (["flat", 7], InputError, "a text or a list of texts"),
-        ({"flat"}, InputError, "a text or a list of texts"),
+        (7, InputError, "the name of one index, not 7"),
+        (["flat"], InputError, "the name of one index"),
     ],
 )
 def test_indexes_that_cannot_be_searched_are_refused(

@@ -279,13 +279,10 @@ def test_a_time_that_cannot_be_is_left_out_of_a_plan_and_said(
         "x" * 20_000,
     ],
 )
-@pytest.mark.parametrize("t", ["hull", "printed"])
-def test_questions_nobody_should_ask_find_something_and_break_nothing(
-    tmp_path: Path, question: str, t: str
-) -> None:
+def test_questions_nobody_should_ask_find_something_and_break_nothing(tmp_path: Path, question: str) -> None:
     """Keyless; scores are finite, at most five parts are made, and each has one follow-up at most."""
     with remember_lines(tmp_path) as forest:
-        found = asked(forest, question, t=t)
+        found = asked(forest, question)
     parts = explored(found)["sub_queries"]
     assert len([one for one in parts if "follows" not in one]) <= 5
     assert len([one for one in parts if "follows" in one]) <= 5

@@ -12,7 +12,6 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
-import numpy as np
 from tests.doubles import CountingChat
 
 import hmem_calls
@@ -23,7 +22,7 @@ from calendar_tree.told import MEASURES, PIECES, Piece, Talked, tellable, walk
 from exploring import missed
 from exploring.apart import Apart
 from exploring.shown import shown
-from exploring.ways import ABLATIONS, BASE, DEFAULT, FORMS, PAPER, SCOPES, Way, combined, named
+from exploring.ways import ABLATIONS, BASE, DEFAULT, FORMS, PAPER, SCOPES, Way, named
 from locomo import measures
 from locomo.conversations import Conversation, Question
 from memforest import Config, MemForest
@@ -31,7 +30,6 @@ from memforest.explore import Explore
 from memforest.importers import FileSession
 from memforest.models import HashEmbedder
 from memforest.systems.hmem.rows import Row
-from segments.choose import chosen
 
 TALK = (
     ("Ana", "I bought a red bicycle in the old market."),
@@ -90,14 +88,12 @@ def test_r_after_a_year() -> None:
     }
 
 
-def test_t_of_pairs_as_printed_and_as_used() -> None:
-    """Printed it has no lower bound: two days a month apart have -14 in the second term, half of which counts."""
+def test_t_of_pairs() -> None:
+    """Between 0 and 1, and less the farther a memory is away."""
     found = {pair.name: hmem_score.t_of(pair) for pair in hmem_score.PAIRS}
-    assert found["a month later"][0] == pytest.approx(-14 / 2, abs=0.01)
-    assert found["the same day"] == pytest.approx((1, 1), abs=0.001)
-    assert min(printed for printed, _ in found.values()) < -10_000
-    assert all(0 <= used <= 1 for _, used in found.values())
-    far = [found[name][1] for name in ("the same day", "the day after", "a week later", "a year later")]
+    assert found["the same day"] == pytest.approx(1, abs=0.001)
+    assert all(0 <= one <= 1 for one in found.values())
+    far = [found[name] for name in ("the same day", "the day after", "a week later", "a year later")]
     assert far == sorted(far, reverse=True)
 
 
@@ -134,44 +130,17 @@ def test_a_table_of_some_categories() -> None:
     assert table.of(1, 4).mean("x", "found@20") == table.mean("x", "found@20") == 75.0
 
 
-def test_a_way_is_chosen_by_the_other_conversations() -> None:
-    """What is best of one itself does not count for it."""
-    columns = {"a": np.array([1.0, 1.0, 0.0]), "b": np.array([0.0, 0.0, 1.0])}
-    picked, gap = chosen(columns, np.zeros(3), np.array([0, 0, 1]))
-    assert (picked, gap.tolist()) == (["b", "a"], [0.0, 0.0, 0.0])
-
-
 def test_each_way_differs_by_its_own_switch() -> None:
-    """Table 5's are six, each one option of the index; what the paper has figures for is asked."""
-    assert len(ABLATIONS) == 6
+    """Of Table 5 those that are options of the index; what the paper has figures for is asked."""
     changed = [
         name
         for way in (*ABLATIONS.values(), *SCOPES.values())
         for name in Explore.__dataclass_fields__
         if getattr(way.explore, name) != getattr(Explore(), name)
     ]
-    assert Counter(changed) == Counter(
-        ["tree", "graph", "long_memory", "robustness", "follow_up", "profile", *["scope"] * 3]
-    )
+    assert Counter(changed) == Counter(["robustness", "follow_up", "known", *["scope"] * 3])
     assert {*ABLATIONS, *SCOPES, DEFAULT} >= set(PAPER)
-    assert all(way.explore is not None and way.index == (DEFAULT,) for way in FORMS.values())
-
-
-def test_combinations_have_one_of_the_two_that_are_compared() -> None:
-    """Pairs with either, both with a third, and all; the smaller first, whatever the order of the names."""
-    found = combined(["timem", BASE, "flat", DEFAULT])
-    assert list(found) == [
-        "flat + hmem",
-        "flat + memforest",
-        "hmem + memforest",
-        "hmem + timem",
-        "memforest + timem",
-        "flat + hmem + memforest",
-        "hmem + memforest + timem",
-        "flat + hmem + memforest + timem",
-    ]
-    assert list(combined([DEFAULT, BASE])) == ["hmem + memforest"]
-    assert named(["flat"]) == {"flat": Way(("flat",))}
+    assert all(way.explore is not None and way.index == DEFAULT for way in FORMS.values())
 
 
 def test_how_questions_are_taken_apart_is_counted() -> None:
@@ -222,29 +191,14 @@ def test_what_is_looked_at_of_a_missed_turn() -> None:
 # -- through the index ------------------------------------------------------------------------------
 
 
-def test_the_best_way_is_that_for_several_hops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On their questions alone; of equal ways the first, and each conversation's choice is by the other."""
-    monkeypatch.setattr(measures, "DRAWS", 20)
-    table = Table([talk(), replace(talk(), id="more")], 7)
-    for single, hops in ((1.0, 0.0), (1.0, 1.0)):
-        for value in (single, hops, hops):
-            table.add("base", [0.0] * len(MEASURES))
-            table.add("a", [value] * len(MEASURES))
-            table.add("b", [0.5] * len(MEASURES))
-    best, picked, gap = hmem_recall.best_of(table, ["a", "b"], "base")
-    assert best == "a"
-    assert picked == ["a", "b"]
-    assert gap.startswith("+25.0")
-
-
 def test_ways_are_asked(forest: MemForest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every question in every way; combinations carry all; the turns that are missed are those that are not found."""
+    """Every question in every way."""
     monkeypatch.setattr(measures, "DRAWS", 20)
     monkeypatch.setattr(hmem_recall, "FIRST", 2)
     table = Table([talk()], 7)
-    ways = {**named((BASE, DEFAULT)), **combined((BASE, DEFAULT)), "short": SCOPES["always short"]}
+    ways = {**named((BASE, DEFAULT)), "short": SCOPES["always short"]}
     apart = hmem_recall.ask_ways(table, ways, forest, [talk()])
-    assert table.names() == [BASE, DEFAULT, "hmem + memforest", "short"]
+    assert table.names() == [BASE, DEFAULT, "short"]
     assert {category: one.questions for category, one in apart.items()} == {4: 1, 1: 2}
     assert table.mean("short", "memories@50") == 0
     monkeypatch.setattr(hmem_recall, "FIRST", 20)
@@ -257,10 +211,10 @@ def test_missed_turns_are_those_that_are_not_found(
     forest: MemForest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With all pieces none is; with none every turn of a question of several hops is."""
-    found, wanted = hmem_recall.missed_turns(forest, [talk()], Way((DEFAULT,)))
+    found, wanted = hmem_recall.missed_turns(forest, [talk()], Way(DEFAULT))
     assert (found, wanted) == ([], 3)
     monkeypatch.setattr(hmem_recall, "FIRST", 0)
-    found, _ = hmem_recall.missed_turns(forest, [talk()], Way((DEFAULT,)))
+    found, _ = hmem_recall.missed_turns(forest, [talk()], Way(DEFAULT))
     assert len(found) == 3
     assert all(one.rank >= 1 and one.base >= 1 and one.event for one in found)
     assert any(one.led for one in found)

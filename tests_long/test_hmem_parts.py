@@ -100,12 +100,6 @@ def test_of_several_candidates_none_is_asked_for(tmp_path: Path) -> None:
     assert trace["follow_ups"]["asked"] + len(trace["follow_ups"]["refused"]) == 1
 
 
-def test_without_the_graph_nothing_is_asked_further(tmp_path: Path) -> None:
-    """Its relations are what names the described."""
-    with remember(tmp_path) as forest:
-        assert len(explored(asked(forest, "Where does Ana's dog sleep?", graph=False))["sub_queries"]) == 1
-
-
 # -- with a model -----------------------------------------------------------------------------------
 
 

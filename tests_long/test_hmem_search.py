@@ -96,14 +96,6 @@ def test_scopes_bring_what_they_say(forest: MemForest) -> None:
     assert statements[0] == statements[1]
 
 
-@pytest.mark.parametrize("how", [{"tree": False}, {"long_memory": False}])
-def test_without_tree_or_memories_there_is_none(forest: MemForest, how: dict[str, Any]) -> None:
-    """Both switches leave turns and statements, whatever the scope."""
-    found = asked(forest, scope="long", **how)
-    assert found.evidence
-    assert not memories(found)
-
-
 def test_of_a_memory_without_statements_turns_are_the_events(tmp_path: Path) -> None:
     """Where nothing is stated, and turns are events, LONG brings turns: each of them is one."""
     said = {
@@ -133,7 +125,7 @@ def test_parts_sum_to_the_score_and_evidence_stands_by_it(forest: MemForest, sim
 
 def test_literal_scores_are_those_of_the_paper(forest: MemForest) -> None:
     """S is the better cosine of the turn and what it states, R of its age and how often it was told, T 0 without a time."""
-    found = asked(forest, scope="short", similarity_of="cosine", entity=0, reference_date=NOW, graph=False)
+    found = asked(forest, scope="short", similarity_of="cosine", entity=0, known=0, reference_date=NOW)
     embedder = HashEmbedder(32)
 
     def vector(text: str) -> Any:
@@ -177,15 +169,14 @@ def test_what_is_told_again_holds_longer(tmp_path: Path) -> None:
         assert "robustness" not in one.scores
 
 
-def test_a_time_that_is_asked_about_counts_by_both_forms(forest: MemForest) -> None:
-    """What was told in the month fits better than what was told months later; as printed there is no lower bound."""
+def test_a_time_that_is_asked_about_counts(forest: MemForest) -> None:
+    """What was told in the month fits better than what was told months later."""
     question = "What did Ana buy in April 2024?"
-    for form in ("hull", "printed"):
-        found = asked(forest, question, scope="short", similarity=0, robustness=0, entity=0, t=form, time=1)
-        inside = [one.score for one in found.evidence if one.said.month == 4]
-        outside = [one.score for one in found.evidence if one.said.month != 4]
-        assert min(inside) > max(outside)
-        assert min(outside) >= 0 or form == "printed"
+    found = asked(forest, question, scope="short", similarity=0, robustness=0, entity=0, time=1)
+    inside = [one.score for one in found.evidence if one.said.month == 4]
+    outside = [one.score for one in found.evidence if one.said.month != 4]
+    assert min(inside) > max(outside)
+    assert min(outside) >= 0
 
 
 # -- entities ---------------------------------------------------------------------------------------
@@ -202,7 +193,6 @@ def test_entities_alone_lead_to_evidence_where_that_is_asked_for(forest: MemFore
     assert [one["named"] for one in explored["parts"]] == [["Dora"]]
     assert all("Dora" in one.text for one in found.evidence)
     assert len(asked(forest, question, **{**how, "reach": "all"}).evidence) > len(found.evidence)
-    assert len(asked(forest, question, **{**how, "graph": False}).evidence) > len(found.evidence)
 
 
 def test_what_is_known_of_a_named_entity_counts(tmp_path: Path) -> None:
@@ -216,7 +206,7 @@ def test_what_is_known_of_a_named_entity_counts(tmp_path: Path) -> None:
         cases: list[tuple[str, dict[str, Any], dict[str, float]]] = [
             ("What does Ana like?", {}, {lines[0][1]: 0.3}),
             ("What does Ana like?", {"known": 0.1}, {lines[0][1]: 0.1}),
-            ("What does Ana like?", {"profile": False}, {}),
+            ("What does Ana like?", {"known": 0}, {}),
             ("What does Bob like?", {}, {}),
         ]
         for question, how, wanted in cases:

@@ -84,10 +84,11 @@ def watch() -> Iterator[Watch]:
     """The tree of all facts, with summaries, and the trees of turns, chunks and facts are known as deferred indexes."""
     state = Watch()
     for kind in (Dummy, ShelfIndex):
-        registry.register(deferred(kind, state))
+        made = deferred(kind, state)
+        registry.INDEXES[made.name] = made
     yield state
     for name in NAMES:
-        registry.unregister(name)
+        registry.INDEXES.pop(name, None)
 
 
 def config(**settings: Any) -> Any:

@@ -51,9 +51,9 @@ def crasher() -> Iterator[Crasher]:
 @pytest.fixture
 def dummy() -> Iterator[None]:
     """The dummy index is known."""
-    registry.register(Dummy)
+    registry.INDEXES[Dummy.name] = Dummy
     yield
-    registry.unregister("dummy")
+    registry.INDEXES.pop("dummy", None)
 
 
 def own(path: Path) -> list[tuple[Any, ...]]:
@@ -250,13 +250,16 @@ class Slow(Dummy):
             await asyncio.sleep(0)
             await host.write(lambda tx, found=found: place(tx, *found))  # type: ignore[misc]
 
-    tables = (*Dummy.tables, lambda tx: tx.execute("CREATE TABLE ix_dummy_seen (note)"))
-    version = 2
+    @staticmethod
+    def make_tables(tx: Tx) -> None:
+        """Make a table of what was seen too."""
+        Dummy.make_tables(tx)
+        tx.execute("CREATE TABLE ix_dummy_seen (note)")
 
 
 def bring(kind: type[Dummy], verb: str, folder: str, gate: Any, answers: Any) -> None:
     """Add or advance the index in this process, at the same moment as others."""
-    registry.register(kind)
+    registry.INDEXES[kind.name] = kind
     base.STEP = 4
 
     async def run() -> str:
@@ -308,7 +311,7 @@ def test_two_processes_add_one_index(folder: Path) -> None:
 @pytest.mark.parametrize("kind", [Dummy, Slow])
 def test_two_processes_advance_one_index(folder: Path, kind: type[Dummy]) -> None:
     """Whoever is quicker places a note, and nobody places it again; none is lost."""
-    registry.register(kind)
+    registry.INDEXES[kind.name] = kind
     try:
         with MemForest(folder, fast_config(indexes=("memforest", "dummy"))) as forest:
             for name, turns in make_sessions(3, sessions=3):
@@ -331,7 +334,7 @@ def test_two_processes_advance_one_index(folder: Path, kind: type[Dummy]) -> Non
             seen = rows(file_of(folder), "SELECT note FROM ix_dummy_seen")
             assert len(seen) == len(set(seen)) > 1
     finally:
-        registry.unregister("dummy")
+        registry.INDEXES.pop("dummy", None)
 
 
 async def _nothing(*_: Any) -> None:

@@ -199,21 +199,6 @@ class Life(RuleBasedStateMachine):
         assert report.left == ()
         assert rows(self.path, others) == before
 
-    @rule(data=st.data(), session=st.sampled_from(SESSIONS), version=st.integers(0, 2))
-    def forget_the_code(self, data: st.DataObject, session: str, version: int) -> None:
-        """Write while this process does not know one of the indexes, and resume when it does again."""
-        mine = sorted(self.names & OURS.keys())
-        if not mine or len(mine) == len(self.names):
-            return
-        name = data.draw(st.sampled_from(mine))
-        registry.unregister(name)
-        try:
-            self.speak(session, version, 2)
-            assert [one.name for one in self.memory.indexes() if not one.usable] == [name]
-        finally:
-            registry.register(OURS[name])
-        self.forest.resume("u")
-
     @precondition(lambda self: bool(CRASHER))
     @rule(
         session=st.sampled_from(SESSIONS),
@@ -283,14 +268,14 @@ CRASHER: list[Crasher] = []
 def ours() -> Iterator[None]:
     """The indexes of this file are known, and there is a process that forks and kills."""
     for index in OURS.values():
-        registry.register(index)
+        registry.INDEXES[index.name] = index
     if sys.platform != "win32":
         CRASHER.append(Crasher())
     yield
     while CRASHER:
         CRASHER.pop().close()
     for name in OURS:
-        registry.unregister(name)
+        registry.INDEXES.pop(name, None)
 
 
 @pytest.mark.soak

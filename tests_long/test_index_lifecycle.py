@@ -62,13 +62,13 @@ def use() -> Iterator[Callable[[type[Any]], None]]:
     names: list[str] = []
 
     def register(index: type[Any]) -> None:
-        registry.unregister(index.name)
-        registry.register(index)
+        registry.INDEXES.pop(index.name, None)
+        registry.INDEXES[index.name] = index
         names.append(index.name)
 
     yield register
     for name in names:
-        registry.unregister(name)
+        registry.INDEXES.pop(name, None)
 
 
 def grown(folder: Path, **settings: Any) -> MemForest:
@@ -106,7 +106,7 @@ def test_an_index_is_added_to_what_was_said_before(folder: Path, use: Callable[[
         memory = forest.user("u")
         before = memory.list(limit=1).total
         made = memory.add_index("dummy")
-        assert (made.name, made.version, made.lag, made.reason, made.usable) == ("dummy", 1, 0, None, True)
+        assert (made.name, made.lag, made.reason) == ("dummy", 0, None)
         assert (made.trees, made.leaves) == (1, before)
         assert made.nodes > 0
         memory.add("I moved to Porto yesterday.")
@@ -134,7 +134,13 @@ def test_an_index_leaves_nothing_behind(folder: Path, use: Callable[[type[Any]],
 def test_names_that_begin_alike_are_two_indexes(folder: Path, use: Callable[[type[Any]], None]) -> None:
     """Dropping "dum" takes nothing of "dummy"."""
     use(Dummy)
-    use(type("Dum", (Dummy,), {"name": "dum", "follows": frozenset(), "tables": (lambda tx: None,)}))
+    use(
+        type(
+            "Dum",
+            (Dummy,),
+            {"name": "dum", "follows": frozenset(), "make_tables": staticmethod(lambda tx: None)},
+        )
+    )
     with grown(folder) as forest:
         memory = forest.user("u")
         memory.add_index("dummy")
@@ -148,11 +154,11 @@ def test_a_full_text_table_of_an_index_goes_with_it(folder: Path, use: Callable[
     """What SQLite keeps for a virtual table is not taken for tables of the index."""
 
     class Words(Dummy):
-        tables = (
-            *Dummy.tables,
-            lambda tx: tx.execute("CREATE VIRTUAL TABLE ix_dummy_words USING fts5 (text)"),
-        )
-        version = 2
+        @staticmethod
+        def make_tables(tx: Tx) -> None:
+            """Make a full-text table too."""
+            Dummy.make_tables(tx)
+            tx.execute("CREATE VIRTUAL TABLE ix_dummy_words USING fts5 (text)")
 
     use(Words)
     with grown(folder) as forest:

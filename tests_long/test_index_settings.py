@@ -17,10 +17,10 @@ from tests.table import each
 from tests_long.worlds import fast_config, rows
 
 from memforest import Config, MemForest, load_default_config
-from memforest.errors import ConfigError, IndexStateError
+from memforest.errors import ConfigError
 from memforest.settings import INDEX_SETTINGS, Bound, NoSettings, Settings
 from memforest.systems.memforest.settings import MemForestSettings
-from memforest.systems.registry import make_index, open_stored
+from memforest.systems.registry import make_index
 from memforest.tables import kept_json, read_index_settings, with_kept
 
 TURNS = [{"speaker": "Ann", "text": f"I bought {n} apples.", "timestamp": "2024-01-01"} for n in range(20)]
@@ -175,22 +175,6 @@ def test_what_a_memory_keeps_goes_before_the_configuration() -> None:
     now = MemForestSettings(cells="summarised", evidence="reached")
     older = with_kept("memforest", now, json.dumps(shape))  # of a version that had no other
     assert (older.cells, older.scene_k, older.evidence) == ("said", 7, "reached")
-
-
-@each(
-    ("text", "said"),
-    [
-        ('{"scene_k": 7, "height": 3}', "there is no setting height"),
-        ('{"scene_k": "7"}', "scene_k should be a valid integer"),
-        ("[]", "no table"),
-        ("{", "Expecting"),
-    ],
-)
-def test_stored_settings_of_another_version_are_refused(text: str, said: str) -> None:
-    """One that is unknown or of another type: the message names the index and says what to do."""
-    with pytest.raises(IndexStateError) as error:
-        open_stored("memforest", text)
-    assert said in str(error.value)
 
 
 def test_the_settings_shape_the_trees_and_are_kept(tmp_path: Path) -> None:

@@ -34,10 +34,10 @@ class Later(ShelfIndex):
 def known() -> Iterator[None]:
     """The indexes of this file are known."""
     for one in (Dummy, ShelfIndex, Later):
-        registry.register(one)
+        registry.INDEXES[one.name] = one
     yield
     for name in ("dummy", "shelf", "later"):
-        registry.unregister(name)
+        registry.INDEXES.pop(name, None)
 
 
 def wholly(folder: Path, names: tuple[str, ...]) -> dict[str, Any]:
@@ -53,9 +53,7 @@ def check_whole(memory: UserMemory, *names: str) -> None:
     """Check that a memory is sound, and has these indexes, all of them up to date."""
     report = memory.verify()
     assert report.ok, report.problems
-    assert {one.name: (one.lag, one.reason, one.usable) for one in memory.indexes()} == dict.fromkeys(
-        names, (0, None, True)
-    )
+    assert {one.name: (one.lag, one.reason) for one in memory.indexes()} == dict.fromkeys(names, (0, None))
 
 
 async def told(work: Coroutine[Any, Any, Any]) -> str:
@@ -256,25 +254,6 @@ def test_settings_of_the_one_who_added_it_count_for_both(folder: Path) -> None:
             other.user("u").add_index("memforest")
         assert rows(file_of(folder), "SELECT DISTINCT k FROM tree WHERE kind = 'entity'") == [(3,)]
         assert other.user("u").verify().ok
-
-
-def test_one_that_does_not_know_an_index_leaves_it_to_the_other(two: tuple[MemForest, MemForest]) -> None:
-    """It writes, says that it cannot use it, and the other places what is missing at its next write."""
-    one, other = two
-    one.user("u").add_index("dummy")
-    before = next(view.leaves for view in one.user("u").indexes() if view.name == "dummy")
-    registry.unregister("dummy")
-    other.ingest_session("u", *SESSIONS[1])
-    (view,) = [view for view in other.user("u").indexes() if view.name == "dummy"]
-    assert (view.usable, view.leaves) == (False, before)
-    assert view.lag > 0
-    assert [note for note in other.user("u").verify().notes if "'dummy' is not installed here" in note]
-    registry.register(Dummy)
-    one.ingest_session("u", *SESSIONS[2])
-    check_whole(one.user("u"), "memforest", "dummy")
-    assert [view.leaves for view in one.user("u").indexes() if view.name == "dummy"] == [
-        one.user("u").list(limit=1).total
-    ]
 
 
 def test_an_index_made_anew_by_one_is_read_anew_by_the_other(

@@ -238,19 +238,6 @@ def test_the_examples_of_summaries_keep_to_their_notes(kind: str, at: int) -> No
     assert set(numbers(summary)) <= {one.removesuffix("th") for one in numbers(notes)} | {"1"}
 
 
-@pytest.mark.parametrize("way", ["pointwise", "batch"])
-def test_the_examples_of_placing_show_both_outcomes(way: str) -> None:
-    """One goes on with a stretch that is shown, one does not, whatever the quoted talk says about labels."""
-    prompt: Prompt[Any] = load_prompt(f"place_{way}")
-    goes_on, turns = prompt.examples
-    rows: Any = goes_on.input
-    labels = [row["label"] for row in rows["stretches"]] if way == "batch" else ["MERGE"]
-    assert json.loads(goes_on.reply)["decision"] in labels
-    assert json.loads(turns.reply)["decision"] == ("SPLIT" if way == "batch" else "CONTINUE")
-    quoted: Any = turns.input["exchange"]
-    assert "MERGE" in quoted[0]["text"]
-
-
 def _request(prompt: Prompt[Any], example: Example) -> SummaryRequest:
     rows: Any = example.input
     (node,) = rows["node"]

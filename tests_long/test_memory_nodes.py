@@ -89,10 +89,10 @@ class Wrong(Summaries):
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._REGISTERED, Summaries.name, Summaries)
-    monkeypatch.setitem(registry._REGISTERED, "everything", Everything)
-    monkeypatch.setitem(registry._REGISTERED, "last", Last)
-    monkeypatch.setitem(registry._REGISTERED, "wrong", Wrong)
+    monkeypatch.setitem(registry.INDEXES, Summaries.name, Summaries)
+    monkeypatch.setitem(registry.INDEXES, "everything", Everything)
+    monkeypatch.setitem(registry.INDEXES, "last", Last)
+    monkeypatch.setitem(registry.INDEXES, "wrong", Wrong)
 
 
 def fill(forest: MemForest, sessions: int = 3, *, refresh: bool = True) -> None:

@@ -308,6 +308,6 @@ def test_an_index_says_on_one_line_how_it_stands(memory: UserMemory) -> None:
     (view,) = memory.indexes()
     leaves = sum(one.leaves for one in memory.tree(depth=0))
     assert repr(view) == f"IndexView(memforest: {view.trees} trees, {leaves} leaves)"
-    behind = IndexView("x", 1, {}, lag=3, reason="it raised " + "x" * 200, trees=1, nodes=0, leaves=2)
+    behind = IndexView("x", {}, lag=3, reason="it raised " + "x" * 200, trees=1, nodes=0, leaves=2)
     assert repr(behind).startswith("IndexView(x: 1 trees, 2 leaves, 3 behind (it raised xxx")
     assert len(repr(behind)) < 150

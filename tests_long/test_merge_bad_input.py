@@ -260,7 +260,7 @@ def test_in_the_papers_own_form(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_every_index_gets_what_is_merged(folder: Path) -> None:
     """One that takes over nothing places everything from the feed; one that raises in it is named and made anew."""
-    registry.register(ShelfIndex)
+    registry.INDEXES[ShelfIndex.name] = ShelfIndex
     try:
         indexes = ("memforest", "shelf", "flat")
         with filled(folder, "a", "b", indexes=indexes) as forest:
@@ -273,7 +273,7 @@ def test_every_index_gets_what_is_merged(folder: Path) -> None:
                     for tree in forest.user("a").tree()
                 )
     finally:
-        registry.unregister("shelf")
+        registry.INDEXES.pop("shelf", None)
 
 
 def test_an_index_whose_merge_raises(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

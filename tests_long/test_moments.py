@@ -17,7 +17,6 @@ from tests.doubles import local_reply
 from tests_long.worlds import PAPER, eager_config, fast_config, file_of, make_sessions, said
 
 from memforest import MemForest
-from memforest.config import Ranking
 from memforest.interval import to_ms
 from memforest.memory.ingest.verdicts import verdicts_at
 from memforest.memory.results import QueryResult
@@ -160,10 +159,10 @@ def sources_of(found: QueryResult) -> set[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("settings", "how"),
     [
-        ({}, {"ranking": Ranking(browse=0.5), "explain": True}),
-        ({}, {"index": ["memforest", "flat", "facts"]}),
+        ({}, {"explain": True}),
+        ({}, {"index": "flat"}),
+        ({}, {"index": "facts"}),
         ({}, {"index": "segtree"}),
-        ({}, {"index": ["memforest", "segtree"], "explain": True}),
         ({"index_settings": {"segtree": {"scorer": "cosine", "admissible": "all"}}}, {"index": "segtree"}),
         ({"index_settings": {"segtree": {"leaf_vector": "text", "expand": True}}}, {"index": "segtree"}),
         ({"indexes": ("segtree",), "embedder": "none"}, {"index": "segtree"}),

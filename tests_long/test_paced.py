@@ -34,12 +34,12 @@ TEXTS = [
 @pytest.fixture(autouse=True)
 def diary() -> Iterator[None]:
     """The index is known."""
-    registry.register(Diary)
+    registry.INDEXES[Diary.name] = Diary
     Diary.act = None
     Diary.reopened.clear()
     Diary.occasions.clear()
     yield
-    registry.unregister("diary")
+    registry.INDEXES.pop("diary", None)
 
 
 @pytest.fixture
@@ -203,8 +203,8 @@ def test_an_import_without_summaries_lets_it_schedule_what_it_carries(
 
         carried: Mapping[str, str] | None = MappingProxyType({"talk": "session"})
 
-    registry.unregister("diary")
-    registry.register(Carried)
+    registry.INDEXES.pop("diary", None)
+    registry.INDEXES[Carried.name] = Carried
     config = fast_config(indexes=("diary",), summariser=prompted)
     with MemForest(folder, config) as forest:
         ingest(forest)

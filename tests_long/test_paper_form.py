@@ -24,8 +24,7 @@ from memforest import Config, MemForest, QueryResult, load_default_config
 from memforest.errors import InputError
 from memforest.ports import ChatRequest
 from memforest.search.snapshot import Snapshot
-from memforest.systems.base import Found, Hit, Scored, Search
-from memforest.systems.combine import fuse
+from memforest.systems.base import Search
 from memforest.systems.legs import Base, base_scores
 from memforest.systems.memforest.browse import nearness_to
 from memforest.systems.memforest.reached import of_leaves
@@ -222,16 +221,6 @@ def test_the_turn_of_a_fact_is_the_one_said_first() -> None:
     assert first_turns(hand_made(turns, [Fact((0, 1, 2)), Fact((0, 2))])).tolist() == [1, 0]
 
 
-def test_a_turn_that_is_there_twice_is_fused_by_its_first_hit() -> None:
-    """Several facts may speak for a turn; the best of them decides its score."""
-    hits = [Hit(3, 7, 0.9), Hit(1, 2, 0.5), Hit(3, 4, 0.1)]
-    scored = Scored.of(hits)
-    assert dict(zip(scored.turns.tolist(), scored.scores.tolist(), strict=True)) == {3: 0.9, 1: 0.5}
-    fused = fuse({"a": Found(hits, warnings=("of a",))}, np.arange(5))
-    assert [(hit.turn, hit.fact) for hit in fused.hits] == [(3, 7), (1, 2)]
-    assert fused.warnings == ("of a",)
-
-
 def test_thresholds_that_are_set_take_the_place_of_those_measured() -> None:
     """One by one; the others stay those of the embedder."""
     measured = scene_thresholds("minilm-l6-v2-int8@8199be6f")
@@ -403,15 +392,6 @@ def test_facts_index_without_vectors_ranks_by_words(tmp_path: Path) -> None:
     found = ask(tmp_path, Config(embedder="none"), index="facts")
     assert "violin7" in found.evidence[0].text
     assert any("compares vectors" in warning for warning in found.warnings)
-
-
-def test_facts_index_is_fused_with_others(folder: Path) -> None:
-    """Several facts of a turn count as the best of them, and the parts still sum to the score."""
-    found = ask(folder, index=("facts", "memforest"), explain=True)
-    turns = [(one.sources[0].session_id, one.sources[0].turn_ids[0]) for one in found.evidence]
-    assert len(set(turns)) == len(turns) == len(THINGS) * 12
-    for one in found.evidence[:20]:
-        assert sum(one.scores.values()) == pytest.approx(one.score, abs=1e-6)
 
 
 def test_every_fact_of_a_turn_is_evidence(tmp_path: Path) -> None:

@@ -21,7 +21,6 @@ from memforest.ranking import (
     robustness,
     sums_below,
     time_overlap,
-    time_overlap_as_printed,
 )
 
 DAY = 86_400_000
@@ -63,15 +62,13 @@ def values_for(forest: Forest, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(-2, 6, len(forest.parent)) / 5
 
 
-def one_edge(forest: Forest, at: list[float], direction: str, sink: str) -> list[float]:
+def one_edge(forest: Forest, at: list[float], policy: str) -> list[float]:
     """Send everything one edge on, node by node, as the paper's matrix is described."""
     out = [0.0] * len(at)
     for v, has in enumerate(at):
-        targets = forest.children(v) if direction == "down" else [p for p in (forest.parent[v],) if p >= 0]
+        targets = forest.children(v) if policy == "top-down" else [p for p in (forest.parent[v],) if p >= 0]
         for u in targets:
             out[u] += has / len(targets)
-        if not targets and sink == "stay":
-            out[v] += has
     return out
 
 
@@ -81,84 +78,77 @@ def one_edge(forest: Forest, at: list[float], direction: str, sink: str) -> list
 @given(
     forests(),
     st.integers(0, 9),
-    st.sampled_from(["down", "up"]),
-    st.sampled_from(["leak", "stay"]),
+    st.sampled_from(["top-down", "bottom-up"]),
     st.sampled_from([0.0, 0.1, 0.5, 1.0]),
     st.integers(0, 4),
 )
 def test_propagation_equals_the_matrix_walked_node_by_node(
-    forest: Forest, seed: int, direction: str, sink: str, decay: float, horizon: int
+    forest: Forest, seed: int, policy: str, decay: float, horizon: int
 ) -> None:
-    """Eq. 3 and 4 on any forest, whatever the order of rows; with sinks that stay, nothing is lost."""
+    """Eq. 3 and 4 on any forest, whatever the order of rows."""
     shares = relevance_shares(values_for(forest, seed))
-    found = propagate(shares, forest.parent, direction, decay=decay, horizon=horizon, sink=sink)  # type: ignore[arg-type]
+    found = propagate(shares, forest.parent, policy, decay=decay, horizon=horizon)  # type: ignore[arg-type]
     steps = [shares.tolist()]
     for _ in range(horizon):
-        steps.append(one_edge(forest, steps[-1], direction, sink))
+        steps.append(one_edge(forest, steps[-1], policy))
     weights = [decay**k for k in range(horizon + 1)]
     expected = [
         sum(w * step[v] for w, step in zip(weights, steps, strict=True)) / sum(weights)
         for v in range(len(shares))
     ]
     np.testing.assert_allclose(found, expected, atol=1e-12)
-    if sink == "stay":
-        assert found.sum() == pytest.approx(shares.sum())
 
 
-def matrix_of(forest: Forest, direction: str, sink: str) -> np.ndarray:
+def matrix_of(forest: Forest, policy: str) -> np.ndarray:
     """Return the paper's W: in each column, how a node divides what it has."""
     n = len(forest.parent)
-    columns = [one_edge(forest, np.eye(n)[v].tolist(), direction, sink) for v in range(n)]
+    columns = [one_edge(forest, np.eye(n)[v].tolist(), policy) for v in range(n)]
     return np.array(columns).reshape(n, n).T
 
 
 @given(
     forests(),
     st.integers(0, 9),
-    st.sampled_from(["down", "up"]),
-    st.sampled_from(["leak", "stay"]),
+    st.sampled_from(["top-down", "bottom-up"]),
     st.integers(0, 4),
 )
 def test_propagation_equals_powers_of_a_matrix_with_columns_of_0_and_1(
-    forest: Forest, seed: int, direction: str, sink: str, horizon: int
+    forest: Forest, seed: int, policy: str, horizon: int
 ) -> None:
-    """A column is 0 where a node has nowhere to send; shares sum to 1, and go on doing so if those keep what they have."""
-    matrix = matrix_of(forest, direction, sink)
-    ends = [not forest.children(v) if direction == "down" else p < 0 for v, p in enumerate(forest.parent)]
+    """A column is 0 where a node has nowhere to send; shares sum to 1."""
+    matrix = matrix_of(forest, policy)
+    ends = [not forest.children(v) if policy == "top-down" else p < 0 for v, p in enumerate(forest.parent)]
     sums = matrix.sum(axis=0)
-    np.testing.assert_allclose(sums, np.where(ends, float(sink == "stay"), 1.0), atol=1e-12)
+    np.testing.assert_allclose(sums, np.where(ends, 0.0, 1.0), atol=1e-12)
     shares = relevance_shares(values_for(forest, seed))
     assert shares.sum() == pytest.approx(1.0 if (values_for(forest, seed) > 0).any() else 0.0)
     wanted = sum(0.5**k * np.linalg.matrix_power(matrix, k) @ shares for k in range(horizon + 1))
-    found = propagate(shares, forest.parent, direction, decay=0.5, horizon=horizon, sink=sink)  # type: ignore[arg-type]
+    found = propagate(shares, forest.parent, policy, decay=0.5, horizon=horizon)  # type: ignore[arg-type]
     np.testing.assert_allclose(found, wanted / decay_sum(0.5, horizon), atol=1e-12)
 
 
-@given(forests(), st.data(), st.sampled_from(["down", "up"]), st.integers(1, 4))
+@given(forests(), st.data(), st.sampled_from(["top-down", "bottom-up"]), st.integers(1, 4))
 def test_nothing_moves_down_from_a_leaf_or_up_from_a_root(
-    forest: Forest, data: st.DataObject, direction: str, horizon: int
+    forest: Forest, data: st.DataObject, policy: str, horizon: int
 ) -> None:
-    """What such a node has leaks, or stays: no other node gets any of it."""
+    """What such a node has leaks: no other node gets any of it."""
     ends = [
-        v for v, p in enumerate(forest.parent) if (p < 0 if direction == "up" else not forest.children(v))
+        v for v, p in enumerate(forest.parent) if (p < 0 if policy == "bottom-up" else not forest.children(v))
     ]
     if not ends:
         return
     at = np.eye(len(forest.parent))[data.draw(st.sampled_from(ends))]
-    leaked = propagate(at, forest.parent, direction, decay=0.5, horizon=horizon)  # type: ignore[arg-type]
+    leaked = propagate(at, forest.parent, policy, decay=0.5, horizon=horizon)  # type: ignore[arg-type]
     np.testing.assert_allclose(leaked, at / decay_sum(0.5, horizon), atol=1e-12)
-    stayed = propagate(at, forest.parent, direction, decay=0.5, horizon=horizon, sink="stay")  # type: ignore[arg-type]
-    np.testing.assert_allclose(stayed, at, atol=1e-12)
 
 
-@each("sink", ["leak", "stay"])
 @each("decay", [0.1, 0.95, 1.0])
-def test_a_horizon_beyond_the_forest_ends_with_it(sink: str, decay: float) -> None:
-    """Everything is lost or has arrived after a few edges, and the rest of the sum is known: no number of edges takes time."""
-    found = propagate(SHARES, TREE, "down", decay=decay, horizon=10**400, sink=sink)  # type: ignore[arg-type]
+def test_a_horizon_beyond_the_forest_ends_with_it(decay: float) -> None:
+    """Everything is lost after a few edges, and the rest of the sum is known: no number of edges takes time."""
+    found = propagate(SHARES, TREE, "top-down", decay=decay, horizon=10**400)
     steps = [SHARES.tolist()]
     for _ in range(500):
-        steps.append(one_edge(Forest(TREE, TREE), steps[-1], "down", sink))
+        steps.append(one_edge(Forest(TREE, TREE), steps[-1], "top-down"))
     if decay < 1:
         weights = decay ** np.arange(501.0)
         np.testing.assert_allclose(found, weights @ np.array(steps) / weights.sum(), atol=1e-9)
@@ -183,17 +173,14 @@ SHARES = np.array([0.1, 0.3, 0.0, 0.2, 0.0, 0.4])
 def test_down_by_hand() -> None:
     """One edge: the root halves its .1, node 1 halves its .3, leaves send nothing and keep nothing."""
     moved = np.array([0.0, 0.05, 0.05, 0.15, 0.15, 0.0])
-    found = propagate(SHARES, TREE, "down", decay=0.1, horizon=1)
+    found = propagate(SHARES, TREE, "top-down", decay=0.1, horizon=1)
     np.testing.assert_allclose(found, (SHARES + 0.1 * moved) / 1.1)
-    kept = np.array([0.0, 0.05, 0.05, 0.35, 0.15, 0.4])
-    found = propagate(SHARES, TREE, "down", decay=0.1, horizon=1, sink="stay")
-    np.testing.assert_allclose(found, (SHARES + 0.1 * kept) / 1.1)
 
 
 def test_up_by_hand() -> None:
     """Two edges: parents sum their children's shares, then what came to 1 and 2 comes to the root."""
     one, two = np.array([0.3, 0.2, 0.4, 0, 0, 0]), np.array([0.6, 0, 0, 0, 0, 0])
-    found = propagate(SHARES, TREE, "up", decay=0.5, horizon=2)
+    found = propagate(SHARES, TREE, "bottom-up", decay=0.5, horizon=2)
     np.testing.assert_allclose(found, (SHARES + 0.5 * one + 0.25 * two) / 1.75)
 
 
@@ -203,8 +190,8 @@ def test_no_way_no_decay_or_no_horizon_is_the_collapsed_tree(forest: Forest, see
     shares = relevance_shares(values_for(forest, seed))
     for found in (
         propagate(shares, forest.parent, "none"),
-        propagate(shares, forest.parent, "down", decay=0.0),
-        propagate(shares, forest.parent, "up", horizon=0),
+        propagate(shares, forest.parent, "top-down", decay=0.0),
+        propagate(shares, forest.parent, "bottom-up", horizon=0),
     ):
         assert found.tolist() == shares.tolist()
 
@@ -212,24 +199,25 @@ def test_no_way_no_decay_or_no_horizon_is_the_collapsed_tree(forest: Forest, see
 def test_degenerate_forests() -> None:
     """Nothing; one node; a chain; two trees that give each other nothing."""
     nothing = np.zeros(0, dtype=np.int64)
-    assert propagate(np.zeros(0), nothing, "down").tolist() == []
+    assert propagate(np.zeros(0), nothing, "top-down").tolist() == []
     assert relevance_shares(np.zeros(0)).tolist() == []
     assert relevance_shares(np.array([-1.0, 0.0])).tolist() == [0.0, 0.0]
     alone = np.array([-1])
-    assert propagate(np.ones(1), alone, "up", sink="stay").tolist() == [1.0]
-    assert propagate(np.ones(1), alone, "up", decay=0.5, horizon=1).tolist() == pytest.approx([2 / 3])
+    assert propagate(np.ones(1), alone, "bottom-up", decay=0.5, horizon=1).tolist() == pytest.approx([2 / 3])
     chain = np.array([-1, 0, 1, 2])
-    down = propagate(np.array([1.0, 0, 0, 0]), chain, "down", decay=1.0, horizon=3)
+    down = propagate(np.array([1.0, 0, 0, 0]), chain, "top-down", decay=1.0, horizon=3)
     assert down.tolist() == [0.25] * 4
     two = np.array([-1, 0, -1, 2])
-    assert propagate(np.array([0.0, 1, 0, 0]), two, "up", decay=0.5, horizon=2)[2:].tolist() == [0.0, 0.0]
+    assert propagate(np.array([0.0, 1, 0, 0]), two, "bottom-up", decay=0.5, horizon=2)[2:].tolist() == [
+        0.0,
+        0.0,
+    ]
 
 
 @each(
     ("options", "said"),
     [
-        ({"direction": "sideways"}, "direction='sideways'"),
-        ({"sink": "drain"}, "sink='drain'"),
+        ({"policy": "sideways"}, "policy='sideways'"),
         ({"decay": 1.5}, r"decay=1\.5"),
         ({"decay": float("nan")}, "decay=nan"),
         ({"horizon": -1}, "horizon=-1"),
@@ -241,7 +229,7 @@ def test_degenerate_forests() -> None:
 def test_wrong_arguments_are_named(options: dict[str, object], said: str) -> None:
     """Each is an error that says which."""
     with pytest.raises(ValueError, match=said):
-        propagate(**{"shares": SHARES, "parent": TREE, "direction": "down", **options})  # type: ignore[arg-type]
+        propagate(**{"shares": SHARES, "parent": TREE, "policy": "top-down", **options})  # type: ignore[arg-type]
 
 
 def test_relevance_that_is_no_number_is_refused() -> None:
@@ -378,25 +366,6 @@ def test_fit_in_time_by_hand() -> None:
         time_overlap(end, start, (0, DAY))
     with pytest.raises(ValueError, match="overlap"):
         time_overlap(start, end, (0, DAY), overlap=2)
-
-
-def test_fit_in_time_as_printed() -> None:
-    """Pairs of intervals worked out by hand from eq. 1, beside the form with bounds, which they have in common near the interval."""
-    days = np.array([[0, 1], [1, 2], [5, 6], [30, 31], [0, 10], [-3, 4]])
-    start, end = days[:, 0] * DAY, days[:, 1] * DAY
-    found = time_overlap_as_printed(start, end, (0, DAY), epsilon_ms=1e-6)
-    wanted = []
-    for first, last in days.tolist():
-        shared = max(0, min(last, 1) - max(first, 0))
-        covered = (last - first) + 1 - shared
-        wanted.append(0.5 * shared / covered + 0.5 * (1 - abs((first + last) / 2 - 0.5) / covered))
-    np.testing.assert_allclose(found, wanted, atol=1e-9)
-    assert found[3] == pytest.approx(0.5 * (1 - 30 / 2)), "two days a month apart: the second term is -14"
-    bounded = time_overlap(start, end, (0, DAY))
-    np.testing.assert_allclose(found[[0, 4, 5]], bounded[[0, 4, 5]], atol=1e-9)
-    assert ((bounded >= 0) & (bounded <= 1)).all()
-    with pytest.raises(ValueError, match="epsilon_ms"):
-        time_overlap_as_printed(start, end, (0, DAY), epsilon_ms=0)
 
 
 def test_robustness_as_published() -> None:

@@ -54,7 +54,7 @@ def test_levels_and_budgets_of_ones_own() -> None:
         ({"complexity": 3}, "less than or equal to 2"),
         ({"weight": 1.5}, "less than or equal to 1"),
         ({"planner": "nobody"}, "'auto', 'model', 'rules' or 'off'"),
-        ({"order": "time"}, "'score', 'level' or 'blocks'"),
+        ({"order": "time"}, "'score' or 'level'"),
         ({"budgets": {"simple": ()}}, "gives 'simple' 0 numbers"),
         ({"budgets": {"simple": (1,) * 7}}, "gives 'simple' 7 numbers"),
         ({"budgets": {"simple": (-1,)}}, "greater than or equal to 0"),

@@ -374,7 +374,7 @@ OF_ALL = " WHERE tree = (SELECT id FROM tree WHERE kind = 'all')"
 def test_a_node_that_needs_no_summary_is_up_to_date_without_one(folder: Path) -> None:
     """Nobody is asked for it, and what stands above it is made all the same, of the texts that there are."""
     noting = Noting()
-    registry.register(Sparse)
+    registry.INDEXES[Sparse.name] = Sparse
     try:
         config = fast_config(summariser=noting, indexes=("memforest", "dummy"))
         with MemForest(folder, config) as forest:
@@ -387,4 +387,4 @@ def test_a_node_that_needs_no_summary_is_up_to_date_without_one(folder: Path) ->
             forest.resume("u")
             assert levels == [(3, len([one for one in noting.asked if one.kind == "all"]))]
     finally:
-        registry.unregister("dummy")
+        registry.INDEXES.pop("dummy", None)

@@ -25,11 +25,11 @@ from memforest.systems.host import Host
 @pytest.fixture(autouse=True)
 def diary() -> Iterator[None]:
     """The index is known."""
-    registry.register(Diary)
+    registry.INDEXES[Diary.name] = Diary
     Diary.act = None
     Diary.occasions.clear()
     yield
-    registry.unregister("diary")
+    registry.INDEXES.pop("diary", None)
 
 
 def config(every_s: float = 0.01, *indexes: str) -> Config:

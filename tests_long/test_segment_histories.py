@@ -4,54 +4,47 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from tests_long.segments import Shape, decisions, leaf, shape, spans
 
 from memforest.tree import Contract, DictArena, TreeHead, check, leaves, segment
 
-FORMS = pytest.mark.parametrize("literal", [False, True], ids=["virtual", "literal"])
 
-
-def lived(
-    random: Random, *, literal: bool = False, cuts: float = 0.3
-) -> tuple[DictArena, TreeHead, list[Shape]]:
+def lived(random: Random, *, cuts: float = 0.3) -> tuple[DictArena, TreeHead, list[Shape]]:
     """Return a tree of random decisions and random cuts, and what it was after each leaf and the cuts then."""
     arena, head = DictArena(), TreeHead(1, 0)
     was: list[Shape] = [()]
-    least = 1 if literal else 2
     for at, pick in enumerate(decisions(random, 30), 1):
         level = None if pick is None or not head.height else pick % head.height + 1
-        head = segment.insert(arena, head, leaf(at, random), level, literal=literal).head
+        head = segment.insert(arena, head, leaf(at, random), level).head
         while head.height and random.random() < cuts:
             node = random.choice(segment.frontier(arena, head)[1:])
-            if len(node.children) >= 2 * least:
-                where = random.randint(least, len(node.children) - least)
-                head = segment.cut(arena, head, node.id, where, literal=literal)
+            if len(node.children) >= 4:
+                where = random.randint(2, len(node.children) - 2)
+                head = segment.cut(arena, head, node.id, where)
         was.append(shape(arena, head))
     return arena, head, was
 
 
-def sound(arena: DictArena, head: TreeHead, literal: bool = False) -> None:
+def sound(arena: DictArena, head: TreeHead) -> None:
     """Fail if the tree breaks its contract, or the arena has more nodes than the tree."""
-    assert check(arena, head, Contract("partition", unary=literal)) == []
+    assert check(arena, head, Contract("partition", unary=False)) == []
     reached: list[int] = [] if head.root is None else [head.root]
     for id_ in reached:
         reached.extend(arena.nodes[id_].children)
     assert set(reached) == set(arena.nodes)
 
 
-@FORMS
-def test_the_tree_of_the_first_leaves_comes_back(literal: bool) -> None:
+def test_the_tree_of_the_first_leaves_comes_back() -> None:
     """However often it is cut back: levels, spans, hulls and the cuts of then, and nothing else stays in the arena."""
-    for seed in range(150 if literal else 500):
+    for seed in range(500):
         random = Random(seed)
-        arena, head, was = lived(random, literal=literal)
-        sound(arena, head, literal)
+        arena, head, was = lived(random)
+        sound(arena, head)
         while head.count:
             count = random.randint(0, head.count)
-            head = segment.truncate(arena, head, count, literal=literal)
+            head = segment.truncate(arena, head, count)
             assert shape(arena, head) == was[count]
-            sound(arena, head, literal)
+            sound(arena, head)
 
 
 def test_what_is_cut_back_marks_what_says_something_else() -> None:
@@ -81,12 +74,12 @@ def without(found: set[tuple[int, int]], at: int) -> set[tuple[int, int]]:
     return {(low, high) for low, high in moved if high - low > 1}
 
 
-def changed(random: Random, arena: DictArena, head: TreeHead, order: list[int], literal: bool) -> TreeHead:
+def changed(random: Random, arena: DictArena, head: TreeHead, order: list[int]) -> TreeHead:
     """Take a leaf out or put one in, and fail unless the spans are those of before with one ordinal less or more."""
     before = spans(arena)
     if head.count and random.random() < 0.5:
         at = random.randint(1, head.count)
-        head = segment.remove(arena, head, at, literal=literal)
+        head = segment.remove(arena, head, at)
         order.pop(at - 1)
         assert spans(arena) == without(before, at)
         return head
@@ -109,52 +102,47 @@ def way(arena: DictArena, head: TreeHead, id_: int) -> list[int]:
     return found
 
 
-@FORMS
-def test_leaves_come_and_go_anywhere(literal: bool) -> None:
+def test_leaves_come_and_go_anywhere() -> None:
     """Their order is that of a list, the spans are those without the ordinal, and the tree stays sound."""
-    for seed in range(60 if literal else 200):
+    for seed in range(200):
         random = Random(seed)
-        arena, head, _ = lived(random, literal=literal, cuts=0.0)
+        arena, head, _ = lived(random, cuts=0.0)
         order = list(range(1, head.count + 1))
         for _ in range(10):
-            head = changed(random, arena, head, order, literal)
-            sound(arena, head, literal)
+            head = changed(random, arena, head, order)
+            sound(arena, head)
             assert [one.item for one in leaves(arena, head)] == order
             below = [(node, next(leaves(arena, TreeHead(1, 0, node.id)))) for node in arena.nodes.values()]
             assert all(node.key == first.key for node, first in below)
 
 
-@FORMS
-def test_a_tree_with_cuts_stays_sound_whatever_happens(literal: bool) -> None:
+def test_a_tree_with_cuts_stays_sound_whatever_happens() -> None:
     """Leaves come and go, and then it is cut back and grows on."""
-    for seed in range(60 if literal else 200):
+    for seed in range(200):
         random = Random(seed)
-        arena, head, _ = lived(random, literal=literal, cuts=0.5)
+        arena, head, _ = lived(random, cuts=0.5)
         for at in range(20):
             which = random.randint(0, 3)
             if which == 0 and head.count:
-                head = segment.remove(arena, head, random.randint(1, head.count), literal=literal)
+                head = segment.remove(arena, head, random.randint(1, head.count))
             elif which == 1:
                 head = segment.beside(arena, head, random.randint(0, head.count), leaf(at, random)).head
             elif which == 2:
-                head = segment.truncate(
-                    arena, head, max(0, head.count - random.randint(0, 3)), literal=literal
-                )
+                head = segment.truncate(arena, head, max(0, head.count - random.randint(0, 3)))
             else:
                 level = random.randint(0, head.height) or None
-                head = segment.insert(arena, head, leaf(at, random), level, literal=literal).head
-            sound(arena, head, literal)
+                head = segment.insert(arena, head, leaf(at, random), level).head
+            sound(arena, head)
 
 
-@FORMS
-def test_to_take_a_leaf_out_and_cut_back_before_it_is_to_cut_back(literal: bool) -> None:
+def test_to_take_a_leaf_out_and_cut_back_before_it_is_to_cut_back() -> None:
     """So a leaf may go at once, and the tree may be made anew from its place later."""
-    for seed in range(200 if literal else 600):
+    for seed in range(600):
         random = Random(seed)
-        arena, head, was = lived(random, literal=literal)
+        arena, head, was = lived(random)
         count = random.randint(0, head.count)
         for _ in range(random.randint(1, 4)):
             if head.count > count:
-                head = segment.remove(arena, head, random.randint(count + 1, head.count), literal=literal)
-        head = segment.truncate(arena, head, count, literal=literal)
+                head = segment.remove(arena, head, random.randint(count + 1, head.count))
+        head = segment.truncate(arena, head, count)
         assert shape(arena, head) == was[count], seed

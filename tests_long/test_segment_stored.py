@@ -49,9 +49,8 @@ def test_a_segment_tree_in_the_file_lives_as_one_in_memory(seed: int) -> None:
         assert trees.sizes(tx)["ix"][1:] == (len(plain.nodes) - stored.count, stored.count)
 
 
-@each("literal", [False, True])
 @each("back", [False, True])
-def test_leaves_that_are_gone_leave_the_tree_by_their_ordinals(back: bool, literal: bool) -> None:
+def test_leaves_that_are_gone_leave_the_tree_by_their_ordinals(back: bool) -> None:
     """Any number of them, in any order, one gone beside another; nothing of them is asked but where they were."""
     for seed in range(80):
         random = Random(seed)
@@ -59,17 +58,17 @@ def test_leaves_that_are_gone_leave_the_tree_by_their_ordinals(back: bool, liter
         for at in range(1, random.randint(2, 25)):
             level = random.randint(0, head.height) or None
             leaf = NewLeaf((at, ""), at, at + 1, "turn", at)
-            head = segment.insert(arena, head, leaf, level, literal=literal).head
+            head = segment.insert(arena, head, leaf, level).head
         of = head.count
         gone = random.sample(range(1, head.count + 1), random.randint(1, head.count))
         for at in gone:
             arena.drop(segment.leaf_at(arena, head, at).id)
         if back:
-            head = segment.truncate(arena, head, min(gone) - 1, literal=literal)
+            head = segment.truncate(arena, head, min(gone) - 1)
         else:
             for at in sorted(gone, reverse=seed % 2 == 0):
                 before = sum(one < at for one in gone) if seed % 2 else 0
-                head = segment.remove(arena, head, at - before, literal=literal)
-        assert check(arena, head, Contract("partition", unary=literal)) == []
+                head = segment.remove(arena, head, at - before)
+        assert check(arena, head, Contract("partition", unary=False)) == []
         assert head.count == (min(gone) - 1 if back else of - len(gone))
         assert len([node for node in arena.nodes.values() if not node.level]) == head.count

@@ -6,29 +6,20 @@ from copy import deepcopy
 from random import Random
 
 import pytest
-from tests.table import each
-from tests_long.segments import decisions, grow, leaf, levels, spans
+from tests_long.segments import decisions, grow, leaf, levels
 
 from memforest.tree import Contract, DictArena, NewLeaf, TreeHead, check, outline, segment
 
 # -- growing --------------------------------------------------------------------------------------
 
 
-def test_virtual_levels_have_the_spans_of_the_literal_form() -> None:
-    """3,000 random sequences: one set of spans, both partitions of [1, T], all literal leaves equally deep."""
-    for seed in range(3000):
+def test_inner_nodes_have_two_children_and_tile_their_stretch() -> None:
+    """300 random sequences: a partition of [1, T], and 2T - 1 nodes at most."""
+    for seed in range(300):
         picked = list(decisions(Random(seed), 60 if seed % 8 == 0 else 20))
         arena, head = grow(picked)
-        stored, literal = grow(picked, literal=True)
-        assert spans(stored) == spans(arena)
-        assert (literal.height, literal.count) == (head.height, head.count)
-        assert all(len(node.children) > 1 for node in arena.nodes.values() if node.level)
         assert len(arena.nodes) <= 2 * len(picked) - 1
-        nodes = stored.nodes
-        assert all(nodes[kid].level == node.level - 1 for node in nodes.values() for kid in node.children)
-        if seed % 8 == 0:
-            assert check(arena, head, Contract("partition", unary=False)) == []
-            assert check(stored, literal, Contract("partition")) == []
+        assert check(arena, head, Contract("partition", unary=False)) == []
 
 
 def test_only_the_frontier_changes() -> None:
@@ -59,14 +50,6 @@ def test_only_the_frontier_changes() -> None:
                 )
 
 
-@each("count", [1, 2, 3, 7, 30])
-def test_a_literal_tree_of_no_likeness_is_a_triangle(count: int) -> None:
-    """T(T + 1) / 2 nodes with the chains stored, 2T - 1 without."""
-    none: list[int | None] = [None] * count
-    assert len(grow(none, literal=True)[0].nodes) == count * (count + 1) // 2
-    assert len(grow(none)[0].nodes) == 2 * count - 1
-
-
 def test_a_virtual_level_makes_a_node_there() -> None:
     """Over the last leaf, and between two nodes."""
     assert outline(*levels(None, None, None, None)) == "[[[1 2] 3] 4]"
@@ -77,31 +60,18 @@ def test_a_virtual_level_makes_a_node_there() -> None:
     assert outline(*levels(None, None, 1, 1, 1)) == "[1 2 3 4 5]"
 
 
-def picks(arena: DictArena, head: TreeHead, tie: str) -> list[tuple[int, int]]:
+def picks(arena: DictArena, head: TreeHead) -> list[tuple[int, int]]:
     """Return the count and the level of each choice."""
-    found = segment.choices(segment.frontier(arena, head), "high" if tie == "high" else "low")
-    return [(choice.node.count, choice.level) for choice in found]
+    return [(one.node.count, one.level) for one in segment.choices(segment.frontier(arena, head))]
 
 
 def test_there_is_one_choice_for_each_thing_that_is_said() -> None:
-    """The lowest level of it or the highest; a leaf right below its parent is none."""
+    """The lowest level of it; a leaf right below its parent is none."""
     for picked in ((), (None,)):
-        assert picks(*levels(*picked), "low") == picks(*levels(*picked), "high") == []
-    assert picks(*levels(None, None), "low") == picks(*levels(None, None), "high") == [(2, 1)]
-    high = levels(None, None, None, None, None)
-    assert picks(*high, "low") == [(1, 1), (5, 4)]
-    assert picks(*high, "high") == [(1, 3), (5, 4)]
-    between = levels(None, None, None, None, None, 1)
-    assert picks(*between, "low") == [(2, 1), (6, 4)]
-    assert picks(*between, "high") == [(2, 3), (6, 4)]
-
-
-def test_both_forms_offer_the_same_choices() -> None:
-    """The literal form's one-child nodes say what their child says, so they are no choices of their own."""
-    for seed in range(200):
-        picked = list(decisions(Random(seed), 15))
-        for tie in ("low", "high"):
-            assert picks(*grow(picked), tie) == picks(*grow(picked, literal=True), tie)
+        assert picks(*levels(*picked)) == []
+    assert picks(*levels(None, None)) == [(2, 1)]
+    assert picks(*levels(None, None, None, None, None)) == [(1, 1), (5, 4)]
+    assert picks(*levels(None, None, None, None, None, 1)) == [(2, 1), (6, 4)]
 
 
 def test_a_leaf_is_found_by_its_ordinal() -> None:
@@ -140,7 +110,7 @@ def test_what_the_index_keeps_stays_until_leaves_go() -> None:
 
 
 def test_what_is_refused_changes_nothing() -> None:
-    """A level that is not there, an empty interval, a cut that leaves too little, another form, more leaves than there are."""
+    """A level that is not there, an empty interval, a cut that leaves too little, more leaves than there are."""
     arena, head = levels(None, None, 1, None, 1)
     before = deepcopy(arena.nodes)
     node, root = (one.id for one in segment.frontier(arena, head)[1:])
@@ -169,6 +139,3 @@ def test_what_is_refused_changes_nothing() -> None:
     with pytest.raises(ValueError, match="no leaf 6"):
         segment.beside(arena, head, 6, leaf(6))
     assert arena.nodes == before
-    arena, head = levels(None, None, None)
-    with pytest.raises(ValueError, match="virtual levels"):
-        segment.insert(arena, head, leaf(4), 1, literal=True)

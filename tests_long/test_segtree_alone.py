@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from tests.doubles import local_reply
 from tests_long.test_encryption import encrypted
 from tests_long.worlds import KEYS, differences, dump, fast_config, file_of, make_sessions, rows
 
-from memforest import Config, MemForest, Ranking, UserMemory
+from memforest import Config, MemForest, UserMemory
 from memforest.testing import FunctionChat
 
 SESSIONS = make_sessions(3, sessions=5, short_forms=False)
@@ -92,7 +91,7 @@ def test_without_statements_evidence_is_what_was_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_mode_that_browses_says_that_there_is_nothing_to_browse(tmp_path: Path, mode: str) -> None:
-    """The answer is that of `emb`; beside an index that browses, that one does."""
+    """The answer is that of `emb`."""
     with MemForest(
         tmp_path, config(indexes=("memforest", "segtree"), chat=FunctionChat(local_reply))
     ) as forest:
@@ -101,34 +100,7 @@ def test_a_mode_that_browses_says_that_there_is_nothing_to_browse(tmp_path: Path
         assert found.trace["mode"] == "emb"
         assert any("'segtree' does not browse trees" in one for one in found.warnings) == (mode != "emb")
         assert shown(memory, index="segtree", mode=mode) == shown(memory, index="segtree", mode="emb")
-        both = memory.search(QUESTION, index=["memforest", "segtree"], mode=mode)
-        assert both.trace["mode"] == mode
         assert memory.ask(QUESTION, index="segtree", mode=mode).answer
-
-
-@pytest.mark.parametrize(
-    "ranking",
-    [
-        Ranking(propagate="top-down", alpha=0.95, horizon=10**6),
-        Ranking(propagate="bottom-up", alpha=0.0, horizon=3),
-        Ranking(propagate="bottom-up", alpha=0.9, horizon=50, sink="stay"),
-        Ranking(propagate="none", sink="stay"),
-    ],
-)
-def test_any_propagation_finds_the_same_turns(tmp_path: Path, ranking: Ranking) -> None:
-    """In another order, by both indexes and together; parts sum to the score, and a share that does not move changes nothing."""
-    with MemForest(tmp_path, config(indexes=("memforest", "segtree"))) as forest:
-        memory = fill(forest)
-        for index in ("memforest", "segtree", ["memforest", "segtree"]):
-            how: dict[str, Any] = {"index": index, "top_k": 1000}
-            usual, found = memory.search(QUESTION, **how), memory.search(QUESTION, ranking=ranking, **how)
-            assert {(one.kind, one.text) for one in found} == {(one.kind, one.text) for one in usual}
-            assert all(sum(one.scores.values()) == pytest.approx(one.score) for one in found)
-        if ranking.alpha == 0:
-            still = replace(ranking, propagate="none")
-            assert shown(memory, index="segtree", ranking=ranking) == shown(
-                memory, index="segtree", ranking=still
-            )
 
 
 @pytest.mark.parametrize(

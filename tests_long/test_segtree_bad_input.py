@@ -19,7 +19,6 @@ from tests_long.worlds import fast_config, file_of, make_sessions, rows, said
 from memforest import ConfigError, MemForest
 from memforest.errors import ModelError
 from memforest.models import HashEmbedder
-from memforest.systems.segtree import advance
 
 TALK = make_sessions(3, sessions=5, most_turns=8)
 
@@ -138,22 +137,6 @@ def test_exchanges_wait_for_an_embedder_that_fails(folder: Path) -> None:
         check_anew(forest, folder)
 
 
-def test_a_literal_tree_that_is_too_large(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is there stays, the rest waits, and without `literal` all of it has its place."""
-    monkeypatch.setattr(advance, "LITERAL_MAX", 5)
-    with told(folder, {"literal": True}) as forest:
-        memory = forest.user("u")
-        assert states(folder)[0] > 0
-        assert memory.verify().ok
-        [view] = memory.indexes()
-        assert "literal=True would have more than 5 leaves" in str(view.reason)
-        assert "add_index('segtree', {'literal': False})" in str(view.reason)
-        memory.add_index("flat")
-        memory.drop_index(NAME)
-        memory.add_index(NAME, {"literal": False})
-        check_anew(forest, folder)
-
-
 @pytest.mark.parametrize(
     ("own", "says"),
     [
@@ -162,8 +145,7 @@ def test_a_literal_tree_that_is_too_large(folder: Path, monkeypatch: pytest.Monk
         ({"tau": float("nan")}, "tau should be a finite number"),
         ({"tau": 2}, "tau should be less than or equal to 1"),
         ({"height_max": -1}, "height_max should be greater than or equal to 0"),
-        ({"gap_h": -1}, "gap_h should be greater than or equal to 0"),
-        ({"late": "never"}, "late should be 'rebuild', 'arrival' or 'refuse'"),
+        ({"placer": "batch"}, "placer should be 'centroid' or 'cosine'"),
         ({"nosuch": 1}, "there is no setting nosuch"),
     ],
 )

@@ -25,7 +25,6 @@ from memforest.tree import check_partition, outline
 from segtree_fold import (
     ByCentroid,
     ByCosine,
-    ByWords,
     boundary_f1,
     fold,
     leaf_texts,
@@ -102,8 +101,8 @@ def test_measures_of_boundaries() -> None:
     assert 0.0 < window_diff(near, known) < window_diff([False] * 8, known)
 
 
-def test_cosine_reads_what_nodes_say_and_the_double_counts_its_calls() -> None:
-    """One call a leaf for a batch, one a choice that was looked at for pointwise; none where there is no choice."""
+def test_cosine_reads_what_nodes_say() -> None:
+    """Every node above a new leaf is told anew."""
     said = (
         "the cat sleeps here",
         "the cat sleeps well",
@@ -112,11 +111,6 @@ def test_cosine_reads_what_nodes_say_and_the_double_counts_its_calls() -> None:
         "the cat sleeps",
     )
     exchanges = [(("Ann", text),) for text in said]
-    batch, pointwise = (ByWords(leaf_texts(exchanges), ["Ann"], batch=one) for one in (True, False))
-    trees = [fold(5, one) for one in (batch, pointwise)]
-    assert [outline(one.arena, one.head) for one in trees] == ["[[0 1] [2 3] 4]"] * 2
-    assert batch.calls == 3  # the third leaf has the first choice
-    assert pointwise.calls == 1 + 1 + 2  # the root; its last leaf; the stretch, then the root
     embedder = HashEmbedder(256)
     cosine = ByCosine(leaf_texts(exchanges), leaf_vectors(embedder, exchanges), embedder, tau=0.6)
     folded = fold(5, cosine)
@@ -172,12 +166,25 @@ def test_the_shape_of_a_locomo_file_is_printed(
     }
     path = tmp_path / "talk.json"
     path.write_text(json.dumps([{"sample_id": "c-1", "conversation": chat, "qa": []}]), encoding="utf-8")
-    monkeypatch.setattr(sys, "argv", ["segtree_shape.py", str(path), "--placer", "batch", "pointwise"])
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        [
+            "segtree_shape.py",
+            str(path),
+            "--tau",
+            "0.5",
+            "--placer",
+            "centroid",
+            "cosine",
+        ],
+    )
+    monkeypatch.setattr(segtree_shape, "open_embedder", lambda _: HashEmbedder(64))
     segtree_shape.main()
     shown = capsys.readouterr().out
     assert "1 conversations, 4 leaves" in shown
     assert shown.count("| c-1 | 4 |") == 2
-    assert "| paper, Table 5 | 281 | 317 |" in shown
+    assert "| paper, Table 5 | 281 | 352 |" in shown
 
 
 def test_the_fold_grows_the_tree_of_the_index(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.segtrees import NAME, anew, configured, sound, spans, states, tree
+from tests_long.segtrees import NAME, anew, configured, sound, tree
 from tests_long.worlds import file_of, make_sessions, rows, said
 
 from memforest import MemForest
@@ -67,7 +67,7 @@ def test_a_root_of_the_highest_level_is_cut_too(folder: Path) -> None:
     assert height(folder) == 2
 
 
-@pytest.mark.parametrize("own", [{"tau": -1.0}, {"tau": 0.7}, {"tau": 0.7, "literal": True}])
+@pytest.mark.parametrize("own", [{"tau": -1.0}, {"tau": 0.7}])
 def test_a_tree_with_cuts_is_what_a_rebuild_makes(folder: Path, own: dict[str, Any]) -> None:
     """Also when a session comes before all of it, or a turn goes in the middle."""
     own = {**LEAVES, **own, "fan_out_max": 8}
@@ -86,81 +86,7 @@ def test_a_tree_with_cuts_is_what_a_rebuild_makes(folder: Path, own: dict[str, A
             assert tree(folder) == before
 
 
-def test_a_silence_opens_a_new_stretch(folder: Path) -> None:
-    """What is like a node joins it at once, and not after a day where a silence makes more likeness needed."""
-    turns = [*said("I sail a boat.", "I sail a boat.", day=1), *said("I sail a boat.", day=9)]
-    for gap_h, levels in ((0.0, 1), (2.0, 2)):
-        own = {**LEAVES, "tau": 0.9, "gap_h": gap_h}
-        with MemForest(folder / str(gap_h), configured(own)) as forest:
-            forest.ingest_session("u", "s", turns, infer=False)
-        assert height(folder / str(gap_h)) == levels
-
-
-def test_a_literal_tree_has_the_spans_of_a_virtual_one(folder: Path) -> None:
-    """Of the same memory."""
-    for literal in (False, True):
-        grown(folder / str(literal), {"tau": 0.5, "literal": literal}).close()
-    assert spans(folder / "True") == spans(folder / "False")
-    assert len(spans(folder / "True")) > 4
-    assert len(fan_outs(folder / "True")) > len(fan_outs(folder / "False"))
-
-
 # -- late sessions --------------------------------------------------------------------------------
-
-
-def order(folder: Path) -> list[str]:
-    """Return the sessions of the leaves, in the order of the tree."""
-
-    def leaves(shape: tuple[Any, ...]) -> list[str]:
-        return (
-            [shape[0]] if isinstance(shape[0], str) else [one for child in shape[-1] for one in leaves(child)]
-        )
-
-    return list(dict.fromkeys(leaves(tree(folder)[-1])))
-
-
-def test_arrival_keeps_the_order_in_which_sessions_came(folder: Path) -> None:
-    """As in the paper; a deletion, a rebuild and an import keep that order too."""
-    config = configured({"late": "arrival", "tau": 0.25})
-    backwards = [session_id for session_id, _ in TALK][::-1]
-    with MemForest(folder / "one", config) as forest:
-        memory = forest.user("u")
-        for session_id, turns in reversed(TALK):
-            forest.ingest_session("u", session_id, turns, infer=False)
-        assert order(folder / "one") == backwards
-        memory.delete(turn=(backwards[1], "0"))
-        sound(memory, folder / "one")
-        assert order(folder / "one") == backwards
-        whole = tree(folder / "one")
-        memory.rebuild(index=NAME)
-        assert tree(folder / "one") == whole
-        memory.export(folder / "export.jsonl")
-        with MemForest(folder / "two", config) as other:
-            other.user("u").import_(folder / "export.jsonl")
-            sound(other.user("u"), folder / "two")
-        assert tree(folder / "two") == whole
-
-
-def test_refuse_leaves_late_sessions_out_and_says_so(folder: Path) -> None:
-    """They are found all the same; a rebuild gives them their place."""
-    config = configured({"late": "refuse", "tau": 0.25})
-    with MemForest(folder, config) as forest:
-        memory = forest.user("u")
-        for session_id, turns in [*TALK[1:], TALK[0]]:
-            forest.ingest_session("u", session_id, turns, infer=False)
-        sound(memory, folder)
-        assert states(folder)[2] > 0
-        assert TALK[0][0] not in order(folder)
-        (note,) = memory.verify().notes
-        assert "came late" in note
-        assert "rebuild(index='segtree')" in note
-        said_late = str(TALK[0][1][0]["content"])
-        assert any(said_late in one.text for one in memory.search(said_late, top_k=100))
-        memory.rebuild(index=NAME)
-        sound(memory, folder)
-        assert states(folder)[2] == 0
-        assert order(folder) == [session_id for session_id, _ in TALK]
-        assert tree(folder) == anew(folder, configured({"tau": 0.25}))
 
 
 def test_another_threshold_makes_the_tree_stale(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

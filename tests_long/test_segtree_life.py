@@ -24,8 +24,7 @@ SETTINGS: tuple[dict[str, Any], ...] = (
     {"tau": 0.3, "fan_out_max": 8},
     {"tau": -1.0, "fan_out_max": 8, "leaves": "turns", "leaf_vector": "text"},
     {"tau": 1.0, "height_max": 3, "fan_out_max": 8, "leaves": "turns"},
-    {"tau": 0.25, "literal": True, "fan_out_max": 8},
-    {"tau": 0.3, "leaves": "pairs", "gap_h": 24.0, "tie": "high"},
+    {"tau": 0.3, "leaves": "pairs", "placer": "cosine"},
     {"tau": 0.2, "leaf_vector": "text"},
     {},
 )

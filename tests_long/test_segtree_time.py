@@ -1,7 +1,7 @@
 """Earlier moments and hidden statements in a memory that has the segtree index: nothing tells of what came later, or is hidden.
 
-What a memory finds at a moment must be the same whatever came after it. Two memories tell that whose pasts are one, and whose
-placer lets no leaf join another, so that their trees have one shape, too.
+What a memory finds at a moment must be the same whatever came after it. Two memories tell that whose pasts are one, and in which
+no leaf joins another, so that their trees have one shape, too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.worlds import fast_config, file_of, rows, summaries
 
-from memforest import MemForest, Ranking
+from memforest import MemForest
 from memforest.forest import UserMemory
 from memforest.models import HashEmbedder
 from memforest.testing import FrozenClock
-from memforest.types import PlaceRequest
 
 PAST = (
     ("I live in Davis.", "Davis is warm."),
@@ -46,21 +45,11 @@ def talk(day: int, *texts: str) -> list[dict[str, str]]:
     ]
 
 
-class Apart:
-    """A placer that lets no leaf join another."""
-
-    name = "apart-1"
-
-    async def place(self, request: PlaceRequest) -> int | None:
-        """Return none of the candidates."""
-        return None
-
-
 def living(folder: Path, future: Sequence[str], **settings: Any) -> MemForest:
     """Return a memory of the past and a future, the one stored a day after the other."""
     clock = FrozenClock("2024-06-01T00:00:00Z")
-    own = {"segtree": {"placer": "own", **settings}}
-    config = fast_config(clock=clock, placer=Apart(), indexes=("segtree",), index_settings=own)
+    own = {"segtree": {"tau": 1.0, "fall": 1.0, **settings}}
+    config = fast_config(clock=clock, indexes=("segtree",), index_settings=own)
     forest = MemForest(folder, config)
     for day, texts in enumerate(PAST, 1):
         forest.ingest_session("u", f"s{day}", talk(day, *texts))
@@ -72,10 +61,9 @@ def living(folder: Path, future: Sequence[str], **settings: Any) -> MemForest:
     return forest
 
 
-def found(memory: UserMemory, policy: Any, **when: Any) -> list[Any]:
+def found(memory: UserMemory, **when: Any) -> list[Any]:
     """Return everything that is found and answered, with every score."""
     how: dict[str, Any] = {
-        "ranking": Ranking(propagate=policy),
         "top_k": 1000,
         "reference_date": "2025-01-01",
     }
@@ -98,7 +86,8 @@ def found(memory: UserMemory, policy: Any, **when: Any) -> list[Any]:
         {"expand": False},
         {"scorer": "cosine", "expand": False},
         {"scorer": "cosine", "leaf_vector": "text", "admissible": "all", "expand": False},
-        {"scorer": "cosine", "cross_links": 0.5, "expand": False},
+        {"propagate": "bottom-up", "expand": False},
+        {"propagate": "none"},
     ],
 )
 def test_what_is_found_at_a_moment_does_not_depend_on_what_came_later(
@@ -110,9 +99,7 @@ def test_what_is_found_at_a_moment_does_not_depend_on_what_came_later(
     for number, future in enumerate(FUTURES):
         with living(tmp_path / str(number), future, **settings) as forest:
             memory = forest.user("u")
-            seen.append(
-                [found(memory, policy, **when) for policy in (None, "bottom-up", "none") for when in moments]
-            )
+            seen.append([found(memory, **when) for when in moments])
             kinds = {one[0] for pieces in seen[-1][0][: len(QUESTIONS)] for one in pieces}
             assert ("memory" in kinds) != settings.get("expand", True)
     assert seen[0] == seen[1]
@@ -132,7 +119,7 @@ def test_a_stretch_is_evidence_only_if_all_of_it_was_so(tmp_path: Path) -> None:
 
 
 class Heard(HashEmbedder):
-    """An embedder, and with `place` a placer that picks the highest level; both note what they are told."""
+    """An embedder that notes what it is told."""
 
     name = "heard-1"
 
@@ -144,11 +131,6 @@ class Heard(HashEmbedder):
         """Return the vectors of texts."""
         self.told += texts
         return await super().embed(texts)
-
-    async def place(self, request: PlaceRequest) -> int | None:
-        """Return the last candidate."""
-        self.told += (request.text, *request.candidates)
-        return len(request.candidates) - 1
 
 
 def texts_of(memory: UserMemory) -> list[str]:
@@ -162,8 +144,6 @@ def texts_of(memory: UserMemory) -> list[str]:
         {},
         {"leaf_vector": "text"},
         {"leaf_vector": "text", "placer": "cosine"},
-        {"placer": "own"},
-        {"placer": "own", "annotate": "selected"},
     ],
 )
 @pytest.mark.parametrize("verb", ["forget", "update"])
@@ -172,9 +152,7 @@ def test_a_hidden_statement_is_in_no_summary_and_no_text_that_is_embedded_or_pla
 ) -> None:
     """From the correction on: neither by what is read for leaves that come, nor in what is shown; undone, all is as before."""
     heard = Heard()
-    config = fast_config(
-        embedder=heard, placer=heard, indexes=("segtree",), index_settings={"segtree": settings}
-    )
+    config = fast_config(embedder=heard, indexes=("segtree",), index_settings={"segtree": settings})
     with MemForest(tmp_path, config) as forest:
         for day, texts in enumerate(PAST, 1):
             forest.ingest_session("u", f"s{day}", talk(day, *texts))

@@ -50,9 +50,9 @@ ROWS = {
 @pytest.fixture(autouse=True)
 def shelf() -> Iterator[None]:
     """The index of the tests is known."""
-    registry.register(ShelfIndex)
+    registry.INDEXES[ShelfIndex.name] = ShelfIndex
     yield
-    registry.unregister(NAME)
+    registry.INDEXES.pop(NAME, None)
 
 
 def both(**more: Any) -> Config:

@@ -35,7 +35,7 @@ EARLIEST, LATEST = -62135596800000, 253402300799999
 def built() -> Iterator[Connection]:
     """A sound memory with a row or more of everything; rolled back by whoever changes it."""
     with closing(empty_memory()) as tx:
-        indexes.add(tx, indexes.IndexRow("ix", 1, "{}", 0, 0, None))
+        indexes.add(tx, indexes.IndexRow("ix", "{}", 0, 0, None))
         row, turns = put_session(tx, "s", ["Hi.", "Ho.", "He."], at_ms=500, cell=2)
         sessions.set_status(tx, row, "ingested")
         for cell in sessions.cells(tx, row):

@@ -16,7 +16,7 @@ from memforest.store.connections import Connection, connect
 from memforest.store.indexes import IndexRow
 from memforest.types import StepUsage
 
-ONE, TWO = IndexRow("ix", 3, '{"ü": 1}', 7, 2, "why"), IndexRow("other", 1, "{}", 0, 0, None)
+ONE, TWO = IndexRow("ix", '{"ü": 1}', 7, 2, "why"), IndexRow("other", "{}", 0, 0, None)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def both(tx: Connection) -> Connection:
 @pytest.mark.parametrize(
     ("verb", "expected"),
     [
-        (lambda tx: indexes.change(tx, "ix", version=4, settings="[]"), ONE._replace(version=4, settings="[]", reason=None)),
+        (lambda tx: indexes.change(tx, "ix", "[]"), ONE._replace(settings="[]", reason=None)),
         (lambda tx: indexes.move(tx, "ix", 9), ONE._replace(cursor=9, reason=None)),
         (lambda tx: indexes.restart(tx, "ix", 5, "new"), ONE._replace(cursor=0, began=5, reason="new")),
         (lambda tx: indexes.restart(tx, "ix", 5, None), ONE._replace(cursor=0, began=5, reason=None)),

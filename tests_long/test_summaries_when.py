@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.worlds import fast_config, file_of, make_sessions, rows, said
 
-from memforest import AsyncMemForest, Config, MemForest, Ranking
+from memforest import AsyncMemForest, Config, MemForest
 from memforest.concurrency import Turns
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError, ModelError, ModelUnavailableError
@@ -126,10 +126,9 @@ def test_answers_are_the_same_with_and_without_summaries(folder: Path) -> None:
     "read",
     [
         lambda user: user.search("What did Ana buy?", explain=True),
-        lambda user: user.search("What did Ana buy?", ranking=Ranking(browse=0.5)),
         lambda user: user.tree(depth=9),
     ],
-    ids=["explain", "browse", "tree"],
+    ids=["explain", "tree"],
 )
 def test_reading_makes_what_it_reads(folder: Path, read: Any) -> None:
     """What was read is what an eager write would have made, and stands in the file."""

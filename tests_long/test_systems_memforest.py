@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.hand_made import OFF
 
 from memforest import Config, Evidence, MemForest
-from memforest.config import Propagate, Ranking
+from memforest.config import Ranking
 from memforest.models import HashEmbedder
 
 SESSIONS = {
@@ -127,33 +127,12 @@ def test_a_deeper_cut_only_adds(forest: MemForest) -> None:
 def test_every_weight_can_be_switched_off(forest: MemForest, name: str) -> None:
     """With a weight of 0 its part is gone from the scores, and ranking goes on."""
     part = {"before": "", "after": "", "reply": "", "session_tree": "session_tree"}.get(name, name)
-    ranking = replace(Ranking(browse=0.2), **{name: OFF[name]})
+    ranking = replace(Ranking(), **{name: OFF[name]})
     found = forest.query(
         "u", "When did Nora sell the canoe in June 2024?", ranking=ranking, top_k=50
     ).evidence
     assert found
     assert not any(one.scores.get(part) for one in found)
-
-
-def test_browse_can_be_given_a_weight(forest: MemForest) -> None:
-    """It is off by default; with a weight, turns whose leaves browse reached get a part of their own."""
-    assert "browse" not in top(forest, "What about the accordion?").scores
-    assert "browse" in top(forest, "What about the accordion?", ranking=Ranking(browse=0.2)).scores
-
-
-@pytest.mark.parametrize("policy", ["top-down", "bottom-up"])
-def test_relevance_can_be_propagated_along_the_trees(forest: MemForest, policy: Propagate) -> None:
-    """It stands in the place of the flow, the parts sum to the score, and the explanation says how it was done."""
-    question, ranking = "What about the accordion?", Ranking(propagate=policy, alpha=0.3, sink="stay")
-    found = forest.query("u", question, ranking=ranking, explain=True)
-    assert all("propagated" in one.scores and "session_tree" not in one.scores for one in found.evidence)
-    assert all(sum(one.scores.values()) == pytest.approx(one.score) for one in found.evidence)
-    assert found.trace["explain"]["propagation"] == {
-        "scorer": "fused", "policy": policy, "alpha": 0.3, "horizon": 2, "sink": "stay"
-    }  # fmt: skip
-    plain = forest.query("u", question, explain=True)
-    assert plain.trace["explain"]["propagation"] is None
-    assert all("propagated" not in one.scores for one in plain.evidence)
 
 
 def test_transitions_come_from_time_order(forest: MemForest, tmp_path: Path) -> None:

@@ -128,25 +128,6 @@ def test_relevance_flows_down_the_trees_of_those_who_spoke(it: World, seed: int)
 
 
 @FEW
-@given(worlds, seeds)
-def test_relevance_flows_down_scenes(it: World, seed: int) -> None:
-    """A leaf is worth the best turn of its fact; a turn gets the best of its facts' leaves, and nothing without any."""
-    lexical = relevance(it, seed)
-    leaves = it.of_kind("scene")
-    values = [max(z(lexical)[turn] for turn in it.said_at(leaf)) for leaf in leaves]
-    flows = handed_down(values, chains(it, leaves) if leaves else [], 0.5)
-    of_fact: dict[int, float] = {}
-    for leaf, flow in zip(leaves, flows.tolist(), strict=True):
-        item = int(it.forest.item[leaf])
-        of_fact[item] = max(of_fact.get(item, flow), flow)
-    wanted = [
-        max((of_fact[fact] for fact in it.supports(row) if fact in of_fact), default=0.0)
-        for row in range(len(it.turns))
-    ]
-    assert scored(it, lexical, scene_tree=0.5).total - z(lexical) == pytest.approx(wanted, abs=1e-9)
-
-
-@FEW
 @given(worlds, st.integers(-2, 12), st.integers(0, 5), st.sampled_from(["both", "start", "end"]))
 def test_nearness_to_the_window_that_is_asked_about(it: World, day: int, length: int, ends: str) -> None:
     """1 inside; outside it falls to 1/e in half the window's length, by whole days; each statement counts by its time."""

@@ -34,7 +34,6 @@ from memforest.search.load import load_snapshot
 from memforest.store.db import Database
 from memforest.systems.legs import base_scores
 from memforest.systems.memforest.layout import fact_blocks
-from memforest.systems.memforest.rank import score_leaves
 from memforest.systems.memforest.recall import recall, similarity_of_scenes
 from memforest.systems.memforest.scenes import YOUNG
 
@@ -257,27 +256,6 @@ def talk(*trees: Tree) -> tuple[list[Said], list[Fact], list[Tree]]:
     said = [Said("Ana", day, session=day) for day in (1, 2, 3, 4)]
     facts = [Fact((i,), axis=0 if i == 0 else -1) for i in range(4)]
     return said, facts, list(trees)
-
-
-def test_relevance_flows_down_a_scene() -> None:
-    """A turn whose fact shares a scene with a good fact gains; one in another scene does not."""
-    snapshot = hand_made(
-        *talk(Tree("scene", 1, (("fact", 0), ("fact", 2))), Tree("scene", 2, (("fact", 1), ("fact", 3))))
-    )
-    none = np.zeros(4)
-
-    def part(weight: float) -> list[float]:
-        request = searching(axis=0)
-        ranking = type(request.ranking)(scene_tree=weight)
-        request = searching(axis=0, ranking=ranking)
-        scores = score_leaves(
-            snapshot, planted(snapshot).forest, request, base_scores(snapshot, request, none, none)
-        )
-        return [float(value) for value in scores.parts.get("scene_tree", none)]
-
-    first, second, third, fourth = part(0.5)
-    assert first == third > second == fourth
-    assert part(0.0) == [0, 0, 0, 0]
 
 
 def test_a_scene_with_the_number_of_a_speaker_is_not_the_speakers_tree() -> None:

@@ -25,7 +25,6 @@ from memforest.store.db import Database
 from memforest.store.schema import ensure_schema
 from memforest.store.tx import Tx
 from memforest.systems.base import Found, Hit, Index, Search
-from memforest.systems.combine import CombinedIndex
 from memforest.systems.facts.index import FactsIndex
 from memforest.systems.filters import allowed
 from memforest.systems.flat.index import FlatIndex
@@ -35,8 +34,7 @@ from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.places import fact_places, first_turns, turn_places
 from memforest.types import QuestionPlan
 
-BOTH = CombinedIndex([FlatIndex(), MemForestIndex()])
-EVERYTHING = (FlatIndex(), MemForestIndex(), BOTH)
+EVERYTHING = (FlatIndex(), MemForestIndex())
 REACHED = MemForestIndex(
     MemForestSettings(evidence="reached", beam_width=99, recall_trees=99, facts_to_trees=99)
 )
@@ -84,7 +82,7 @@ def check_order(hits: list[Hit], snapshot: Snapshot) -> None:
 @FEW
 @given(worlds, of_turns, requests())
 def test_each_allowed_turn_is_found_once_best_first(tx: Tx, it: World, index: Index, request: Search) -> None:
-    """And no other; a score is the sum of its parts, and the arrays of the ranking say the same."""
+    """And no other; a score is the sum of its parts."""
     found = index.search(tx, it.snapshot, request)
     hits = list(found.hits)
     keep = allowed(it.snapshot, request)
@@ -92,12 +90,6 @@ def test_each_allowed_turn_is_found_once_best_first(tx: Tx, it: World, index: In
     check_order(hits, it.snapshot)
     for hit in hits:
         assert sum(hit.scores.values()) == pytest.approx(hit.score, abs=1e-9)
-    if (scored := found.scored) is not None:
-        by_turn = {hit.turn: hit for hit in hits}
-        assert sorted(scored.turns.tolist()) == sorted(by_turn)
-        for turn, score, leads in zip(scored.turns.tolist(), scored.scores, scored.leads, strict=True):
-            assert (by_turn[turn].score, bool(by_turn[turn].why)) == (score, leads)
-            assert scored.make(turn) == by_turn[turn]
 
 
 @FEW
@@ -192,28 +184,6 @@ def test_every_index_can_take_the_legs(tx: Tx, it: World, axis: int) -> None:
     assert [ranked[turn] for turn in range(len(it.turns))] == pytest.approx(standardise(found.fused.total))
     wordless = legs(tx, it.snapshot, replace(request, vector=None))
     assert not wordless.fused.total.any()
-
-
-@FEW
-@given(worlds, st.integers(0, 3))
-def test_a_list_spreads_over_sessions(tx: Tx, it: World, axis: int) -> None:
-    """Each turn is lowered once for every better one of its session, and the notes count them."""
-    weights = Ranking(**{**OFF, "turn": 1.0, "diversity": 0.3})
-    plain = replace(searching(QuestionPlan(), axis=axis), ranking=weights)
-    before = {hit.turn: hit.score for hit in MemForestIndex().search(tx, it.snapshot, plain).hits}
-    found = MemForestIndex().search(tx, it.snapshot, replace(plain, plan=QuestionPlan(kind="list")))
-    places = turn_places(it.snapshot)
-    better: dict[int, int] = {}
-    for turn in sorted(before, key=lambda turn: (-round(before[turn], 9), places[turn])):
-        session = it.turns[turn].session
-        rank = better[session] = better.get(session, -1) + 1
-        before[turn] -= 0.3 * rank
-    after = {hit.turn: hit.score for hit in found.hits}
-    assert after == pytest.approx(before, abs=1e-9)
-    sessions = len({turn.session for turn in it.turns})
-    assert found.notes["diversity"] == {
-        "weight": 0.3, "sessions": sessions, "turns_lowered": len(it.turns) - sessions
-    }  # fmt: skip
 
 
 @FEW

@@ -13,12 +13,10 @@ from memforest.errors import ModelUnavailableError, ReplyError
 from memforest.models.base import ChatRequest, Message
 from memforest.models.calls import Calls
 from memforest.steps.llm.judge import ChatJudge
-from memforest.steps.llm.place import ChatPlacer
-from memforest.steps.llm.prompt import all_prompts
+from memforest.steps.llm.prompt import all_prompts, load_prompt
+from memforest.steps.llm.structured import ask
 from memforest.tokens import count_tokens
-from memforest.types import Equivalence, PlaceRequest
-
-ASKED = PlaceRequest("Ann: The kayak leaks.", ("Ann bought a kayak.", "Ann plans a summer."))
+from memforest.types import Equivalence
 
 
 @each("prompt", all_prompts())
@@ -42,10 +40,8 @@ def test_another_request_has_no_prompt() -> None:
 def test_calls_are_counted_by_prompt() -> None:
     """Answered by local rules, with tokens, and no repair."""
     chat = CountingChat()
-    run(ChatPlacer(Calls(chat), "batch").place(ASKED))
-    run(ChatPlacer(Calls(chat), "pointwise").place(ASKED))
     run(ChatJudge(Calls(chat)).judge([Equivalence("Ann sails.", ("Ann sails.",))]))
-    assert dict(chat.calls) == {"place_batch": 1, "place_pointwise": 2, "judge": 1}
+    assert dict(chat.calls) == {"judge": 1}
     assert chat.repairs.total() == 0
     request = ChatRequest("judge", (Message("system", "one two three"),))
     said = run(chat.complete(request))
@@ -59,8 +55,8 @@ def test_repairs_are_calls_that_ask_again() -> None:
     """Both tries count, the second as a repair."""
     chat = CountingChat(lambda request: "no JSON")
     with pytest.raises(ReplyError):
-        run(ChatPlacer(Calls(chat), "batch").place(ASKED))
-    assert (dict(chat.calls), dict(chat.repairs)) == ({"place_batch": 2}, {"place_batch": 1})
+        run(ask(Calls(chat), load_prompt("judge"), {"questions": []}, max_tokens=9))
+    assert (dict(chat.calls), dict(chat.repairs)) == ({"judge": 2}, {"judge": 1})
 
 
 def test_a_function_may_fail() -> None:

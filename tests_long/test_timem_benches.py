@@ -70,7 +70,6 @@ COMPARED = {
     "all turns": Ways(),
     "children": Ways(history_of="children"),
     "pass-through": Ways(history_of="children", pass_through=True),
-    "released pairing": INSIDE,
     "segments of 2": Ways(segment=2, history_of="children", pass_through=True),
 }
 

@@ -322,4 +322,4 @@ def test_the_command_line_says_how(folder: Path) -> None:
     assert Counter(kept["levels=2,3,4,5"]) == {1: 4, 2: 4, 3: 2, 4: 1}
     wrong = runner.invoke(main, [*args, "--recall", "order=newest"])
     assert wrong.exit_code == 2
-    assert "'score', 'level' or 'blocks'" in " ".join(wrong.output.split())
+    assert "'score' or 'level'" in " ".join(wrong.output.split())

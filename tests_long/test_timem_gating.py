@@ -272,7 +272,7 @@ def text_of(node: Written) -> str | None:
 @pytest.fixture
 def forest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemForest]:
     """Ten sessions of four turns."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", CalendarTree)
+    monkeypatch.setitem(registry.INDEXES, "timem", CalendarTree)
     monkeypatch.setattr(CalendarTree, "texts", staticmethod(text_of))
     with MemForest(folder, configured()) as made:
         for n in range(10):

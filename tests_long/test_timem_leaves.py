@@ -30,7 +30,6 @@ from memforest.systems import registry
 from memforest.systems.base import Found, Search
 from memforest.systems.filters import allowed
 from memforest.systems.surroundings import as_said
-from memforest.systems.timem import recall as recalling
 from memforest.systems.timem.leaves import CHANNEL, best_units, hear, own_scores, units_of
 from memforest.text import lexical_tokens
 
@@ -53,7 +52,7 @@ class Probed(CalendarTree):
 @pytest.fixture
 def forest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemForest]:
     """A memory of random talk, and a session that is in no leaf."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Probed)
+    monkeypatch.setitem(registry.INDEXES, "timem", Probed)
     monkeypatch.setattr(Probed, "probe", None)
     with MemForest(folder, configured()) as made:
         for name, turns in make_sessions(3, sessions=5, most_turns=7):
@@ -240,7 +239,7 @@ def test_a_leaf_with_a_text_is_compared_by_it(forest: MemForest, monkeypatch: py
 
 def test_without_vectors_words_alone_find_leaves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways, and a warning says what would give vectors."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Probed)
+    monkeypatch.setitem(registry.INDEXES, "timem", Probed)
     monkeypatch.setattr(Probed, "probe", None)
     with MemForest(folder, configured(embedder="none")) as made:
         made.ingest_session("u", "s", said("I bought a canoe.", "It is red.", "The kettle leaks.", "Oh no."))
@@ -284,21 +283,4 @@ def test_a_memory_is_as_relevant_as_what_is_below_it_or_as_what_it_says(forest: 
 
     seen: list[bool] = []
     look(forest, probe)
-    assert seen
-
-
-def test_turns_that_wait_for_a_leaf_are_found_unless_they_are_not_to_be(forest: MemForest) -> None:
-    """A turn without a leaf counts by itself; where turns are left out on purpose, it does not."""
-    question = "Who keeps a telescope on the roof?"
-    assert forest.query("u", question).evidence[0].text == "I keep a telescope on the roof."
-
-    def probe(tx: Tx, snapshot: Snapshot, request: Search) -> None:
-        turns = [hit.turn for hit in recalling.find(tx, snapshot, request, Recall(), alone=False).hits]
-        units = units_of(forest_of(tx, snapshot, "timem"))
-        assert turns
-        assert (units.leaves[units.of_turn[turns]] >= 0).all()
-        seen.append(True)
-
-    seen: list[bool] = []
-    look(forest, probe, question)
     assert seen

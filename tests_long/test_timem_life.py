@@ -26,7 +26,7 @@ from memforest import Config, MemForest
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},
     {"segment": 2, "history_of": "memories"},
-    {"pairing": "released", "pass_through": False},
+    {"pass_through": False},
     {"levels": ("segment", "session", "week", "month"), "history": (1, 2, 1, 3)},
     {"levels": ("segment", "session", "day", "week", "month", "year"), "history_of": "memories"},
     {"levels": ("segment", "session"), "history": (0, 0)},

@@ -64,7 +64,7 @@ def fill(forest: MemForest) -> None:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemForest]:
     """A memory that is only asked."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(registry._REGISTERED, "timem", Tree)
+        patch.setitem(registry.INDEXES, "timem", Tree)
         with MemForest(tmp_path_factory.mktemp("shared"), configured()) as made:
             fill(made)
             yield made
@@ -73,7 +73,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemForest]:
 @pytest.fixture
 def own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemForest]:
     """A memory to write to."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Tree)
+    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
     with MemForest(folder, configured()) as made:
         fill(made)
         yield made
@@ -122,8 +122,8 @@ CELLS = st.builds(
     levels=st.none() | st.sampled_from([(1,), (2, 3, 4, 5), (1, 5), (1, 2)]),
     flat=st.booleans(),
     leaves=st.sampled_from(["fused", "paper"]),
-    prune=st.sampled_from(["best", "own", "earliest"]),
-    order=st.sampled_from(["score", "level", "blocks"]),
+    prune=st.sampled_from(["best", "own"]),
+    order=st.sampled_from(["score", "level"]),
     budgets=st.sampled_from(["timem", "locomo", {"complex": (3, 1, 1, 1, 1)}]),
 )
 
@@ -170,13 +170,12 @@ def test_leaves_of_levels_that_are_not_shown_lead_to_what_is_above_them(shared: 
 
 
 def test_over_a_budget_the_best_stay_and_not_the_earliest(shared: MemForest) -> None:
-    """The best leaf is in the last session; the released code fills its budget from the first ones."""
+    """The best leaf is in the last session."""
     one_each: Any = dict.fromkeys(("simple", "hybrid", "complex"), (20, 1, 1, 1, 1))
     for leaves in ("fused", "paper"):
         for prune, session, month in (
             ("best", "s7", "2023-06"),
             ("own", "s7", None),
-            ("earliest", "s0", "2023-05"),
         ):
             recall = Recall(gate="off", prune=prune, leaves=leaves, budgets=one_each)  # type: ignore[arg-type]
             found = ask(shared, "What is the best rug?", recall).evidence
@@ -197,7 +196,7 @@ def test_a_memory_without_a_text_or_out_of_date_takes_no_place(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next best comes instead, and no warning speaks of what nobody asked for."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Tree)
+    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
     monkeypatch.setattr(Tree, "blank", frozenset({(1, "s0"), (4, "2023-05")}))
     monkeypatch.setattr(Tree, "shapes", staticmethod(lambda node: (node.level, node.key) == (1, "s1")))
     with MemForest(folder, configured()) as forest:
@@ -217,7 +216,7 @@ def test_a_leaf_is_shown_by_its_text_where_it_has_one(folder: Path, monkeypatch:
             f"They spoke of: {node.turns[0]}" if node.level == 0 and "number" not in node.turns[0] else None
         )
 
-    monkeypatch.setitem(registry._REGISTERED, "timem", Tree)
+    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
     monkeypatch.setattr(Tree, "texts", staticmethod(texts))
     with MemForest(folder, configured()) as forest:
         fill(forest)
@@ -317,7 +316,7 @@ def test_the_index_s_own_settings_hold_where_the_ranking_has_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A ranking's recall takes their place, for one question."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Tree)
+    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
     with MemForest(folder, configured(Recall(levels=(2,), gate="off"))) as forest:
         fill(forest)
         assert {one.level for one in forest.query("u", "the best canoe", top_k=50)} == {1}
@@ -333,16 +332,9 @@ def test_other_indexes_read_nothing_of_it(own: MemForest) -> None:
     assert plain.evidence == given_.evidence
 
 
-def test_several_indexes_are_fused_with_what_was_recalled(shared: MemForest) -> None:
-    """Turns and memories; what is refined behind a ranking is left out there."""
-    result = shared.query("u", "Where is the best canoe?", index=("timem", "flat"), top_k=99)
-    assert {one.level for one in result} >= {None, 1, 4}
-    assert any("timem.lexical" in one.scores for one in result)
-
-
 def test_an_empty_memory_and_one_without_a_tree(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found in nothing; turns that no leaf has are found by themselves."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Tree)
+    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
     monkeypatch.setattr(Tree, "skip", frozenset({"s"}))
     with MemForest(folder, configured()) as forest:
         forest.ingest_session("u", "s", said("I bought a canoe.", "A lamp, too."))
@@ -350,7 +342,7 @@ def test_an_empty_memory_and_one_without_a_tree(folder: Path, monkeypatch: pytes
             Recall(),
             Recall(flat=True),
             Recall(leaves="paper"),
-            Recall(show="texts", prune="earliest"),
+            Recall(show="texts", prune="own"),
         ):
             assert ask(forest, "Who has a canoe?", recall).evidence[0].text == "I bought a canoe."
         forest.delete_session("u", "s")
@@ -359,7 +351,7 @@ def test_an_empty_memory_and_one_without_a_tree(folder: Path, monkeypatch: pytes
 
 def test_a_model_plans_and_only_that_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One call for how much is needed; with a complexity that is given, none; what fails is told by rules, with a warning."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Tree)
+    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
     asked: list[str] = []
     broken = False
 
@@ -404,7 +396,7 @@ def piece(level: int | None, day: int, score: float = 0.0, days: int = 1) -> Evi
 
 
 def test_the_order_of_a_reader_is_by_level_then_by_time() -> None:
-    """Eq. 11 and that of the released code; an interval around the question is nearest, and equal ones keep their order."""
+    """Eq. 11; an interval around the question is nearest, and equal ones keep their order."""
     pieces = [piece(4, 1, days=31), piece(1, 3), piece(None, 9), piece(1, 20), piece(None, 25), piece(1, 14)]
     asked = datetime(2023, 5, 15, tzinfo=timezone.utc)
 
@@ -413,7 +405,6 @@ def test_the_order_of_a_reader_is_by_level_then_by_time() -> None:
 
     assert names("score") == [one.text for one in pieces]
     assert names("level") == ["None 9", "None 25", "1 14", "1 20", "1 3", "4 1"]
-    assert names("blocks") == ["None 9", "None 25", "1 3", "1 14", "1 20", "4 1"]
     twins = [piece(1, 10, 0.9), piece(1, 20, 0.8), piece(1, 10, 0.7)]
     ordered = in_order(twins, "level", datetime(2023, 5, 15, 12, tzinfo=timezone.utc))
     assert [one.score for one in ordered] == [0.9, 0.8, 0.7]
@@ -432,7 +423,7 @@ def test_what_is_kept_keeps_what_stands_beside_it() -> None:
 
 def test_a_reranker_reads_what_was_recalled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the gate, memories and turns; the order for a reader comes last."""
-    monkeypatch.setitem(registry._REGISTERED, "timem", Tree)
+    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
     read: list[str] = []
 
     def backwards(_question: str, texts: list[str]) -> list[int]:
@@ -440,7 +431,7 @@ def test_a_reranker_reads_what_was_recalled(folder: Path, monkeypatch: pytest.Mo
         return list(range(len(texts)))
 
     with MemForest(
-        folder, configured(Recall(order="blocks"), reranker=backwards, rerank_top=6, rerank_tokens=9999)
+        folder, configured(Recall(order="level"), reranker=backwards, rerank_top=6, rerank_tokens=9999)
     ) as forest:
         fill(forest)
         result = forest.query("u", "Where is the best canoe?", top_k=8)

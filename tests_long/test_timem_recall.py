@@ -272,7 +272,7 @@ def test_who_plans_says_how_much(many: Any) -> None:
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("leaves", ["fused", "paper"])
 def test_pruning_is_that_of_all_memories_above_the_leaves(folder: Path, seed: int, leaves: str) -> None:
-    """Best: in the order of their best leaf; earliest: of their first; own: by their own scores, whatever is below."""
+    """Best: in the order of their best leaf; own: by their own scores, whatever is below."""
     said = talk(100 + seed)
     numbers = (7, 3, 2, 2, 1)
     budgets = dict(enumerate(numbers, 1))
@@ -281,8 +281,6 @@ def test_pruning_is_that_of_all_memories_above_the_leaves(folder: Path, seed: in
         ranked = leaves_by_score(forest, said, **how)[:7]
         some = {"budgets": {"complex": numbers}, **how}
         assert keys(recalled(forest, prune="best", **some)) == first_above(ranked, said, budgets)
-        early = sorted(ranked, key=lambda leaf: (said[leaf[0]][0]["timestamp"], leaf))
-        assert keys(recalled(forest, prune="earliest", **some)) == first_above(early, said, budgets)
         wide = recalled(forest, prune="own", **{**some, "budgets": {"complex": (7, 99, 99, 99, 99)}})
         every = first_above(ranked, said, dict.fromkeys(range(1, 6), 99))
         assert keys(wide) == every
@@ -397,12 +395,10 @@ def position(one: Evidence, said: Mapping[str, Sequence[dict[str, Any]]]) -> int
 
 @pytest.mark.parametrize("reference", [None, datetime(2024, 4, 20, tzinfo=UTC)])
 def test_the_orders(many: Any, reference: datetime | None) -> None:
-    """By score; by level and how far from the question's time (eq. 11); or by level and the earliest first. None drops anything."""
+    """By score; or by level and how far from the question's time (eq. 11). Neither drops anything."""
     forest, _ = many
     how: dict[str, Any] = {"complexity": 2, "reference_date": reference}
-    by_score, by_level, blocks = (
-        recalled(forest, order=one, **how).evidence for one in ("score", "level", "blocks")
-    )
+    by_score, by_level = (recalled(forest, order=one, **how).evidence for one in ("score", "level"))
     scores = [round(one.score, 9) for one in by_score]
     assert scores == sorted(scores, reverse=True)
     asked = reference or NOW
@@ -418,11 +414,7 @@ def test_the_orders(many: Any, reference: datetime | None) -> None:
     keyed = [(level(one), away(one)) for one in by_level]
     assert keyed == sorted(keyed)
     assert {key[0] for key in keyed} == {0, 1, 2, 3, 4}
-    begun = [(level(one), one.start if one.kind == "memory" else one.said) for one in blocks]
-    assert begun == sorted(begun)
-    assert {one.text for one in by_level} == {one.text for one in blocks} == {one.text for one in by_score}
-    if reference is not None:
-        assert list(by_level) != list(blocks), "on one side of the question alone one is the other reversed"
+    assert {one.text for one in by_level} == {one.text for one in by_score}
 
 
 def test_a_memory_comes_with_its_level_its_window_and_its_time(many: Any) -> None:

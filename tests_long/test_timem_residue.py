@@ -222,19 +222,3 @@ def test_a_segment_names_who_speaks_in_it(folder: Path) -> None:
         memory.advance()
         assert [one.participants for one in writer.asked if one.prompt == "segment"] == [("Carl",)]
         assert not memory.stale().summaries
-
-
-def test_a_turn_in_no_segment_is_told_in_no_profile_when_it_is_gone(folder: Path) -> None:
-    """The paper's driver drops a session's odd last turn; what it supports is told in the profile of its month all the same."""
-    with MemForest(folder, configured({"pairing": "released"})) as forest:
-        turns = said(START, 3)
-        turns[2]["content"] = "I live in Tampere."
-        forest.ingest_session("u", "s", turns)
-        memory = forest.user("u")
-        memory.advance()
-        assert left_in(folder, ["tampere"])
-        assert "Tampere" in str(tree(folder, texts=True))
-        memory.delete(turn=("s", "2"))
-        assert left_in(folder, ["tampere"]) == []
-        memory.advance()
-        sound(memory, folder, released=True)

@@ -25,7 +25,6 @@ START = datetime(2024, 2, 27, 9, tzinfo=timezone.utc)
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},
     {"segment": 2},
-    {"pairing": "released"},
     {"levels": ("segment", "session", "month"), "history_of": "memories"},
     {"levels": ("segment", "session", "day", "week", "month", "year"), "segment": 4},
 )
@@ -47,7 +46,6 @@ def how(own: dict[str, Any]) -> dict[str, Any]:
     """Return what of the settings the shape of a tree depends on."""
     return {
         "segment": own.get("segment", 1),
-        "released": own.get("pairing") == "released",
         **({"levels": own["levels"]} if "levels" in own else {}),
     }
 

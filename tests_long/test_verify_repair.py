@@ -51,9 +51,9 @@ SAID = (
 @pytest.fixture(autouse=True)
 def shelf() -> Iterator[None]:
     """The second index is known."""
-    registry.register(ShelfIndex)
+    registry.INDEXES[ShelfIndex.name] = ShelfIndex
     yield
-    registry.unregister(NAME)
+    registry.INDEXES.pop(NAME, None)
 
 
 def both() -> Config:
@@ -65,7 +65,7 @@ def both() -> Config:
 @pytest.fixture(scope="module")
 def whole() -> Iterator[tuple[Path, Any]]:
     """A memory with trees of all kinds, states, aliases, scenes and jobs, closed; and how it ranks."""
-    registry.register(ShelfIndex)
+    registry.INDEXES[ShelfIndex.name] = ShelfIndex
     with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
         folder = Path(made)
         with MemForest(folder, both()) as forest:
@@ -79,7 +79,7 @@ def whole() -> Iterator[tuple[Path, Any]]:
             jobs.add(tx, "timem", "close", "day 1", due_ms=0, payload={"days": [1]})
         db.close()
         yield folder, shown
-    registry.unregister(NAME)
+    registry.INDEXES.pop(NAME, None)
 
 
 @pytest.fixture

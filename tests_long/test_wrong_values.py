@@ -42,9 +42,7 @@ RIGHT: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(
         ("embedder", "reranker"), lambda value: value is None or isinstance(value, str) or value is len
     ),
-    **dict.fromkeys(
-        ("extractor", "summariser", "planner", "answerer", "placer", "chat"), lambda value: value is None
-    ),
+    **dict.fromkeys(("extractor", "summariser", "planner", "answerer", "chat"), lambda value: value is None),
     "indexes": lambda value: value == ["x"],
     "index_settings": lambda value: value == {},
     "chat_steps": lambda value: value in ([], ()),
@@ -97,34 +95,6 @@ def test_a_weight_is_a_finite_number(name: str) -> None:
                 ConfigError, match=rf"Ranking\({name}=\.\.\.\) should be a (valid|finite) number"
             ):
                 Ranking(**{name: value})
-
-
-@each(
-    ("name", "right", "wrong", "said"),
-    [
-        (
-            "propagate",
-            ("top-down", "bottom-up", "none", None),
-            ("down", 1),
-            "'top-down', 'bottom-up' or 'none' or None",
-        ),
-        ("alpha", (0, 0.0, 0.95), (1, 1.0, 1.5), "should be less than 1, not 1"),
-        ("alpha", (), (-0.1, -1), "greater than or equal to 0, not -"),
-        ("horizon", (0, 3, 10**6), (-1,), "greater than or equal to 0, not -1"),
-        ("horizon", (), (2.5, True, "2", None), "should be a valid integer"),
-        ("sink", ("leak", "stay"), ("drain", None, 0), "'leak' or 'stay'"),
-    ],
-)
-def test_propagation_is_refused_out_of_range(
-    name: str, right: tuple[Any, ...], wrong: tuple[Any, ...], said: str
-) -> None:
-    """With the setting, what it takes, and what was given; an alpha of 1 among them."""
-    for value in right:
-        assert getattr(Ranking(**{name: value}), name) == value
-    for value in wrong:
-        with pytest.raises(ConfigError, match=rf"Ranking\({name}=\.\.\.\)") as error:
-            Ranking(**{name: value})
-        assert said in str(error.value)
 
 
 @each(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ from memforest.store.db import Database
 from memforest.store.tx import Tx
 from memforest.systems import registry
 from memforest.systems.attached import Attached
-from memforest.systems.base import Found, Index, Items, Kind, NodeWork, Placed, Search, Upgrade
+from memforest.systems.base import Found, Index, Items, Kind, NodeWork, Placed, Search
 from memforest.types import SummaryRequest
 
 __all__ = ["ATTACHED", "Depth", "Told", "added", "opened", "row_of", "turn", "verbs"]
@@ -40,7 +40,11 @@ class Told(Index):
     Settings = Depth
     log: ClassVar[list[tuple[str, Any]]] = []
     fails: ClassVar[set[str]] = set()
-    tables: Sequence[Upgrade] = (lambda tx: tx.execute("CREATE TABLE ix_told_seen (kind, item)"),)
+
+    @staticmethod
+    def make_tables(tx: Tx) -> None:
+        """Make a table of what was told."""
+        tx.execute("CREATE TABLE ix_told_seen (kind, item)")
 
     def placing(self, tx: Tx) -> _Writing:
         """Begin to write down."""
@@ -104,11 +108,11 @@ class _Writing:
 def opened(path: Path) -> Iterator[Database]:
     """Open a file for the time of a test, in which the index `told` is known."""
     Told.log, Told.fails = [], set()
-    registry.register(Told)
+    registry.INDEXES[Told.name] = Told
     db = Database(path)
     yield db
     db.close()
-    registry.unregister("told")
+    registry.INDEXES.pop("told", None)
 
 
 ATTACHED = Attached(fast_config())

@@ -56,7 +56,7 @@ from memforest.ports import Extractor
 
 def settings(fn: Any) -> None:
     """Configurations are values."""
-    config = Config(timezone="Europe/Madrid", embedder="minilm", ranking=Ranking(browse=0.2))
+    config = Config(timezone="Europe/Madrid", embedder="minilm", ranking=Ranking(date=0.2))
     assert_type(config.top_k, int)
     assert_type(load_default_config(embedder="none"), Config)
     assert_type(load_default_config("default_4b", file="memforest.toml", environ={}), Config)
@@ -145,7 +145,6 @@ async def awaited(path: Path, turns: Sequence[dict[str, str]]) -> None:
     async with AsyncMemForest(path) as forest:
         assert_type(await forest.ingest_session("ana", "s1", turns), IngestResult)
         assert_type(await forest.query("ana", "Where?", index="flat"), QueryResult)
-        assert_type(await forest.query("ana", "Where?", index=("memforest", "flat")), QueryResult)
         memory = forest.user("ana")
         assert_type(memory, AsyncUserMemory)
         assert_type(await memory.list(), FactPage)

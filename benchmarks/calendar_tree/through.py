@@ -43,13 +43,12 @@ def settings_of(ways: Ways) -> dict[str, Any]:
     """Return the settings with which the index makes a tree so.
 
     Raises:
-        ValueError: if it cannot: it has no weeks that overlap.
+        ValueError: if it cannot: it has no weeks that overlap, and leaves no turn out.
     """
-    if ways.weeks != "in-month":
-        raise ValueError("the index has no weeks that overlap")
+    if ways.weeks != "in-month" or not ways.rest:
+        raise ValueError("the index has no weeks that overlap, and leaves no turn out")
     return {
         "segment": ways.segment,
-        "pairing": "all" if ways.rest else "released",
         "history": ways.history,
         "history_of": ways.history_of,
         "pass_through": ways.pass_through,

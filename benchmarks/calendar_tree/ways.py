@@ -61,12 +61,9 @@ TABLES: Mapping[str, Mapping[str, Recall]] = {
     },
     "beside the tables": {
         "order: level": Recall(order="level"),
-        "order: blocks": Recall(order="blocks"),
         "prune: own": Recall(prune="own"),
-        "prune: earliest": Recall(prune="earliest"),
         "leaves shown by their texts": Recall(show="texts"),
         "paper throughout": Recall(leaves="paper", order="level", show="texts"),
-        "as released": Recall(leaves="paper", order="blocks", show="texts", prune="earliest"),
     },
 }
 """Title of a table -> its ways."""

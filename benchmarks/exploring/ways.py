@@ -1,14 +1,13 @@
-"""The ways in which questions are asked: the switches of Table 5, scopes, the paper's own form, and indexes combined."""
+"""The ways in which questions are asked: the switches of Table 5, scopes, and the paper's own form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 from memforest.explore import Explore
 
-__all__ = ["ABLATIONS", "BASE", "DEFAULT", "FORMS", "PAPER", "SCOPES", "Way", "combined", "named"]
+__all__ = ["ABLATIONS", "BASE", "DEFAULT", "FORMS", "PAPER", "SCOPES", "Way", "named"]
 
 BASE = "memforest"
 """The index that others are compared with: the default one."""
@@ -18,32 +17,26 @@ DEFAULT = "hmem"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """The index or indexes that are asked, and how hmem explores."""
+    """The index that is asked, and how hmem explores."""
 
-    index: tuple[str, ...]
+    index: str
     explore: Explore | None = None
 
 
 def _hmem(changes: Mapping[str, Explore]) -> dict[str, Way]:
-    return {name: Way((DEFAULT,), explore) for name, explore in changes.items()}
+    return {name: Way(DEFAULT, explore) for name, explore in changes.items()}
 
 
 ABLATIONS = _hmem(
     {
-        "w/o tree": Explore(tree=False),
-        "w/o graph": Explore(graph=False),
-        "w/o long memory": Explore(long_memory=False),
         "w/o robustness": Explore(robustness=0),
         "w/o follow-up": Explore(follow_up="off"),
-        "w/o profile": Explore(profile=False),
+        "w/o profile": Explore(known=0),
     }
 )
 """Table 5 of the paper."""
 PAPER: Mapping[str, float] = {
     "hmem": 92.01,
-    "w/o tree": 82.73,
-    "w/o graph": 87.86,
-    "w/o long memory": 89.48,
     "w/o robustness": 89.09,
     "w/o follow-up": 90.97,
     "w/o profile": 90.32,
@@ -63,12 +56,10 @@ FORMS = _hmem(
     {
         "one sub-query, mixed": Explore(planner="off"),
         "without T": Explore(time=0),
-        "T as printed": Explore(t="printed"),
         "entities lead only": Explore(entity=0, known=0),
         "reach=graph": Explore(reach="graph"),
         "S=cosine": Explore(similarity_of="cosine"),
         "as in the paper": Explore(similarity_of="cosine", reach="graph", entity=0, known=0),
-        "as printed": Explore(similarity_of="cosine", reach="graph", entity=0, known=0, t="printed"),
     }
 )
 """What this package does otherwise than the paper, each by itself and together."""
@@ -76,13 +67,4 @@ FORMS = _hmem(
 
 def named(indexes: Iterable[str]) -> dict[str, Way]:
     """Return a way for each index by itself."""
-    return {name: Way((name,)) for name in indexes}
-
-
-def combined(indexes: Iterable[str]) -> dict[str, Way]:
-    """Return a way for each pair of indexes that has `BASE` or `DEFAULT`, for both with a third, and for all, the smaller first."""
-    known = sorted(set(indexes))
-    chosen: list[tuple[str, ...]] = [one for one in combinations(known, 2) if {BASE, DEFAULT} & set(one)]
-    chosen += [one for one in combinations(known, 3) if {BASE, DEFAULT} <= set(one)]
-    chosen += [tuple(known)] if len(known) > 3 else []
-    return {" + ".join(one): Way(one) for one in chosen}
+    return {name: Way(name) for name in indexes}

@@ -60,9 +60,6 @@ ABLATIONS: Mapping[str, Mapping[str, float]] = {
     },
     "time order": {"time_order": 0},
     "less for lists": {"session_tree_of_lists": 0.4},
-    "diversity ON (.2)": {"diversity": 0.2},
-    "browse ON (.2)": {"browse": 0.2},
-    "scenes ON (.2)": {"scene_tree": 0.2},
 }  # fmt: skip
 """Row of the ablation -> the weights that it changes. "all of trees" is what the forest's scopes, leaf order
 and flow add together: without it, three legs and the priors of a single turn are left."""

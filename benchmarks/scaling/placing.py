@@ -145,7 +145,7 @@ def _insert(tx: Tx, settings: SegTreeSettings) -> tuple[int, int]:
     vector = vector_rows.leaf_vectors(tx, [one.id], of_text=False)[one.id]
     tree = SegTree(tx, settings)
     before = {node.id for node in tree.ends}
-    where = tree.by_likeness(one, vector, settings.tau or 0.0)
+    where = tree.by_likeness(vector, settings.tau or 0.0)
     tree.add(one, where.level, vector)
     rows.mark_placed(tx, [(one.id, where.level, where.maker)])
     after = {node.id for node in tree.ends}

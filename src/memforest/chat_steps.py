@@ -103,11 +103,6 @@ _steps: dict[str, ChatStep] = {
             | {"hmem_profile": f"{_EXPLORE}EntityFile", "timem_profile": f"{_OWN}Profile"},
         ),
         ChatStep(
-            "place",
-            "tells which stretch of a conversation an exchange goes on, where an index asks",
-            {"place_batch": f"{_OWN}PlaceChoice", "place_pointwise": f"{_OWN}PlaceVerdict"},
-        ),
-        ChatStep(
             "plan",
             "says what to look for: in each recalled tree, how much of a memory a question needs, or in which parts",
             {

@@ -24,13 +24,11 @@ from memforest.explore import Explore
 from memforest.keys import Key, KeySetting
 from memforest.limits import MAX_TOP_K, MAX_TURN_CHARS
 from memforest.model_settings import PORTS, ChatSetting, EmbedderSetting, RerankerSetting
-from memforest.ports import Answerer, Extractor, Placer, Planner, Summariser
+from memforest.ports import Answerer, Extractor, Planner, Summariser
 from memforest.recall import Recall
 from memforest.redaction import PATTERNS
 from memforest.settings import Bound, Count, Settings, Whole, brief
 
-Propagate: TypeAlias = Literal["top-down", "bottom-up", "none"]
-Sink: TypeAlias = Literal["leak", "stay"]
 Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 """How a query looks into the recalled trees (paper §6.2)."""
@@ -46,10 +44,9 @@ wrote), in the background behind it, or when the forest is closed. In every poli
 
 @dataclass(frozen=True, slots=True)
 class Ranking(Settings):
-    """Weights of the query's score flow, and how relevance is propagated along trees. Every signal is z-scored before it is weighted.
+    """Weights of the query's score flow. Every signal is z-scored before it is weighted.
 
-    Setting a weight to 0 switches the part off, which is how the benchmark's ablation works. The defaults of the last four are those
-    of SegTreeMem (arXiv 2606.04555), but for `propagate`.
+    Setting a weight to 0 switches the part off, which is how the benchmark's ablation works.
     """
 
     lexical: float = 0.3
@@ -82,30 +79,14 @@ class Ranking(Settings):
     """The same for questions that want a list: their answers lie in many sessions, and flow favours company."""
     participant_tree: float = 0.2
     """Flow down from the nodes of the speaker's tree, shared over its levels."""
-    scene_tree: float = 0.0
-    """Flow down from the nodes of the scenes of the facts that a turn supports, shared over their levels."""
     time_order: float = 0.5
     """Standing on the asked side of the event that a before/after question names; 0 also keeps the answers that a
     timeline gives, or that are chosen by their time, from leading."""
-    browse: float = 0.0
-    """Relevance of the path by which beam browse reached the leaf."""
     guided: float = 1.0
     """What leaves gain that a planned or model-guided browse reached, by their places on the way down, not z-scored; only
-    in the modes other than ``"emb"`` (`Config.mode`), where it stands in for `browse`."""
-    diversity: float = 0.0
-    """Taken off a turn, when the question wants a list, for each better turn of the same session."""
+    in the modes other than ``"emb"`` (`Config.mode`)."""
     rerank: float = 0.5
     """What the reranker says of the best candidates, if there is one (`Config.reranker`)."""
-    propagate: Propagate | None = None
-    """Where relevance goes along the edges of an index's trees: ``"top-down"``, from nodes to their children, ``"bottom-up"``, to
-    their parents, or ``"none"``. None is the index's own default; that of `memforest` is ``"none"``, its flow."""
-    alpha: Annotated[float, Bound(ge=0, lt=1)] = 0.10
-    """What is propagated over k edges counts alpha to the power of k; at least 0, below 1."""
-    horizon: Whole = 2
-    """Most edges that relevance is propagated along; 0 ranks every node by itself."""
-    sink: Sink = "leak"
-    """What becomes of what a node has and can send nowhere, at leaves or at roots: ``"leak"``, it is lost as in the paper, or
-    ``"stay"``, it stays there."""
     recall: Recall | None = None
     """How an index with levels of memories recalls them, for this question or all; None is the index's own setting."""
     explore: Explore | None = None
@@ -180,8 +161,6 @@ class Config(Settings):
     """An object with the `Planner` port."""
     answerer: Answerer | None = None
     """An object with the `Answerer` port."""
-    placer: Placer | None = None
-    """An object with the `Placer` port; asked by an index whose setting `placer` is ``"own"``, and by no other."""
     chat: ChatSetting = None
     """The model that does the model-guided steps: None for none (every step is local), a `ChatEndpoint`, or an
     object with the `ChatModel` port."""

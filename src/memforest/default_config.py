@@ -25,7 +25,7 @@ _SECTIONS: Mapping[str, type] = {
 """Sections of a settings file. ``embeddings`` is the setting `embedder`, as an endpoint."""
 _INDEX = "index"
 """The section of a file that holds the tables of indexes, `Config.index_settings`."""
-_OBJECTS = ("clock", "extractor", "summariser", "planner", "answerer", "placer", "redact", "redact_turn")
+_OBJECTS = ("clock", "extractor", "summariser", "planner", "answerer", "redact", "redact_turn")
 """Settings that no file can hold."""
 _KEY = "MEMFOREST_KEY"
 _ENVIRONMENT = {

@@ -23,7 +23,7 @@
     │   ├── StoreReplacedError            the file was deleted or replaced while it was open
     │   ├── CorruptStoreError             the file is damaged
     │   ├── StoreWriteError               read-only or full disk, or another I/O failure
-    │   └── IndexStateError               an index cannot be used as the file has it
+    │   └── IndexStateError               an index could not be brought up to date
     └── ModelError                        a local or remote model
         ├── WeightsError                  weights are missing or fail their checksum
         ├── EmbedderMismatchError         the store was made with another embedder
@@ -218,7 +218,7 @@ class StoreWriteError(StoreError):
 
 
 class IndexStateError(StoreError):
-    """An index of a memory cannot be used as the file has it; the message names it and what makes it anew."""
+    """An index of a memory could not be brought up to date; the message names it and what goes on."""
 
 
 class ModelError(MemForestError):

@@ -19,7 +19,7 @@ Weight: TypeAlias = Annotated[float, Bound(ge=0)]
 
 @dataclass(frozen=True, slots=True)
 class Explore(Settings):
-    """How the index `hmem` looks for evidence; each switch of the paper's Table 5 is one of these."""
+    """How the index `hmem` looks for evidence; see docs/hmem.md for what the paper has otherwise."""
 
     planner: Who = "auto"
     """Who takes a question apart. ``"model"``: the chat model, one call; ``"rules"``: the plan of the question; ``"auto"``: the model
@@ -27,17 +27,8 @@ class Explore(Settings):
     scope: Scope = "auto"
     """What is searched whatever the planner says: ``"short"``, turns and events; ``"long"``, events and memories; ``"mixed"``,
     all. ``"auto"`` is what the planner says."""
-    tree: bool = True
-    """Whether memories are searched, and what the tree knows counts; without it turns and events are all there is."""
-    graph: bool = True
-    """Whether entities lead to what is searched; without them everything is."""
-    long_memory: bool = True
-    """Whether memories above the events are evidence."""
     follow_up: Who = "auto"
     """Who asks once more for what is missing: as `planner`."""
-    profile: bool = True
-    """Whether what is known of an entity that a question names counts: what tells its states and relations comes first as far as
-    `known` says."""
     similarity: Weight = 0.70
     """Weight of the cosine (paper: theta 1)."""
     time: Weight = 0.15
@@ -48,7 +39,7 @@ class Explore(Settings):
     """Weight of how near the entities are to the question that lead to a piece, as z-scores; with 0 they only lead to it, as in
     the paper."""
     known: Weight = 0.3
-    """Weight of telling a state or a relation of an entity that the question names; 0 is as without `profile`."""
+    """Weight of telling a state or a relation of an entity that the question names; 0 leaves it out."""
     similarity_of: Literal["fused", "cosine"] = "fused"
     """What S is. ``"cosine"``: the cosine, as in the paper. ``"fused"``: how relevant a piece is by words, vectors, what was said
     beside it, and by whom, as z-scores of all that was said; with MiniLM it finds 25 to 30 points more of what
@@ -56,13 +47,8 @@ class Explore(Settings):
     reach: Literal["all", "graph"] = "all"
     """What can be evidence where a question names or is near to entities: ``"graph"``, what entities lead to and nothing else, as in
     the paper; ``"all"``, everything, and what they lead to comes first as far as `entity` says."""
-    t: Literal["hull", "printed"] = "hull"
-    """How the time is measured: ``"hull"`` by the whole time from the first to the last of both intervals, in [0, 1]; ``"printed"`` as
-    eq. 1 has it, which has no lower bound."""
     overlap: Annotated[float, Bound(ge=0, le=1)] = 0.5
     """Weight of what two intervals share beside how near they are (lambda; the paper names none)."""
-    epsilon_days: Annotated[float, Bound(gt=0)] = 0.001
-    """Added to the length below the line with ``t="printed"``, in days (the paper names none)."""
     decay_days: Annotated[float, Bound(gt=0)] = 365.0
     """Age at which a memory that was never consolidated is down to 1/e (tau)."""
     reinforcement: Annotated[float, Bound(ge=0)] = 0.5

@@ -82,7 +82,6 @@ _STEP_OF: Mapping[str, str] = {
     "extractor": "extract",
     "summariser": "summarise",
     "answerer": "answer",
-    "placer": "place",
 }
 PORTS: Mapping[str, Port] = {
     "embedder": Port(
@@ -100,6 +99,5 @@ PORTS: Mapping[str, Port] = {
     "summariser": Port("Summariser", ("name", "summarise")),
     "planner": Port("Planner", ("name", "plan")),
     "answerer": Port("Answerer", ("name", "answer")),
-    "placer": Port("Placer", ("name", "place")),
 }
 """Field of `Config` -> what it takes."""

@@ -16,7 +16,6 @@ from memforest.errors import ModelError
 from memforest.types import (
     Chunk,
     ChunkOutcome,
-    PlaceRequest,
     Precision,
     QuestionPlan,
     Spoken,
@@ -241,21 +240,6 @@ class Answerer(Protocol):
 
         Raises:
             StepError: if there is no usable answer; the local answerer then answers.
-        """
-        ...
-
-
-class Placer(Protocol):
-    """Says which stretch of a conversation an exchange goes on (SegTreeMem, arXiv 2606.04555, §4.2)."""
-
-    name: str
-    """Name and version, recorded with each exchange that it placed."""
-
-    async def place(self, request: PlaceRequest) -> int | None:
-        """Return the position of the candidate that the exchange belongs to, from 0, or None if it belongs to none.
-
-        Raises:
-            ModelError: if there is no usable reply; the exchange is then placed by its vector.
         """
         ...
 

@@ -15,7 +15,7 @@ from memforest.errors import ConfigError
 from memforest.plans import Complexity
 from memforest.settings import Bound, Settings, Whole
 
-Order: TypeAlias = Literal["score", "level", "blocks"]
+Order: TypeAlias = Literal["score", "level"]
 """How what was recalled stands in front of a reader; see `Recall.order`."""
 Who: TypeAlias = Literal["auto", "model", "rules", "off"]
 Level: TypeAlias = Annotated[int, Bound(ge=1, le=6)]
@@ -74,12 +74,12 @@ class Recall(Settings):
     )
     """Most memories of each level. ``"timem"`` and ``"locomo"`` are those of the paper's two runs; a mapping such as
     ``{"complex": (20, 4, 4, 2, 1)}`` gives the levels from 1 on, and what it does not name is as in ``"timem"``."""
-    prune: Literal["best", "own", "earliest"] = "best"
-    """Which memories of a level stay that has more than its budget: those above the best leaves, those with the best scores
-    of their own, or those above the earliest leaves, as in the released code."""
+    prune: Literal["best", "own"] = "best"
+    """Which memories of a level stay that has more than its budget: those above the best leaves, or those with the best scores
+    of their own."""
     order: Order = "score"
     """In which order a reader gets what is left behind all cuts. ``"level"``: the lowest level first, and of each what is
-    nearest to the time of the question (eq. 11); ``"blocks"``: the lowest level first, and of each the earliest, as released."""
+    nearest to the time of the question (eq. 11)."""
     show: Literal["turns", "texts"] = "turns"
     """What stands for a leaf: its turns, or its text where it has one."""
 

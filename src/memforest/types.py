@@ -35,7 +35,6 @@ __all__ = [
     "Equivalence",
     "Mention",
     "OperatorKind",
-    "PlaceRequest",
     "Precision",
     "QuestionKind",
     "QuestionPlan",
@@ -296,18 +295,6 @@ class Equivalence:
 
     statement: str
     known: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceRequest:
-    """A question to a placer: which stretch of a conversation, if any, does what is said next belong to?
-
-    `text` is what is said next, ``"speaker: text"`` a line. `candidates` are the stretches that end right before it, each
-    by what it says (a summary, or what was said), the narrowest first: every one lies within the next.
-    """
-
-    text: str
-    candidates: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

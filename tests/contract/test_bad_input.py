@@ -132,7 +132,7 @@ def test_search_and_ask(check: Any, anna: UserMemory) -> None:
             )
             | {
                 name: (lambda verb=verb, one=one: verb("Where?", **one), ConfigError)
-                for name, one in (("index", {"index": "none"}), ("twice", {"index": ["flat", "flat"]}))
+                for name, one in (("index", {"index": "none"}),)
             }
             | {"mode": (lambda verb=verb: verb("Where?", mode="psychic"), (ConfigError, InputError))}
         )

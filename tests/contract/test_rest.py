@@ -443,9 +443,9 @@ def test_what_is_somebody_elses_is_not_there(keyed: Keyed) -> None:
     asked = [(method, name) for name in ("session", "user") for method in ("GET", "DELETE")]
     with httpx.Client(base_url=served.url, trust_env=False, timeout=30) as client:
         mine = {"headers": {"X-API-Key": keys["all"]}}
-        for user in ("ana", "bo"):
+        for user in ("ana", "kept"):
             client.post(route("add", user), json={"content": TURN, "session_id": "first"}, **mine)
-        for key, whose in (("tenant", "ana"), ("ana", "bo")):
+        for key, whose in (("tenant", "kept"), ("ana", "kept")):
             headers = {"X-API-Key": keys[key]}
             for method, name in asked:
                 part = {"session_id": "first"} if name == "session" else {}
@@ -458,4 +458,4 @@ def test_what_is_somebody_elses_is_not_there(keyed: Keyed) -> None:
         assert client.get(route("users"), headers={"X-API-Key": keys["tenant"]}).json()["users"] == []
         assert client.get(route("users"), headers={"X-API-Key": keys["ana"]}).json()["users"] == ["ana"]
         assert client.get(route("list_facts", "ana"), **mine).json()["facts"]
-        assert client.get(route("list_facts", "bo"), **mine).json()["facts"]
+        assert client.get(route("list_facts", "kept"), **mine).json()["facts"]

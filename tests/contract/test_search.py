@@ -174,13 +174,6 @@ def test_many_questions_at_once(woods: MemForest) -> None:
         assert result.evidence == woods.query("anna", question).evidence
 
 
-def test_several_indexes_are_fused(read_anna: UserMemory) -> None:
-    """A search may name more than one; the evidence is of both, and none is there twice."""
-    result = read_anna.search("Who works at Tannery Lane?", index=["memforest", "flat"])
-    assert result.evidence[0].quote == "Milo works at Tannery Lane."
-    assert len({(one.quote, one.sources) for one in result}) == len(result)
-
-
 def test_an_unknown_user_is_an_empty_memory(forest: MemForest, folder: Path) -> None:
     """Readers of a user without a memory return nothing, without an error, a file, or a user in the list."""
     nobody = forest.user("nobody")

@@ -4,7 +4,7 @@ from tests.doubles.answering import ServedCall
 from tests.doubles.counting import CountingChat
 from tests.doubles.faults import Fault, Schedule
 from tests.doubles.pace import Latency, RateLimit
-from tests.doubles.replies import local_reply, placing_reply, prompt_of, step_of
+from tests.doubles.replies import local_reply, prompt_of, step_of
 from tests.doubles.server import ChatServer
 from tests.doubles.wire import Reply
 
@@ -18,7 +18,6 @@ __all__ = [
     "Schedule",
     "ServedCall",
     "local_reply",
-    "placing_reply",
     "prompt_of",
     "step_of",
 ]

@@ -20,7 +20,6 @@ RULES: dict[str, Callable[[str], Any]] = {
     "extract": rules.extraction,
     "judge": rules.judgement,
     "summarise": rules.summary,
-    "place": rules.placement,
     "plan": rules.guide,
     "browse": rules.choice,
     "answer": rules.answer,
@@ -42,35 +41,6 @@ def local_reply(request: Mapping[str, Any] | ChatRequest) -> str:
     """
     step = step_of(request)
     return NO_RULE if step not in RULES else _made(str(step), _data(request))
-
-
-def placing_reply(rule: rules.PlaceRule) -> Callable[[Mapping[str, Any] | ChatRequest], str]:
-    """Return a function that answers the step "place" by a rule, and any other step as `local_reply` does.
-
-    Args:
-        rule: gets the `PlaceRequest` that a placer got, of a call about one candidate with that one alone, with the texts as
-            the prompt shows them; returns the position of the candidate to go on with, or None.
-
-    Example:
-        >>> import asyncio
-        >>> from memforest.models.calls import Calls
-        >>> from memforest.steps.llm.place import ChatPlacer
-        >>> from memforest.testing import FunctionChat
-        >>> from memforest.types import PlaceRequest
-        >>> chat = FunctionChat(placing_reply(lambda request: 1 if len(request.candidates) > 1 else None))
-        >>> request = PlaceRequest("Nora: It rains.", ("Nora: Hello.", "Nora greets."))
-        >>> [asyncio.run(ChatPlacer(Calls(chat), way).place(request)) for way in ("batch", "pointwise")]
-        [1, None]
-    """
-
-    def reply(request: Mapping[str, Any] | ChatRequest) -> str:
-        return (
-            rules.placement(_data(request), rule).to_json()
-            if step_of(request) == "place"
-            else local_reply(request)
-        )
-
-    return reply
 
 
 def step_of(request: Mapping[str, Any] | ChatRequest) -> str | None:

@@ -6,7 +6,7 @@ Each goes from the message that holds the data to the reply; `tests.doubles.repl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
@@ -23,8 +23,6 @@ from memforest.steps.llm.replies import (
     Extraction,
     Judgement,
     Named,
-    PlaceChoice,
-    PlaceVerdict,
     Profile,
     ProfileSection,
     QuestionNeeds,
@@ -39,7 +37,7 @@ from memforest.steps.local.extract import LocalExtractor
 from memforest.steps.local.plan import plan_question
 from memforest.steps.local.summarise import LocalSummariser
 from memforest.text import fold, lexical_tokens, words
-from memforest.types import Candidate, Chunk, Mention, PlaceRequest, SummaryRequest, Turn
+from memforest.types import Candidate, Chunk, Mention, SummaryRequest, Turn
 
 Row = Mapping[str, Any]
 
@@ -209,32 +207,6 @@ def _chosen(data: str, node: Row) -> str:
         history=_texts_of(data, "history"),
     )
     return LocalSummariser().summarise_one(request)
-
-
-PlaceRule = Callable[[PlaceRequest], int | None]
-"""What stands for a model that places: returns the position of a candidate, or None, as a `Placer` does."""
-SHARED_WORDS = 2
-"""Content words that an exchange has to share with a stretch to go on with it."""
-_SPEAKERS = re.compile(r"^([^\n:]{1,60}): ", re.MULTILINE)
-
-
-def _by_shared_words(request: PlaceRequest) -> int | None:
-    """Return the narrowest stretch that shares words with the exchange, besides the names of those who speak."""
-    names = {token for name in _SPEAKERS.findall(request.text) for token in lexical_tokens(name)}
-    said = set(lexical_tokens(request.text)) - names
-    shared = (len(said.intersection(lexical_tokens(text))) for text in request.candidates)
-    return next((at for at, count in enumerate(shared) if count >= SHARED_WORDS), None)
-
-
-def placement(data: str, rule: PlaceRule = _by_shared_words) -> PlaceChoice | PlaceVerdict:
-    """Return the label that a rule chooses: about one stretch, or about several, as is asked."""
-    said = "\n".join(str(row["text"]) for row in read_data_block(data, "exchange"))
-    if stretch := read_data_block(data, "stretch"):
-        goes_on = rule(PlaceRequest(said, (str(stretch[0]["text"]),))) is not None
-        return PlaceVerdict(decision="MERGE" if goes_on else "CONTINUE")
-    rows = read_data_block(data, "stretches")
-    found = rule(PlaceRequest(said, tuple(str(row["text"]) for row in rows)))
-    return PlaceChoice(decision="SPLIT" if found is None else str(rows[found]["label"]))
 
 
 _TWO_SIDES = re.compile(

@@ -90,14 +90,9 @@ def test_a_message_names_where_the_value_was(tmp_path: Path) -> None:
 def test_none_is_a_value_where_a_setting_has_it(tmp_path: Path) -> None:
     """A file's "none" is None only for a setting that has no value of that name."""
     path = tmp_path / "mine.toml"
-    path.write_text("[ranking]\npropagate = 'none'\nalpha = 0.5\nhorizon = 0\nsink = 'stay'")
-    given = load_default_config(file=path, environ={}).ranking
-    assert given == Ranking(propagate="none", alpha=0.5, horizon=0, sink="stay"), (
-        "and 'none' is not None here"
-    )
-    path.write_text("[ranking]\npropagate = 'sideways'")
-    with pytest.raises(ConfigError):
-        load_default_config(file=path, environ={})
+    path.write_text("mode = 'none'\n[index.segtree]\npropagate = 'none'")
+    given = load_default_config(file=path, environ={})
+    assert (given.mode, given.index_settings["segtree"]) == (None, {"propagate": "none"})
 
 
 def test_sections_are_laid_over_each_other_setting_by_setting(tmp_path: Path) -> None:

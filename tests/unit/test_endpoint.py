@@ -103,7 +103,9 @@ def test_keys_are_not_shown() -> None:
         assert "secret" not in str(error.value)
 
 
-SECRET = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", min_size=12, max_size=40)
+SECRET = st.text(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_", min_size=12, max_size=36
+).map("sk-x{}".format)
 
 
 @given(SECRET)

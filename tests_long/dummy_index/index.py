@@ -6,7 +6,7 @@ from memforest.interval import from_ms
 from memforest.store import corrections, meta, trees
 from memforest.store.leaves import placements
 from memforest.store.tx import Tx
-from memforest.systems.base import IndexProblem, Items, Kind, NodeWork, Placed, Upgrade
+from memforest.systems.base import IndexProblem, Items, Kind, NodeWork, Placed
 from memforest.systems.flat.index import FlatIndex
 from memforest.tree import Node, TreeHead, check, delete, insert
 from memforest.types import SummaryRequest as Request
@@ -42,8 +42,11 @@ class _Placing:
 class Dummy(FlatIndex):
     """Ranks as the flat index does."""
 
-    name, follows, baseline = "dummy", frozenset[Kind]({"fact"}), False
-    tables: Sequence[Upgrade] = (lambda tx: tx.execute("CREATE TABLE ix_dummy_place (fact UNIQUE, leaf)"),)
+    name, follows = "dummy", frozenset[Kind]({"fact"})
+
+    @staticmethod
+    def make_tables(tx: Tx) -> None:  # noqa: D102
+        tx.execute("CREATE TABLE ix_dummy_place (fact UNIQUE, leaf)")
 
     def placing(self, tx: Tx) -> _Placing:  # noqa: D102
         return _Placing(tx)

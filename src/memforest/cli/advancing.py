@@ -70,6 +70,6 @@ def _draw(
             counted(one.trees, "tree"),
             f"{one.leaves} leaves",
             ", ".join(told) or "nothing was due",
-            behind(one.lag, one.reason, one.usable),
+            behind(one.lag, one.reason),
         )
     screen.put(table)

@@ -25,20 +25,14 @@ _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _index_names(
-    _ctx: click.Context, _param: click.Parameter, value: str | None
-) -> str | tuple[str, ...] | None:
-    """Return the index that is named, or several with commas between them; refuse a wrong name as wrong usage."""
-    if value is None:
-        return None
-    from memforest.forest.options import read_indexes
+def _index_name(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Return the index that is named; refuse a wrong name as wrong usage."""
+    from memforest.forest.options import read_index
 
-    names = tuple(name.strip() for name in value.split(","))
     try:
-        read_indexes(names)
+        return read_index(value)
     except ConfigError as exc:
         raise click.BadParameter(str(exc)) from None
-    return names[0] if len(names) == 1 else names
 
 
 def question_options(command: F) -> F:
@@ -53,9 +47,9 @@ def question_options(command: F) -> F:
         ),
         click.option(
             "--index",
-            metavar="NAME[,NAME]",
-            callback=_index_names,
-            help="Which of the memory's indexes is searched, its first one by default; several names are fused. See `index list`.",
+            metavar="NAME",
+            callback=_index_name,
+            help="Which of the memory's indexes is searched, its first one by default; see `index list`.",
         ),
         click.option(
             "--mode",
@@ -278,7 +272,7 @@ def _explained(one: Evidence) -> str:
 
 
 def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
-    """Say which trees were recalled and how browsed, and what filters, time order, diversity and the reranker did."""
+    """Say which trees were recalled and how browsed, and what filters, time order and the reranker did."""
     if why["trees"]:
         yield "trees: " + ", ".join(f"{clean(title, 40)} {score:.2f}" for title, score in why["trees"])
     yield from _browsed(why)
@@ -288,20 +282,14 @@ def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
             f"time filter: kept {kept['turns_kept']} of {kept['turns']} turns "
             f"and {kept['facts_kept']} of {kept['facts']} facts"
         )
-    if why["fusion"]:
-        names = (f"{clean(name, 40)} x {done['weight']:g}" for name, done in why["fusion"].items())
-        yield f"fusion: sum of z-scores of {', '.join(names)}"
     if why["time_order"]:
         yield f"time order: {clean(why['time_order']['why'])}; {why['time_order']['turns']} turns lead"
     if why["propagation"]:
         done = why["propagation"]
         yield (
             f"propagation: {done['policy']} of {done['scorer']} relevance, alpha {done['alpha']:g}, "
-            f"horizon {done['horizon']}, sink {done['sink']}"
+            f"horizon {done['horizon']}"
         )
-    if why["diversity"]:
-        done = why["diversity"]
-        yield f"diversity: {done['turns_lowered']} turns lowered for better ones of their sessions"
     if why["rerank"]:
         yield f"rerank: {clean(why['rerank']['model'])} read {why['rerank']['candidates']} candidates"
 

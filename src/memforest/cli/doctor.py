@@ -231,7 +231,7 @@ def _state(user: str, found: Stats) -> Check:
     late = [
         f"index {name}: {state}"
         for name, one in found.indexes.items()
-        if (state := behind(one["lag"], one["reason"], one["usable"]))
+        if (state := behind(one["lag"], one["reason"]))
     ]
     if (
         found.failed_chunks or found.unfinished or late

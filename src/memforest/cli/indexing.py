@@ -32,7 +32,7 @@ def index(ctx: click.Context) -> None:
 @shared_options
 @pass_call
 def list_(call: Call) -> None:
-    """List the indexes: name, version, trees, leaves, and whether it is behind, with the reason."""
+    """List the indexes: name, trees, leaves, and whether it is behind, with the reason."""
     with call.forest() as forest:
         found = call.memory(forest).indexes()
         call.show({"indexes": found}, lambda screen: _draw(screen, found), forest=forest)
@@ -75,26 +75,25 @@ def drop(call: Call, name: str) -> None:
         call.show({"dropped": name}, lambda screen: screen.line(f"Dropped {clean(name)}."), forest=forest)
 
 
-def behind(lag: int, reason: str | None, usable: bool) -> str:
-    """Say how far an index is behind and why, or why it cannot be used; an empty text when nothing is to be said."""
+def behind(lag: int, reason: str | None) -> str:
+    """Say how far an index is behind and why; an empty text when nothing is to be said."""
     why = f" ({clean(reason, 200)})" if reason else ""
-    if lag and usable:
+    if lag:
         return f"{counted(lag, 'note')} of the feed behind{why}; `memforest resume` goes on"
     return clean(reason, 200) if reason else ""
 
 
 def _described(one: IndexView) -> str:
-    return f"{clean(one.name)}, version {one.version}: {counted(one.trees, 'tree')} with {one.leaves} leaves"
+    return f"{clean(one.name)}: {counted(one.trees, 'tree')} with {one.leaves} leaves"
 
 
 def _draw(screen: Screen, found: Sequence[IndexView]) -> None:
-    table = columns("bold", "", "", "", "yellow")
+    table = columns("bold", "", "", "yellow")
     for one in found:
         table.add_row(
             clean(one.name),
-            f"version {one.version}",
             counted(one.trees, "tree"),
             f"{one.leaves} leaves",
-            behind(one.lag, one.reason, one.usable),
+            behind(one.lag, one.reason),
         )
     screen.put(table)

@@ -282,7 +282,7 @@ def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
         stats = {user: forest.user(user).stats() for user in users}
         failed = sum(found.failed_chunks for found in stats.values())
         late = {
-            user: {name: one["lag"] for name, one in found.indexes.items() if one["lag"] and one["usable"]}
+            user: {name: one["lag"] for name, one in found.indexes.items() if one["lag"]}
             for user, found in stats.items()
         }
         data = {

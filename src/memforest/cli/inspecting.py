@@ -33,7 +33,7 @@ LISTED_CHARS, SUMMARY_CHARS = 120, 500
 LEAF_LINES, LINE_CHARS = 8, 160
 """Most lines of what a leaf says, a turn each, and most characters of a line."""
 
-EVERY_INDEX = frozenset({"version", "lag", "reason", "usable", "trees"})
+EVERY_INDEX = frozenset({"lag", "reason", "trees"})
 """What `Stats.indexes` has of every index."""
 
 
@@ -172,8 +172,8 @@ def _stats_table(call: Call, found: Stats) -> Table:
     table.add_row("entities", _counts(found.entities))
     table.add_row("trees", f"{_trees(found)}; {found.nodes} nodes, {found.dirty_nodes} out of date")
     for name, one in found.indexes.items():
-        late = behind(one["lag"], one["reason"], one["usable"])
-        table.add_row("index", f"{clean(name)}, version {one['version']}{'; ' if late else ''}{late}")
+        late = behind(one["lag"], one["reason"])
+        table.add_row("index", f"{clean(name)}{'; ' if late else ''}{late}")
         if own := ", ".join(_own_counts(one)):
             table.add_row("counts", f"{clean(name)}: {own}")
     for note in found.notes:

@@ -53,14 +53,13 @@ class AsyncAsking:
                 ``"llm+planner"``; `Config.mode` when not given.
             budget: a `Budget` for model calls; `Config.query_budget` when not given. What it does not allow is
                 done without a model, and `warnings` say so.
-            explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters, time order and
-                diversity did, and for each evidence the named parts whose sum is its score, and its path.
+            explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters and time
+                order did, and for each evidence the named parts whose sum is its score, and its path.
 
         Raises:
             InputError: if the question is empty or an argument is out of range.
             ConfigError: if the mode needs a chat model and there is none, or an index is unknown or named twice.
             NotFoundError: if the memory does not have that index.
-            IndexStateError: if the index cannot be used as the file has it, or raises.
         """
         return await self.user(user_id).search(question, **options)
 

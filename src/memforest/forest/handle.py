@@ -93,7 +93,6 @@ class AsyncUserMemory(
             InputError: if `depth` is below 0, `limit` or `node` below 1, or `node` is given with a scope or an index.
             NotFoundError: if no tree has that scope, there is no such node, or the memory does not have the index.
             ConfigError: if there is no such index at all.
-            IndexStateError: if the index cannot be used as the file has it.
         """
         check_text("tree", "scope", scope)
         check_text("tree", "index", index)

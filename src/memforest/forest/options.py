@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any, TypedDict
@@ -24,7 +24,7 @@ from memforest.memory.query.query_path import Query
 from memforest.memory.rebuild import Rebuild
 from memforest.settings import brief, instead, with_article
 from memforest.systems.moments import Moment
-from memforest.systems.registry import known, make_index
+from memforest.systems.registry import make_index
 
 TimeLike = datetime | date | str | int | float
 """An aware or naive datetime, a date, an ISO 8601 or written date, or UNIX seconds; see
@@ -42,7 +42,7 @@ class QueryOptions(TypedDict, total=False):
     filters: Mapping[str, Any] | None
     top_k: int | None
     max_tokens: int | None
-    index: str | Sequence[str]
+    index: str
     ranking: Ranking | None
     mode: str | None
     budget: Budget | None
@@ -87,7 +87,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
 
     Raises:
         InputError: if the question is empty, or an option is unknown or out of range.
-        ConfigError: if there is no such index, or one is named twice.
+        ConfigError: if there is no such index.
     """
     if not isinstance(question, str) or not question.strip():
         raise InputError("the question is empty; give some text")
@@ -110,7 +110,7 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
         moment=read_moment(options.get("said_by"), options.get("known_at"), config, options.get("filters")),
         top_k=read_count("top_k", options.get("top_k"), config.top_k, 1, MAX_TOP_K),
         max_tokens=read_count("max_tokens", options.get("max_tokens"), None, 1),
-        index=read_indexes(options.get("index")),
+        index=read_index(options.get("index")),
         ranking=_given("query", "ranking", options.get("ranking"), Ranking) or config.ranking,
         rerank_top=config.rerank_top,
         rerank_tokens=config.rerank_tokens,
@@ -122,28 +122,21 @@ def read_options(question: str, options: QueryOptions, config: Config) -> Query:
     )
 
 
-def read_indexes(given: Any) -> tuple[str, ...] | None:
-    """Return the names of indexes; None for the memory's own choice.
+def read_index(given: Any) -> str | None:
+    """Check the name of an index; None is the memory's own choice.
 
     Raises:
-        ConfigError: if there is no such index, one is named twice, or none is named.
-        InputError: if the names are no texts.
+        ConfigError: if there is no such index.
+        InputError: if the name is no text.
     """
     if given is None:
         return None
-    names = (given,) if isinstance(given, str) else given
-    if not isinstance(names, Sequence) or not all(isinstance(name, str) for name in names):
+    if not isinstance(given, str):
         raise InputError(
-            f"query(index=...) takes a text or a list of texts, {instead('query', 'index', given, str)}"
+            f"query(index=...) takes the name of one index, {instead('query', 'index', given, str)}"
         )
-    wanted = tuple(names)
-    for name in wanted:
-        make_index(name)
-        if wanted.count(name) > 1:
-            raise ConfigError(f"index={given!r}: {name!r} is there twice; name each index once")
-    if not wanted:
-        raise ConfigError(f"index={given!r}: name at least one index; known: {', '.join(sorted(known()))}")
-    return wanted
+    make_index(given)
+    return given
 
 
 _END = QUESTION_CHARS // 2 - 1

@@ -14,7 +14,7 @@ from memforest.forest.options import (
     check_text,
     read_budget,
     read_count,
-    read_indexes,
+    read_index,
     read_moment,
     read_time,
     read_window,
@@ -189,14 +189,13 @@ class ReadsOverTime(ReadsMemory):
             NotFoundError: if nothing is known of that name, the memory does not have the index, or it keeps no profiles.
             InputError: if `written` is given without a participant, or with an index.
             ConfigError: if there is no such index at all, or no chat model for the step "summarise" that is to write.
-            IndexStateError: if that index cannot be used as the file has it.
         """
         check_text("profile", "participant", participant)
         check_text("profile", "index", index)
         check_flags("profile", written=written)
         read_budget("profile", budget)
         if index not in (None, GRAPH):
-            read_indexes(index)
+            read_index(index)
         if written and (participant is None or index not in (None, GRAPH)):
             raise InputError(
                 "profile(written=True) is of one name, and of no index; give participant, leave out index"
@@ -215,7 +214,6 @@ class ReadsOverTime(ReadsMemory):
             nothing=_NO_PROFILE,
         )
 
-    @spanned()
     async def changes(
         self,
         since: TimeLike,

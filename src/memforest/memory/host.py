@@ -27,7 +27,6 @@ from memforest.search.texts import digest
 from memforest.steps.choose import Steps
 from memforest.store import meta
 from memforest.store.db import Database
-from memforest.store.savepoint import attempt
 from memforest.store.tx import Tx
 from memforest.systems.host import Occasion
 from memforest.systems.searching import Search
@@ -112,23 +111,14 @@ class MemoryHost:
             self._pace.busy_s += time.perf_counter() - started
 
     def _write(self, work: Callable[[Tx], T]) -> T:
-        done: list[T] = []
         with self.db.write() as tx:
-            # In a savepoint: what an index's code raises is not taken for damage of the file.
-            error = attempt(tx, lambda: done.append(work(tx)))
-            if error is None:
-                meta.bump(tx)
-        if error is not None:
-            raise error
-        return done[0]
+            done = work(tx)
+            meta.bump(tx)
+        return done
 
     async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:
         """Bring nodes up to date with what is dirty beneath them; return why some of them could not be."""
         return await self.summaries.ensure_fresh(chosen, self.timer, self.vectors)
-
-    async def annotate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> list[str]:
-        """Make the summaries of nodes in one wave, whatever is dirty beneath; return why some of them could not be."""
-        return await self.summaries.annotate(choose, self.timer, self.vectors)
 
     async def consolidate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> Mapping[int, str]:
         """Make the summaries of nodes whose children have theirs; return why some of them could not be made, by node.

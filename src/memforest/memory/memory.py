@@ -161,7 +161,7 @@ class Memory(ReadableMemory):
     ) -> MergeResult:
         """Merge another memory into this one; see `AsyncUserMemory.merge`."""
         owner = Owner("", self.user_id, self.label)
-        there = Other(other.db, other._attached, other.user_id, other.label)
+        there = Other(other.db, other.user_id, other.label)
         with self._summaries.writing():
             work = partial(merge_memory, self._writer(), owner, there, options)
             return await self._writes("merge", budget, work)

@@ -27,7 +27,7 @@ from memforest.model_settings import EmbedderSetting, is_embedder
 from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
 from memforest.models.openai_embed import open_embedding_endpoint
 from memforest.steps.choose import Steps
-from memforest.store import derived, meta
+from memforest.store import derived, indexes, meta
 from memforest.store.db import Database
 from memforest.store.engine import check_cipher
 from memforest.store.faults import RESTORE
@@ -121,13 +121,13 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
     """Return a memory's stored settings; a new memory gets its identity, settings and indexes first."""
     attached = Attached(config)
     with db.read() as tx:
-        stored, behind, foreign = _stored(tx), attached.is_behind(tx), derived.foreign_words(tx)
+        stored, bare, foreign = _stored(tx), not indexes.rows(tx), derived.foreign_words(tx)
     # A memory of an older version lacks the settings of what it did not have.
     lacks = [key for key in SHAPE_KEYS if stored[key] is None]
     recut = stored[words.KEY] != words.WORDS
     if (
         lacks
-        or behind
+        or bare
         or recut
         or foreign
         or stored["user_id"] is None

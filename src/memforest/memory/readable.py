@@ -55,7 +55,7 @@ from memforest.store.disposal import purge
 from memforest.store.faults import UNEXPECTED
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
-from memforest.systems.base import MemoryIndex
+from memforest.systems.base import Index
 from memforest.systems.moments import Moment, MomentCache
 from memforest.systems.profiling import ProfileRequest
 from memforest.types import StepUsage
@@ -200,7 +200,7 @@ class ReadableMemory:
     async def _ready(self) -> list[str]:
         """Let indexes make what is due and costs no call; return why some of it could not be made."""
 
-        def ready() -> list[MemoryIndex]:
+        def ready() -> list[Index]:
             with self.db.read() as tx:
                 return self._attached.of(tx)
 

@@ -17,10 +17,8 @@ from memforest.memory.timing import Timer
 from memforest.refresh.requests import stale_nodes
 from memforest.store import feed, meta
 from memforest.store import trees as tree_rows
-from memforest.store.savepoint import attempt
 from memforest.store.tx import Tx
 from memforest.systems import base
-from memforest.systems.base import MemoryIndex
 from memforest.systems.changed import adopt_settings, outdated
 
 STEPS_AT_ONCE = 16
@@ -109,16 +107,12 @@ def _renew(tx: Tx, writer: SessionWriter, names: Iterable[str]) -> None:
     """Make indexes anew with their configured settings.
 
     In a memory that is not large all is placed here, in one transaction, so that readers have the old index until then.
-    In others, and what an index cannot place, or places only when it is advanced, is left for `catch_up`.
+    In others, and what an index places only when it is advanced, is left for `catch_up`.
     """
     for name in names:
         adopt_settings(tx, writer.config, writer.attached, name)
         writer.attached.clear(tx, name)
         index, until = writer.attached.get(tx, name), feed.position(tx)
         if not index.deferred and feed.waiting(tx, 0) <= base.STEP * STEPS_AT_ONCE:
-            attempt(tx, lambda index=index, until=until: _place_all(tx, index, until))  # type: ignore[misc]
-
-
-def _place_all(tx: Tx, index: MemoryIndex, until: int) -> None:
-    while base.place_next(tx, index, until):
-        pass
+            while base.place_next(tx, index, until):
+                pass

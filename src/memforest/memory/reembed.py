@@ -12,10 +12,9 @@ from memforest.memory.progress import Progress, Report
 from memforest.memory.vectors import VectorMaker
 from memforest.refresh.vectors import put_means
 from memforest.search.texts import digest, turn_text
-from memforest.store import changes, derived, indexes, meta, next_vectors
+from memforest.store import changes, derived, meta, next_vectors
 from memforest.store.db import Database
 from memforest.store.digests import damaged_turns
-from memforest.store.savepoint import attempt, described
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Placings
 
@@ -142,12 +141,7 @@ def _switch(db: Database, attached: Attached, maker: VectorMaker) -> bool:
 
 
 def _tell(tx: Tx, attached: Attached) -> None:
-    """Let every index make anew what it has made of vectors; one that cannot, or cannot be used here, is cleared."""
-    for row in indexes.rows(tx):
-        done: list[bool] = []
-        index = attached.usable(row)
-        error = None
-        if index is not None:
-            error = attempt(tx, lambda index=index, done=done: done.append(index.reembed(tx)))  # type: ignore[misc]
-        if done != [True]:
-            attached.clear(tx, row.name, None if error is None else described(error))
+    """Let every index make anew what it has made of vectors; one that cannot is cleared."""
+    for index in attached.of(tx):
+        if not index.reembed(tx):
+            attached.clear(tx, index.name)

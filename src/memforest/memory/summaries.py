@@ -27,7 +27,6 @@ from memforest.memory.vectors import VectorMaker
 from memforest.models import Embedder
 from memforest.models.ledger import current_ledger
 from memforest.ports import is_remote
-from memforest.refresh.annotate import annotate
 from memforest.refresh.consolidate import consolidate
 from memforest.refresh.made import Refreshed
 from memforest.refresh.refresher import Refresher
@@ -208,20 +207,6 @@ class Summaries:
             if not wanted:
                 return []
             return await self._tried(mark, lambda: self._make(maker or self._maker(), timer, wanted))
-
-    async def annotate(self, chosen: ChooseWork, timer: Timer, maker: VectorMaker | None = None) -> list[str]:
-        """Make the summaries of nodes in one wave, whatever is dirty beneath; return why some could not be.
-
-        See `memforest.refresh.annotate`; arguments as of `ensure_fresh`.
-        """
-
-        def make(embed: Embed | None, model: str | None) -> Awaitable[Refreshed]:
-            return annotate(self._db, self._bounded(chosen), self._steps.summariser, embed, model)
-
-        async with self._turns.turn():
-            await self._early.present()
-            mark = await to_thread(self._mark)
-            return await self._tried(mark, lambda: self._run(maker or self._maker(), timer, make))
 
     async def consolidate(
         self, chosen: ChooseWork, timer: Timer, maker: VectorMaker | None = None

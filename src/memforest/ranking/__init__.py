@@ -1,17 +1,15 @@
 """Pure scoring over arrays; higher is better everywhere.
 
 `scores` standardises, fuses and orders; `propagation` sends relevance along the edges of any forest, and `ascent` goes from leaves
-to their ancestors; `links` joins like stretches far apart; `parts` has single parts of a score; `by_time` chooses one of several
+to their ancestors; `parts` has single parts of a score; `by_time` chooses one of several
 answers. Nothing here knows a snapshot, an index or a file.
 """
 
 from memforest.ranking.ascent import Ancestors, Ascent, ancestors, means_below, sums_below
 from memforest.ranking.by_time import choose_by_time
-from memforest.ranking.links import Links, along_links, cross_links
-from memforest.ranking.parts import activation, robustness, time_overlap, time_overlap_as_printed
+from memforest.ranking.parts import activation, robustness, time_overlap
 from memforest.ranking.propagation import (
-    DIRECTIONS,
-    Direction,
+    Policy,
     bounded,
     decay_sum,
     propagate,
@@ -34,16 +32,13 @@ from memforest.ranking.scores import (
 )
 
 __all__ = [
-    "DIRECTIONS",
     "Ancestors",
     "Ascent",
-    "Direction",
     "Groups",
     "Levels",
-    "Links",
+    "Policy",
     "Scores",
     "activation",
-    "along_links",
     "ancestors",
     "best_first",
     "bm25_idf",
@@ -52,7 +47,6 @@ __all__ = [
     "choose_by_time",
     "cosines",
     "cosines_of_two",
-    "cross_links",
     "decay_sum",
     "group_place",
     "leading",
@@ -65,5 +59,4 @@ __all__ = [
     "standardise",
     "sums_below",
     "time_overlap",
-    "time_overlap_as_printed",
 ]

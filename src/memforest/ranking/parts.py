@@ -87,47 +87,6 @@ def time_overlap(
     return np.clip(fit, 0.0, 1.0)
 
 
-def time_overlap_as_printed(
-    start_ms: Ints,
-    end_ms: Ints,
-    asked_ms: tuple[int, int],
-    *,
-    overlap: float = 0.5,
-    epsilon_ms: float = DAY_MS / 1000,
-) -> Scores:
-    """Return how well intervals fit the one asked about, as eq. 1 of H-Mem has it: at most 1, and without a lower bound.
-
-    Below the line stands what both cover together, which is not the time from the first to the last of them: two days a month
-    apart give -14. `time_overlap` is the form that is bounded.
-
-    Source: H-Mem (arXiv 2605.15701) Eq. 1. It names neither lambda, here `overlap`, nor epsilon.
-
-    Args:
-        start_ms: where each interval begins, UTC ms, shape (n,).
-        end_ms: where each ends, exclusive.
-        asked_ms: [start, end) of the question.
-        overlap: weight of what is shared, from 0 to 1.
-        epsilon_ms: added below the line, positive.
-
-    Raises:
-        ValueError: if an argument is out of range, or an interval ends before it begins.
-
-    Example:
-        >>> days = np.array([0, 30]) * DAY_MS
-        >>> time_overlap_as_printed(days, days + DAY_MS, (0, DAY_MS)).round(3).tolist()
-        [1.0, -6.996]
-    """
-    if not 0 <= overlap <= 1 or epsilon_ms <= 0:
-        raise ValueError("overlap takes a number from 0 to 1, and epsilon_ms a positive one")
-    begins, ends = _widened(np.asarray(start_ms), np.asarray(end_ms), 0)
-    (begin,), (end,) = _widened(np.array([asked_ms[0]]), np.array([asked_ms[1]]), 0)
-    shared = np.maximum(np.minimum(ends, end) - np.maximum(begins, begin), 0.0)
-    covered = (ends - begins) + (end - begin) - shared + epsilon_ms
-    apart = np.abs(begins + ends - begin - end) / 2
-    fit: Scores = overlap * shared / covered + (1 - overlap) * (1 - apart / covered)
-    return fit
-
-
 def _widened(start_ms: Ints, end_ms: Ints, least_ms: int) -> tuple[Scores, Scores]:
     """Return intervals of at least a length, as floats: times of years 1 to 9999 are exact in them."""
     if (end_ms < start_ms).any():

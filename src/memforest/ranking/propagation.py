@@ -8,25 +8,17 @@ trees. Every step is a pass over arrays; what is returned depends on the rows al
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.config import Propagate, Sink
 from memforest.ranking.ascent import check_parents
 from memforest.ranking.scores import Scores
 
 Ints = NDArray[np.int64]
-Direction = Literal["down", "up", "none"]
-"""Where relevance goes: from parents to children, from children to parents, or nowhere."""
-
-DIRECTIONS: Mapping[Propagate, Direction] = MappingProxyType(
-    {"top-down": "down", "bottom-up": "up", "none": "none"}
-)
-"""The policies of SegTreeMem (arXiv 2606.04555) §4.3.1, as `memforest.Ranking.propagate` has them -> the direction of each."""
+Policy = Literal["top-down", "bottom-up", "none"]
+"""Where relevance goes (SegTreeMem §4.3.1): from parents to children, from children to parents, or nowhere."""
 
 
 def relevance_shares(relevance: Scores) -> Scores:
@@ -56,53 +48,50 @@ def relevance_shares(relevance: Scores) -> Scores:
 def propagate(
     shares: Scores,
     parent: Ints,
-    direction: Direction,
+    policy: Policy,
     *,
     decay: float = 0.10,
     horizon: int = 2,
-    sink: Sink = "leak",
 ) -> Scores:
     """Return the score of every node after its relevance went along the edges, up to `horizon` of them.
 
     The score is sum(decay**k * s_k) / sum(decay**k) over k = 0 to `horizon`, where s_0 are the shares and s_k is s_(k-1)
-    sent one edge on. Down, a node divides what it has equally among its children; up, it gives all to its parent.
+    sent one edge on. Top-down, a node divides what it has equally among its children; bottom-up, it gives all to its parent.
     Source: SegTreeMem (arXiv 2606.04555) §4.3.1, Eq. 3 and 4, and Algorithm 2; the defaults are those of its experiments. With
     "none", or a decay or a horizon of 0, the shares come back as they are, which is retrieval from a collapsed tree.
 
-    The paper's matrix has columns of zeros at leaves (down) and at the root (up), so that what is there leaks: that is
-    ``sink="leak"``. With ``"stay"`` such a node keeps what it has, and the scores sum to what the shares sum to.
+    The paper's matrix has columns of zeros at leaves (top-down) and at the root (bottom-up): what is there leaks.
 
     The cost is a pass over the edges for each step that still changes anything, at most one more than the forest is high.
 
     Args:
         shares: what each node has at first, shape (n,); see `relevance_shares`.
         parent: row of each node's parent, -1 at a root, shape (n,).
-        direction: ``"down"``, ``"up"`` or ``"none"``.
-        decay: weight of an edge, the paper's alpha, from 0 to 1. The paper has it below 1, as `memforest.Ranking` does;
-            1 is the plain mean of s_0 to s_horizon, which is finite as the horizon is.
+        policy: ``"top-down"``, ``"bottom-up"`` or ``"none"``.
+        decay: weight of an edge, the paper's alpha, from 0 to 1. The paper has it below 1; 1 is the plain mean of s_0 to
+            s_horizon, which is finite as the horizon is.
         horizon: most edges, at least 0.
-        sink: ``"leak"`` or ``"stay"``.
 
     Raises:
         ValueError: if an argument is out of range, or a parent is not a row of the forest.
 
     Example:
         >>> tree = np.array([-1, 0, 0])
-        >>> propagate(np.array([0.8, 0.2, 0.0]), tree, "down", decay=0.5, horizon=1).round(3).tolist()
+        >>> propagate(np.array([0.8, 0.2, 0.0]), tree, "top-down", decay=0.5, horizon=1).round(3).tolist()
         [0.533, 0.267, 0.133]
     """
-    _check_flow(direction, decay, horizon, sink)
+    _check_flow(policy, decay, horizon)
     check_parents(parent, len(shares))
     scores: Scores = np.asarray(shares, dtype=np.float64).copy()
-    if direction == "none" or decay == 0:
+    if policy == "none" or decay == 0:
         return scores
-    edges = _Edges.of(parent, direction, sink)
+    edges = _Edges.of(parent, policy)
     step, weight = scores.copy(), 1.0
     for done in range(horizon):
         before, step = step, edges.sent(step)
         weight *= decay
         if np.array_equal(step, before):
-            # And so it is from now on: everything is lost, or has come to its end.
+            # And so it is from now on: everything is lost.
             scores += weight * decay_sum(decay, horizon - done - 1) * step
             break
         scores += weight * step
@@ -134,34 +123,28 @@ class _Edges(NamedTuple):
     above: Ints
     """The nodes that have a parent, and the parent of each."""
     children: Ints
-    direction: Direction
-    ends: NDArray[np.bool_] | None
-    """The nodes that keep what they have; None when none does."""
+    policy: Policy
 
     @classmethod
-    def of(cls, parent: Ints, direction: Direction, sink: Sink) -> _Edges:
+    def of(cls, parent: Ints, policy: Policy) -> _Edges:
         """Return the edges that a forest has."""
         below = np.flatnonzero(parent >= 0)
         above = parent[below]
         children = np.bincount(above, minlength=len(parent))
-        ends = (children == 0) if direction == "down" else (parent < 0)
-        return cls(below, above, children, direction, ends if sink == "stay" else None)
+        return cls(below, above, children, policy)
 
     def sent(self, shares: Scores) -> Scores:
         """Return what every node has after all of it went one edge on."""
-        if self.direction == "down":
+        if self.policy == "top-down":
             sent: Scores = np.zeros(len(shares))
             sent[self.below] = shares[self.above] / self.children[self.above]
-        else:
-            sent = np.bincount(self.above, shares[self.below], len(shares)).astype(np.float64)
-        return sent if self.ends is None else np.where(self.ends, sent + shares, sent)
+            return sent
+        return np.bincount(self.above, shares[self.below], len(shares)).astype(np.float64)
 
 
-def _check_flow(direction: str, decay: float, horizon: int, sink: str) -> None:
-    if direction not in ("down", "up", "none"):
-        raise ValueError(f"direction={direction!r}: give 'down', 'up' or 'none'")
-    if sink not in ("leak", "stay"):
-        raise ValueError(f"sink={sink!r}: give 'leak' or 'stay'")
+def _check_flow(policy: str, decay: float, horizon: int) -> None:
+    if policy not in ("top-down", "bottom-up", "none"):
+        raise ValueError(f"policy={policy!r}: give 'top-down', 'bottom-up' or 'none'")
     if not 0 <= decay <= 1:
         raise ValueError(f"decay={decay!r}: give a number from 0 to 1")
     if horizon < 0:

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from memforest.concurrency import to_thread
 from memforest.errors import BudgetError, ModelError, ModelRefusedError
 from memforest.ports import Summariser, is_remote
-from memforest.refresh.annotate import put_with_vectors, vectors_of
-from memforest.refresh.made import Job, Made, Refreshed, summarised, unchanged
+from memforest.refresh.made import Job, Made, Refreshed, put, summarised, unchanged
 from memforest.refresh.requests import NodeWork
 from memforest.refresh.timing import timed
 from memforest.refresh.vectors import Embed, Vectors, put_means
+from memforest.search.texts import digest
 from memforest.store import derived, meta
 from memforest.store import trees as tree_rows
 from memforest.store.db import Database
@@ -162,13 +162,13 @@ async def _put(
     for first in range(0, len(made), WRITE_NODES):
         part = made[first : first + WRITE_NODES]
         with timed(done, "embed_ms"):
-            vectors = await vectors_of(part, embed, done.failures)
+            vectors = await _vectors_of(part, embed, done.failures)
 
         def write(part: Sequence[Made] = part, vectors: Vectors = vectors) -> int:
             with db.write() as tx:
                 still = {job.node.id for job in _unmoved(tx, [one.job for one in part], wave.below)}
                 valid = [one for one in part if one.node.id in still]
-                put_with_vectors(tx, valid, vectors, summariser, model)
+                _put_with_vectors(tx, valid, vectors, summariser, model)
                 tree_rows.mark_clean(tx, [(one.node.id, one.node.version) for one in valid])
                 if valid:
                     meta.bump(tx)
@@ -206,3 +206,28 @@ def _unmoved(tx: Tx, jobs: Sequence[Job], below: Mapping[int, int]) -> list[Job]
         and node.version == job.node.version
         and same.issuperset(job.node.children)
     ]
+
+
+async def _vectors_of(made: Sequence[Made], embed: Embed | None, failures: list[str]) -> Vectors:
+    """Return the vectors of texts by their digests; none if they cannot be made: `failures` says why, and `resume` makes them."""
+    texts = [str(one.text) for one in made if one.vector == "own"]
+    if embed is None or not texts:
+        return {}
+    try:
+        return await embed(texts)
+    except ModelError as exc:
+        failures.append(f"the vectors of {len(texts)} summaries are left: {exc}")
+        return {}
+
+
+def _put_with_vectors(
+    tx: Tx, made: Sequence[Made], vectors: Vectors, summariser: Summariser, model: str | None
+) -> None:
+    """Store summaries with the vectors that there are of them; a mean is made of those of the children."""
+    put(tx, made, summariser)
+    if vectors and meta.get(tx, "embedder") == model:
+        own = [one for one in made if one.vector == "own"]
+        rows = [(one.node.id, key, vectors[key]) for one in own for key in [digest(one.text)]]
+        derived.put_vectors(tx, "node", rows)
+    if model is not None:
+        put_means(tx, [one.node.id for one in made if one.vector == "mean"])

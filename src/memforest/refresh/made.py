@@ -76,7 +76,7 @@ class Made:
         if not work.vector:
             return "none"
         inside = self.node.level or work.request.prompt
-        kept = isinstance(self.text, Kept) and inside and not (work.request.root or work.whole)
+        kept = isinstance(self.text, Kept) and inside and not work.request.root
         return "mean" if kept or work.kept else "own"
 
 
@@ -116,15 +116,11 @@ def made_of(jobs: Sequence[Job], texts: Sequence[str | ModelError], done: Refres
 
 
 def put(tx: Tx, made: Sequence[Made], summariser: Summariser) -> None:
-    """Store summaries; vectors of other texts go.
-
-    One that was made of the node's own earlier text has no digest: what it would be made of another time is another request.
-    """
+    """Store summaries; vectors of other texts go."""
     keys = []
     for one in made:
         maker, inputs = one.job.made_by(summariser)
-        known = None if one.job.work.whole else inputs
-        derived.put_summary(tx, one.node.id, str(one.text), maker, one.vector, known)
+        derived.put_summary(tx, one.node.id, str(one.text), maker, one.vector, inputs)
         keys.append((one.node.id, (mean_digest if one.vector == "mean" else digest)(one.text)))
     # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
     derived.drop_other_vectors(tx, "node", keys)

@@ -13,7 +13,7 @@ Vectors are made while other nodes are summarised, and written at the end, to th
 embedded; a crash before that leaves vectors missing, which `resume` makes. Writes are of at most `WRITE_NODES` nodes
 each, so that other writers wait for none of them long.
 
-How a node is to be summarised, and whether it gets a vector, its index says (`MemoryIndex.work`). When a refresh is
+How a node is to be summarised, and whether it gets a vector, its index says (`Index.work`). When a refresh is
 begun, a policy says (`memforest.config.REFRESH`).
 """
 
@@ -268,10 +268,9 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[J
     nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
     children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
     ready = [node for node in nodes if not any(children[child].dirty for child in node.children)]
-    told, left = describe(tx, ready, inputs_of(tx, ready, children))
-    work = {one.node: one for one in told}
+    work = {one.node: one for one in describe(tx, ready, inputs_of(tx, ready, children))}
     jobs = [Job(node, work[node.id]) for node in ready if node.id in work]
-    return jobs, [node for node in ready if node.id not in work and node.id not in left]
+    return jobs, [node for node in ready if node.id not in work]
 
 
 # -- writing --------------------------------------------------------------------------------------

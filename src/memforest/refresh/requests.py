@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
@@ -26,24 +26,18 @@ class NodeWork:
     """The summary request of a node, and whether the node gets a vector.
 
     With `kept` the node's text is the inputs, a line each, and its vector the mean of its children's: nobody is asked. With
-    `whole`, in `Host.annotate`, the inputs are the node's own earlier text and what was added since (not the history, which
-    need not be told again): the text tells all that is beneath the node although it was not made of the children's texts.
-    With `words` the request's own bound of words holds, else the memory's.
+    `words` the request's own bound of words holds, else the memory's.
     """
 
     node: int
     request: SummaryRequest
     vector: bool = True
     kept: bool = False
-    whole: bool = False
     words: bool = False
 
 
-Describe = Callable[
-    [Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], tuple[Sequence[NodeWork], Collection[int]]
-]
-"""Says how nodes are to be summarised, given their children's texts; of those that need it. And which nodes are to be
-left as they are."""
+Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequence[NodeWork]]
+"""Says how nodes are to be summarised, given their children's texts; of those that need it."""
 
 
 def inputs_of(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
@@ -94,7 +88,7 @@ def stale_nodes(tx: Tx, describe: Describe, summariser: Summariser) -> list[int]
     for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
         group = list(level)
         children = tree_rows.nodes_with_ids(tx, [child for node in group for child in node.children])
-        for work in describe(tx, group, inputs_of(tx, group, children))[0]:
+        for work in describe(tx, group, inputs_of(tx, group, children)):
             by, maker = made[work.node], maker_of(summariser, work.request)
             now = fingerprint(work.request, maker, kept=work.kept)
             if by.maker != maker or by.inputs not in (None, now):

@@ -209,9 +209,7 @@ class SearchBody(Body):
     )
     top_k: TopK | None = Field(None, description="most evidence returned")
     max_tokens: Count | None = Field(None, description="for the texts of all evidence together, estimated")
-    index: IndexOf | Annotated[Many[IndexOf], Field(min_length=1)] | None = Field(
-        None, description="which indexes to search; several are fused"
-    )
+    index: IndexOf | None = Field(None, description="the index to search")
     ranking: RankingBody | None = Field(None, description="weights for this question")
     mode: Mode | None = Field(None, description="how the recalled trees are browsed")
     budget: BudgetBody | None = Field(None, description="for calls of models")

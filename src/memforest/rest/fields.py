@@ -27,7 +27,7 @@ from memforest.memory.inspect.profiles import GRAPH
 from memforest.rest.params import ID_PATTERN, checked
 from memforest.rest.routing import read_json
 from memforest.settings import hints_of
-from memforest.systems.registry import known
+from memforest.systems.registry import INDEXES
 
 T = TypeVar("T")
 
@@ -75,10 +75,10 @@ Span: TypeAlias = Annotated[list[Time], Field(min_length=2, max_length=2)]
 OpenSpan: TypeAlias = Annotated[list[Time | None], Field(min_length=2, max_length=2)]
 Metadata: TypeAlias = dict[str, Any]
 IndexOf: TypeAlias = Annotated[
-    str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": sorted(known())})
+    str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": list(INDEXES)})
 ]
 IndexOrGraph: TypeAlias = Annotated[
-    str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": [*sorted(known()), GRAPH]})
+    str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": [*INDEXES, GRAPH]})
 ]
 Mode: TypeAlias = Literal[MODES]  # type: ignore[valid-type]  # a Literal of what the core lists
 Role: TypeAlias = Literal[tuple(sorted(ROLES))]  # type: ignore[valid-type]  # likewise

@@ -13,7 +13,7 @@ from memforest.forest.handle import AsyncUserMemory
 from memforest.limits import MAX_CURSOR_CHARS, MAX_ID_CHARS, MAX_PAGE, MAX_TIME_CHARS
 from memforest.memory.ingest.turns import check_id
 from memforest.rest.deps import Forest, Who
-from memforest.systems.registry import known
+from memforest.systems.registry import INDEXES
 
 ID_PATTERN = r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"
 """An id has a character that is no blank, and none that is NUL; for the document, as the core checks it."""
@@ -123,7 +123,7 @@ IndexText = Annotated[
         min_length=1,
         max_length=MAX_ID_CHARS,
         description="name of an index",
-        json_schema_extra={"enum": sorted(known())},
+        json_schema_extra={"enum": list(INDEXES)},
     ),
 ]
 IdempotencyKey = Annotated[

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
-from memforest.ports import Answer, Answerer, AnswerEvidence, Extractor, Placer, Planner, Summariser
+from memforest.ports import Answer, Answerer, AnswerEvidence, Extractor, Planner, Summariser
 from memforest.types import BrowsePlan, Equivalence, QuestionPlan, TreeCard
 
 __all__ = [
@@ -23,7 +23,6 @@ __all__ = [
     "Extractor",
     "Judge",
     "Kept",
-    "Placer",
     "Planner",
     "Summariser",
 ]

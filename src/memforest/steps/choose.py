@@ -21,7 +21,6 @@ from memforest.steps.base import (
     Browser,
     Extractor,
     Judge,
-    Placer,
     Planner,
     Summariser,
 )
@@ -61,7 +60,6 @@ class Steps:
     """None when trees are browsed by the question itself."""
     browser: Browser | None = None
     """None when trees are browsed by embedding."""
-    placers: Mapping[str, Placer] = field(default_factory=dict)
     """Those that there are: ``"pointwise"`` and ``"batch"`` where the chat model places, ``"own"`` that of the configuration."""
     summary_words: int = LOCAL_SUMMARY_WORDS
     """Most words of a summary."""
@@ -141,7 +139,6 @@ def choose_steps(config: Config) -> Steps:
         judge=by_chat.get("judge"),
         guide=by_chat.get("plan"),
         browser=by_chat.get("browse"),
-        placers={**by_chat.get("place", {}), **({} if config.placer is None else {"own": config.placer})},
         summary_words=config.summary_words
         or (CHAT_SUMMARY_WORDS if "summarise" in by_chat else LOCAL_SUMMARY_WORDS),
         calls=calls,
@@ -170,14 +167,12 @@ def _by_chat(calls: Calls, config: Config) -> dict[str, Any]:
     from memforest.steps.llm.extract import ChatExtractor
     from memforest.steps.llm.guide import ChatGuide
     from memforest.steps.llm.judge import ChatJudge
-    from memforest.steps.llm.place import WAYS, ChatPlacer
     from memforest.steps.llm.summarise import ChatSummariser
 
     made: dict[str, Callable[[], Any]] = {
         "extract": lambda: ChatExtractor(calls, timezone=config.zone),
         "judge": lambda: ChatJudge(calls),
         "summarise": lambda: ChatSummariser(calls, timezone=config.zone),
-        "place": lambda: {way: ChatPlacer(calls, way) for way in WAYS},
         "plan": lambda: ChatGuide(calls, timezone=config.zone),
         "browse": lambda: ChatBrowser(calls, timezone=config.zone),
         "answer": lambda: ChatAnswerer(calls, timezone=config.zone),

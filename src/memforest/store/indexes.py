@@ -1,4 +1,4 @@
-"""The indexes of a memory: their versions, settings, and cursors in the feed."""
+"""The indexes of a memory: their settings, and cursors in the feed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ class IndexRow(NamedTuple):
     """
 
     name: str
-    version: int
     settings: str
     cursor: int
     began: int
     reason: str | None
 
 
-_COLUMNS = "name, version, settings, cursor, began, reason"
+_COLUMNS = "name, settings, cursor, began, reason"
 
 
 def rows(tx: Tx) -> list[IndexRow]:
@@ -39,14 +38,12 @@ def find(tx: Tx, name: str) -> IndexRow | None:
 
 def add(tx: Tx, row: IndexRow) -> None:
     """Insert an index."""
-    tx.execute(f"INSERT INTO index_ ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", row)
+    tx.execute(f"INSERT INTO index_ ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)", row)
 
 
-def change(tx: Tx, name: str, *, version: int, settings: str) -> None:
-    """Write an index's version and settings, and clear the reason why it had stopped."""
-    tx.execute(
-        "UPDATE index_ SET version = ?, settings = ?, reason = NULL WHERE name = ?", (version, settings, name)
-    )
+def change(tx: Tx, name: str, settings: str) -> None:
+    """Write an index's settings, and clear the reason why it had stopped."""
+    tx.execute("UPDATE index_ SET settings = ?, reason = NULL WHERE name = ?", (settings, name))
 
 
 def move(tx: Tx, name: str, cursor: int) -> None:

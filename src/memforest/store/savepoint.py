@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
 
 from memforest.store.faults import is_of_file
@@ -43,30 +42,6 @@ class IndexProblem(str):
         made = cls(told)
         made.logged = logged
         return made
-
-
-def attempt(tx: Tx, work: Callable[[], object]) -> Exception | None:
-    """Run work in a savepoint; if it raises, undo what it wrote and return the error.
-
-    It is for code that is not ours: errors of the file go through.
-
-    Raises:
-        Error: of the library, if the file cannot be read or written.
-        StoreError: if the file cannot be used.
-    """
-    tx.execute("SAVEPOINT work")
-    try:
-        work()
-    except Exception as exc:  # whatever somebody's code raises, it is returned
-        if is_of_file(exc):
-            raise
-        # A statement that was not read to its end would outlive the savepoint: the frames hold it.
-        traceback.clear_frames(exc.__traceback__)
-        tx.execute("ROLLBACK TO work")
-        tx.execute("RELEASE work")
-        return exc
-    tx.execute("RELEASE work")
-    return None
 
 
 @contextmanager

@@ -245,7 +245,6 @@ CREATE TABLE deleted (digest BLOB PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 CREATE TABLE index_ (
     name TEXT PRIMARY KEY,
-    version INTEGER NOT NULL,
     settings TEXT NOT NULL,
     cursor INTEGER NOT NULL,
     began INTEGER NOT NULL,

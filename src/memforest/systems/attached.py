@@ -7,18 +7,16 @@ from copy import deepcopy
 from typing import Any, NamedTuple
 
 from memforest.config import Config
-from memforest.errors import ConfigError, IndexStateError, NotFoundError
+from memforest.errors import ConfigError, NotFoundError
 from memforest.refresh.requests import bounded
 from memforest.store import feed, indexes, jobs, meta
 from memforest.store import trees as tree_rows
 from memforest.store.indexes import IndexRow
-from memforest.store.savepoint import attempt, described
 from memforest.store.tx import Tx
-from memforest.systems.base import MemoryIndex, NodeWork
-from memforest.systems.combine import CombinedIndex
+from memforest.systems.base import Index, NodeWork
 from memforest.systems.placings import Placings
-from memforest.systems.registry import known, make_index, open_stored
-from memforest.tables import kept_json
+from memforest.systems.registry import make_index
+from memforest.tables import kept_json, with_kept
 from memforest.tree import Node
 
 __all__ = ["Attached", "Chosen", "Placings", "Sizes"]
@@ -30,7 +28,7 @@ Sizes = tuple[int, int, int]
 class Chosen(NamedTuple):
     """The index that a query searches, how many notes of the feed it has not placed, and what is to be said of it."""
 
-    found: MemoryIndex
+    found: Index
     lag: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -40,46 +38,32 @@ class Attached:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self._made: dict[tuple[str, str, type[Any] | None], MemoryIndex] = {}
+        self._made: dict[tuple[str, str], Index] = {}
         self._sizes: tuple[int, dict[str, Sizes]] | None = None
         self._counts: dict[IndexRow, tuple[int, dict[str, Any]]] = {}
 
     def begin(self, tx: Tx) -> None:
-        """Add the configured indexes to a new memory, and upgrade the tables of an older one's indexes."""
-        rows = indexes.rows(tx)
-        if not rows:
+        """Add the configured indexes to a new memory."""
+        if not indexes.rows(tx):
             for name in self._config.indexes:
                 self.add(tx, name)
-        for row in rows:
-            if self._is_older(row):
-                self._upgrade(tx, row)
-
-    def is_behind(self, tx: Tx) -> bool:
-        """Return whether `begin` would change the file."""
-        rows = indexes.rows(tx)
-        return not rows or any(self._is_older(row) for row in rows)
 
     def work(
         self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]], max_words: int
-    ) -> tuple[list[NodeWork], frozenset[int]]:
-        """Return how nodes are to be summarised, as their indexes say, and which nodes must be left as they are.
-
-        Left are those of indexes that cannot be used here. A request without a bound of its own gets `max_words`.
-        """
+    ) -> list[NodeWork]:
+        """Return how nodes are to be summarised, as their indexes say; a request without a bound of its own gets `max_words`."""
         owners = tree_rows.owners(tx, {node.tree for node in nodes})
-        usable = {index.name: index for index in self.of(tx)}
         found: list[NodeWork] = []
-        for name, index in usable.items():
-            own = [node for node in nodes if owners[node.tree] == name]
+        for index in self.of(tx):
+            own = [node for node in nodes if owners[node.tree] == index.name]
             found += index.work(tx, own, inputs) if own else []
-        left = frozenset(node.id for node in nodes if owners[node.tree] not in usable)
-        return [bounded(one, max_words) for one in found], left
+        return [bounded(one, max_words) for one in found]
 
     # -- which there are ----------------------------------------------------------------------
 
-    def of(self, tx: Tx) -> list[MemoryIndex]:
-        """Return the memory's indexes, by name; one that cannot be used here is left out."""
-        return [index for row in indexes.rows(tx) if (index := self.usable(row)) is not None]
+    def of(self, tx: Tx) -> list[Index]:
+        """Return the memory's indexes, by name."""
+        return [self.open(row) for row in indexes.rows(tx)]
 
     def paced(self, tx: Tx) -> frozenset[str]:
         """Return the names of those whose summaries no refresh makes."""
@@ -94,13 +78,12 @@ class Attached:
             if own := [node for node in dirty if nodes is None or node in nodes]:
                 index.reopen(tx, own)
 
-    def get(self, tx: Tx, name: str, *, listed: bool = False) -> MemoryIndex:
+    def get(self, tx: Tx, name: str, *, listed: bool = False) -> Index:
         """Return one of the memory's indexes, or one that stores nothing, unless it must be `listed`.
 
         Raises:
             NotFoundError: if the memory does not have it; it names `add_index`.
             ConfigError: if there is no such index at all.
-            IndexStateError: if it cannot be used as the file has it.
         """
         row = indexes.find(tx, name)
         if row is not None:
@@ -113,57 +96,31 @@ class Attached:
             )
         return index
 
-    def choose(self, tx: Tx, names: Sequence[str] | None) -> Chosen:
-        """Return the index that a query searches, several as one; errors are those of `get`.
+    def choose(self, tx: Tx, name: str | None) -> Chosen:
+        """Return the index that a query searches; errors are those of `get`.
 
-        Without a name the first of the configuration that can be used, else the first of the memory; if none of them
-        can be, the baseline.
+        Without a name the first of the configuration that the memory has, else its first one.
         """
         own = {row.name: row for row in indexes.rows(tx)}
-        if names is not None:
-            found = [self.get(tx, name) for name in names]
-            return self._chosen(tx, found[0] if len(found) == 1 else CombinedIndex(found), names, own)
-        for one in dict.fromkeys((*self._config.indexes, *own)):
-            if one in own and (index := self.usable(own[one])) is not None:
-                return self._chosen(tx, index, (one,), own)
-        index = next(made for one in sorted(known()) if (made := make_index(one)).baseline)
-        why = "; ".join(str(self.problem(row)) for row in own.values())
-        return Chosen(index, 0, (f"searched with {index.name!r}: {why}",))
+        if name is not None:
+            return self._chosen(tx, self.get(tx, name), own.get(name))
+        for one in (*self._config.indexes, *own):
+            if one in own:
+                return self._chosen(tx, self.open(own[one]), own[one])
+        return Chosen(make_index("flat"))
 
-    def open(self, row: IndexRow) -> MemoryIndex:
-        """Return the index of a row of the file.
-
-        Raises:
-            ConfigError: if this process does not know it.
-            IndexStateError: if its tables or settings are of another version.
-        """
-        key = (row.name, row.settings, known().get(row.name))
+    def open(self, row: IndexRow) -> Index:
+        """Return the index of a row, with the settings that its file keeps, and those of the configuration for the others."""
+        key = (row.name, row.settings)
         if key not in self._made:
-            self._made[key] = open_stored(row.name, row.settings, self._config.index_settings.get(row.name))
-        index = self._made[key]
-        if row.version > index.version:
-            raise IndexStateError(
-                f"the index {row.name!r} was written by a newer version of it ({row.version}, here it is "
-                f"{index.version}); upgrade memforest, or the package that it comes from"
-            )
-        if row.version < index.version:
-            raise IndexStateError(
-                f"the index {row.name!r} is of version {row.version} and could not be brought to {index.version}"
-                f"{'' if row.reason is None else f': it {row.reason}'}; add_index({row.name!r}) makes it anew"
-            )
-        return index
-
-    def usable(self, row: IndexRow) -> MemoryIndex | None:
-        """Return the index of a row; None when this process cannot use it."""
-        try:
-            return self.open(row)
-        except (ConfigError, IndexStateError):
-            return None
+            index = make_index(row.name, self._config.index_settings.get(row.name))
+            self._made[key] = make_index(row.name, with_kept(row.name, index.settings, row.settings))
+        return self._made[key]
 
     # -- coming and going ---------------------------------------------------------------------
 
     def add(self, tx: Tx, name: str, given: Any = None) -> None:
-        """Add an index, whose cursor is the start of the feed; one that cannot be used is replaced.
+        """Add an index, whose cursor is the start of the feed.
 
         Args:
             tx: a write transaction.
@@ -172,25 +129,19 @@ class Attached:
 
         Raises:
             ConfigError: if there is no such index, the memory has it already, or a setting cannot be.
-            IndexStateError: if its tables cannot be made.
         """
         index = make_index(name, self._config.index_settings.get(name), given)
-        row = indexes.find(tx, name)
-        if row is not None and self.usable(row) is not None:
+        if indexes.find(tx, name) is not None:
             raise ConfigError(
                 f"this memory has the index {name!r} already; rebuild(index={name!r}) makes it anew"
             )
         _wipe(tx, name)  # also what is left of one that the memory no longer lists
-        if (error := attempt(tx, lambda: [make(tx) for make in index.tables[: index.version]])) is not None:
-            raise IndexStateError(
-                f"the index {name!r} cannot make its tables: it {described(error)}"
-            ) from error
-        kept = kept_json(index.settings, given)
-        indexes.add(tx, IndexRow(name, index.version, kept, 0, feed.compacted(tx), None))
+        index.make_tables(tx)
+        indexes.add(tx, IndexRow(name, kept_json(index.settings, given), 0, feed.compacted(tx), None))
 
     @staticmethod
     def drop(tx: Tx, name: str) -> None:
-        """Delete an index with its trees and tables; also one that this process does not know.
+        """Delete an index with its trees and tables.
 
         Raises:
             NotFoundError: if the memory does not have it.
@@ -224,10 +175,7 @@ class Attached:
         if row is None:
             tree_rows.drop_trees(tx, name)
             return
-        index = self.usable(row)
-        if index is None or attempt(tx, lambda: index.clear(tx)) is not None:  # what every index has
-            tree_rows.drop_trees(tx, name)
-            indexes.empty_tables(tx, name)
+        self.open(row).clear(tx)
         jobs.drop(tx, name)
         indexes.restart(tx, name, feed.compacted(tx), reason)
 
@@ -244,7 +192,7 @@ class Attached:
             self._sizes = known = generation, tree_rows.sizes(tx)
         return known[1]
 
-    def counts(self, tx: Tx, row: IndexRow, index: MemoryIndex) -> dict[str, Any]:
+    def counts(self, tx: Tx, row: IndexRow, index: Index) -> dict[str, Any]:
         """Return what an index counts of itself, counted once a state of the memory.
 
         Args:
@@ -282,55 +230,23 @@ class Attached:
         )
 
     def notes(self, tx: Tx) -> list[str]:
-        """Return which indexes cannot be used or lag behind and why, and what the others do not have."""
+        """Return which indexes lag behind and why, and what the others do not have."""
         found: list[str] = []
         lag = self.lagging(tx)
         for row in indexes.rows(tx):
-            why, index = self.problem(row), self.usable(row)
-            if index is None:
-                found.append(f"{why}; what it has stays until something goes that it may hold")
-            elif (lost := self.lost(tx, row)) is not None:
+            if (lost := self.lost(tx, row)) is not None:
                 found.append(lost)
             elif row.name in lag:
                 found.append(_behind(row, lag[row.name]))
-            elif (error := attempt(tx, lambda index=index: found.extend(index.notes(tx)))) is not None:  # type: ignore[misc]
-                found.append(f"the index {row.name!r} {described(error)}")
+            else:
+                found += self.open(row).notes(tx)
         return found
 
-    def _chosen(
-        self, tx: Tx, index: MemoryIndex, names: Sequence[str], own: Mapping[str, IndexRow]
-    ) -> Chosen:
-        lag = {name: count for name, count in self.lagging(tx).items() if name in names}
-        reasons = tuple(self.lost(tx, own[name]) or _behind(own[name], lag[name]) for name in lag)
-        return Chosen(index, max(lag.values(), default=0), reasons)
-
-    def problem(self, row: IndexRow) -> str | None:
-        """Return why an index cannot be used here; None when it can."""
-        if row.name not in known():
-            return f"the index {row.name!r} is not installed here"
-        try:
-            self.open(row)
-        except (ConfigError, IndexStateError) as exc:
-            return str(exc)
-        return None
-
-    @staticmethod
-    def _is_older(row: IndexRow) -> bool:
-        return row.name in known() and row.version < known()[row.name].version
-
-    def _upgrade(self, tx: Tx, row: IndexRow) -> None:
-        """Upgrade the tables of an index to the version of this process; a failure is an error that names the index."""
-        kind, given = known()[row.name], self._config.index_settings.get(row.name)
-
-        def steps() -> None:
-            for make in kind.tables[row.version : kind.version]:
-                make(tx)
-            now = indexes.find(tx, row.name) or row  # a step may have changed its settings
-            open_stored(row.name, now.settings, given)
-            indexes.change(tx, row.name, version=kind.version, settings=now.settings)
-
-        if (error := attempt(tx, steps)) is not None:
-            indexes.stop(tx, row.name, described(error))
+    def _chosen(self, tx: Tx, index: Index, row: IndexRow | None) -> Chosen:
+        lag = 0 if row is None else self.lagging(tx).get(row.name, 0)
+        if row is None or not lag:
+            return Chosen(index)
+        return Chosen(index, lag, (self.lost(tx, row) or _behind(row, lag),))
 
 
 def _wipe(tx: Tx, name: str) -> None:

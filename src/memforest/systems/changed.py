@@ -10,14 +10,13 @@ from typing import Any
 from memforest.config import Config
 from memforest.store import indexes
 from memforest.store.indexes import IndexRow
-from memforest.store.savepoint import attempt, described
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
-from memforest.systems.base import MemoryIndex
+from memforest.systems.base import Index
 from memforest.systems.registry import make_index
 
 
-def changed_settings(config: Config, row: IndexRow, index: MemoryIndex) -> dict[str, tuple[Any, Any]]:
+def changed_settings(config: Config, row: IndexRow, index: Index) -> dict[str, tuple[Any, Any]]:
     """Return the kept settings that the configuration gives another value: name -> (the memory's, the configured).
 
     What the configuration does not name is as the memory has it.
@@ -47,30 +46,25 @@ def _as_kept(value: Any) -> str:
 def adopt_settings(tx: Tx, config: Config, attached: Attached, name: str) -> None:
     """Let a memory keep the configured settings of an index from now on; the index is to be cleared then."""
     row = indexes.find(tx, name)
-    index = None if row is None else attached.usable(row)
-    if row is None or index is None:
+    if row is None:
         return
-    if changed := changed_settings(config, row, index):
+    if changed := changed_settings(config, row, attached.open(row)):
         kept = {**json.loads(row.settings), **{key: new for key, (_, new) in changed.items()}}
         text = json.dumps(kept, sort_keys=True, ensure_ascii=False)
-        indexes.change(tx, name, version=row.version, settings=text)
+        indexes.change(tx, name, text)
 
 
 def outdated(tx: Tx, config: Config, attached: Attached) -> dict[str, str]:
     """Return why indexes would be made otherwise now, by name; of those that would."""
     found: dict[str, str] = {}
     for row in indexes.rows(tx):
-        index = attached.usable(row)
-        if index is None:
-            continue
+        index = attached.open(row)
         why = [
             f"{key} is {old!r}, and {new!r} is set"
             for key, (old, new) in changed_settings(config, row, index).items()
         ]
-        said: list[str | None] = []
-        if (error := attempt(tx, lambda index=index, said=said: said.append(index.outdated(tx)))) is not None:  # type: ignore[misc]
-            said.append(described(error))
-        why += [one for one in said if one is not None]
+        if (said := index.outdated(tx)) is not None:
+            why.append(said)
         if why:
             found[row.name] = "; ".join(why)
     return found

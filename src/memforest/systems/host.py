@@ -79,22 +79,6 @@ class Host(Protocol):
         """
         ...
 
-    async def annotate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> list[str]:
-        """Make the summaries of nodes in one wave, whatever is dirty beneath them, and their vectors.
-
-        The summariser is asked once for all of them; one behind an endpoint for each, side by side. Written is, in one
-        transaction, what was made of nodes that are still dirty and of the version that was read. A node is clean then if
-        none of its children was dirty; with `NodeWork.whole`, if none is dirty any more. What it costs counts for the
-        operation.
-
-        Args:
-            choose: names the nodes, which are dirty, and their requests, in a read transaction.
-
-        Returns:
-            Why some of them could not be made.
-        """
-        ...
-
     async def consolidate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> Mapping[int, str]:
         """Make the summaries of nodes whose children have theirs, and their vectors: one wave of a paced index.
 

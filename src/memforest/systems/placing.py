@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from memforest.store.feed import Items, Kind
 from memforest.store.tx import Tx
 
-__all__ = ["Copied", "IndexProblem", "Items", "Kind", "Placed", "Placing", "Upgrade"]
-
-Upgrade = Callable[[Tx], object]
-"""Makes or changes an index's own tables, from one version to the next."""
+__all__ = ["Copied", "IndexProblem", "Items", "Kind", "Placed", "Placing"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,40 +1,26 @@
-"""How relevant the nodes of any forest are to a question, and their scores after relevance went along the edges.
+"""How relevant the nodes of any forest are to a question by themselves.
 
-Two scorers say how relevant a node is by itself. ``"cosine"`` is the paper's: max(0, cos) of the question with what the node
-says. ``"fused"`` takes relevance of turns from the legs of a ranking (`memforest.systems.legs`), and reads no summary.
-Source of both steps: SegTreeMem (arXiv 2606.04555) §4.3.1 and Algorithm 2; ``"fused"``, and leaves that are facts, are this
-package's.
+By cosine, as in the paper: max(0, cos) of the question with what the node says. Or fused: by the relevance of turns from the legs
+of a ranking (`memforest.systems.legs`), without a summary being read. Source: SegTreeMem (arXiv 2606.04555) §4.3.1; fused
+relevance, and leaves that are facts, are this package's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.config import Propagate, Ranking
 from memforest.ranking import (
-    DIRECTIONS,
     Groups,
-    Links,
     Scores,
-    along_links,
-    cross_links,
-    decay_sum,
-    propagate,
-    relevance_shares,
 )
-from memforest.search.forest import CELL, FACT, INNER, TURNS, EmbeddedForest, Forest, once_per_forest
-from memforest.search.snapshot import Snapshot, ranges
-from memforest.systems.speak import told_by
+from memforest.search.forest import CELL, FACT, TURNS, EmbeddedForest, Forest, once_per_forest
+from memforest.search.snapshot import ranges
 
 Ints = NDArray[np.int64]
-Scorer = Literal["cosine", "fused"]
-"""Who says how relevant a node is by itself; see `cosine_relevance` and `fused_relevance`."""
-
 _BLOCK = 1024
 """Leaves whose sums of vectors are held at once."""
 
@@ -94,158 +80,6 @@ def best_turns(forest: Forest, turn: Scores) -> Scores:
     """Return the best score of the turns that support each fact, shape (m,); -inf for a fact without any."""
     out, groups = np.full(len(forest.facts.ids), -np.inf), _supports(forest)
     out[forest.facts.pairs[groups.first, 0]] = groups.best(turn[forest.facts.pairs[:, 1]])
-    return out
-
-
-def turn_scores(snapshot: Snapshot, forest: Forest, nodes: Scores) -> Scores:
-    """Return the best score of the leaves that each turn has, shape (n,): of the runs it stands in, and the facts it supports.
-
-    Args:
-        snapshot: of the memory.
-        forest: one of its forests.
-        nodes: a score of every node that is at least 0, shape (N,). A turn without a leaf has 0.
-    """
-    runs, facts = _runs(forest), _fact_leaves(forest)
-    out, told = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
-    np.maximum.at(out, runs.turns, np.repeat(nodes[runs.rows], runs.counts))
-    np.maximum.at(told, forest.item[facts], nodes[facts])
-    return np.maximum(out, told_by(snapshot).best(told, np.zeros(len(out))))
-
-
-# -- propagation ----------------------------------------------------------------------------------
-
-
-class NodeScores(NamedTuple):
-    """The score of every node, shape (N,), in units of relevance, with its parts, which sum to it."""
-
-    total: Scores
-    parts: Mapping[str, Scores]
-    """``"relevance"``: what the node's own relevance counts; ``"propagated"``: what came to it along edges; where there are links
-    ``"linked"``, what came along those."""
-    trace: Mapping[str, Any]
-    """How it was propagated; see `propagation_notes`."""
-
-
-def node_scores(
-    forest: Forest,
-    relevance: Scores,
-    ranking: Ranking,
-    *,
-    scorer: Scorer,
-    own: Propagate = "none",
-    links: Links | None = None,
-) -> NodeScores:
-    """Return the scores of all nodes after relevance went along the edges as a ranking says.
-
-    The shares of relevance are propagated (`memforest.ranking.propagate`) and multiplied by the sum of all relevance again, so
-    that scores of different questions are alike; the order is that of the shares.
-
-    Args:
-        forest: the trees.
-        relevance: of every node, shape (N,); below 0 counts as 0.
-        ranking: its `propagate`, `alpha`, `horizon` and `sink` count.
-        scorer: who said how relevant the nodes are, for the trace.
-        own: the index's own policy, where the ranking has none.
-        links: of rows of the forest, along which scores go once more after that, with the weight `alpha`; see `forest_links`.
-
-    Raises:
-        ValueError: if a relevance is not a finite number.
-    """
-    policy = ranking.propagate or own
-    shares = relevance_shares(relevance)
-    whole = float(np.maximum(relevance, 0.0).sum())
-    moved = propagate(
-        shares,
-        forest.parent,
-        DIRECTIONS[policy],
-        decay=ranking.alpha,
-        horizon=ranking.horizon,
-        sink=ranking.sink,
-    )
-    counts = 1.0 if policy == "none" else 1.0 / decay_sum(ranking.alpha, ranking.horizon)
-    total, kept = moved * whole, shares * whole * counts
-    parts = {"relevance": kept, "propagated": total - kept}
-    notes = propagation_notes(ranking, scorer, own)
-    if links is None:
-        return NodeScores(total, parts, notes)
-    linked = along_links(total, links, ranking.alpha, sink=ranking.sink)
-    parts = {name: part / (1 + ranking.alpha) for name, part in parts.items()}
-    parts["linked"] = linked - sum(parts.values())
-    return NodeScores(linked, parts, {**notes, "links": len(links.rows)})
-
-
-def propagation_notes(ranking: Ranking, scorer: Scorer, own: Propagate = "none") -> dict[str, Any]:
-    """Return how relevance is propagated, for traces: scorer, policy, alpha, horizon and sink."""
-    return {
-        "scorer": scorer,
-        "policy": ranking.propagate or own,
-        "alpha": ranking.alpha,
-        "horizon": ranking.horizon,
-        "sink": ranking.sink,
-    }
-
-
-# -- links ----------------------------------------------------------------------------------------
-
-
-def forest_links(
-    found: EmbeddedForest, rows: Ints, *, threshold: float = 0.6, most: int = 4, apart: int = 1
-) -> Links:
-    """Return links between those of some nodes that are alike and far apart in their forest, in rows of the forest.
-
-    See `memforest.ranking.cross_links` for the options, and for what it costs: it is done once for a forest. Vectors are those
-    that `cosine_relevance` compares. What lies between two nodes is counted in leaves from left to right, one tree behind
-    the other.
-
-    Args:
-        found: the trees with the vectors of their summaries.
-        rows: of the nodes to link, shape (k,).
-        threshold: least cosine, above 0.
-        most: most links that come from one node.
-        apart: least number of leaves between two linked nodes, at least 1.
-    """
-    first, end = leaf_spans(found.forest)
-    near = cross_links(
-        _vectors_at(found, rows), first[rows], end[rows], threshold=threshold, most=most, apart=apart
-    )
-    return Links(rows[near.rows], rows[near.cols], near.weights)
-
-
-@once_per_forest
-def leaf_spans(forest: Forest) -> tuple[Ints, Ints]:
-    """Return the half-open span of leaves below each node, counted from 0 from left to right, tree by tree; shapes (N,)."""
-    count = np.zeros(len(forest.ids))
-    count[forest.children.counts == 0] = 1
-    leaves = forest.ascent.sums(count).astype(np.int64)
-    first = np.zeros(len(forest.ids), dtype=np.int64)
-    roots, below = forest.roots, forest.children
-    first[roots] = np.cumsum(leaves[roots]) - leaves[roots]
-    children = below.values
-    before = np.cumsum(leaves[children]) - leaves[children]
-    parents = forest.parent[children]
-    before -= before[below.ends[parents] - below.counts[parents]]
-    downwards = np.argsort(-forest.level[children], kind="stable")
-    steps = np.flatnonzero(np.diff(forest.level[children[downwards]])) + 1
-    for step in np.split(downwards, steps):
-        first[children[step]] = first[parents[step]] + before[step]
-    return first, first + leaves
-
-
-def _vectors_at(found: EmbeddedForest, rows: Ints) -> NDArray[np.float32]:
-    """Return the vector of each of some nodes, of unit length or zero; zero for a summary that tells of what came later."""
-    forest, runs = found.forest, _runs(found.forest)
-    out = np.zeros((len(rows), forest.turns.vectors.dimension), dtype=np.float32)
-    inner, facts = np.flatnonzero(forest.kind[rows] == INNER), np.flatnonzero(forest.kind[rows] == FACT)
-    inner = inner[~np.isin(rows[inner], forest.torn)]
-    if len(inner):
-        out[inner] = found.vectors[np.searchsorted(forest.embedded, rows[inner])]
-    if len(facts):
-        out[facts] = forest.facts.vectors[forest.item[rows[facts]]]
-    leaves = np.flatnonzero((forest.kind[rows] == CELL) | (forest.kind[rows] == TURNS))
-    places = np.searchsorted(runs.rows, rows[leaves])
-    for part in _blocks(len(leaves)):
-        length = _lengths(forest)[places[part], None]
-        out[leaves[part]] = _sums(forest, places[part]) / np.where(length > 0, length, 1.0)
     return out
 
 

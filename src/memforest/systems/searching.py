@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,8 +41,8 @@ class Search:
     `mode` is one of `memforest.config.MODES`, `asked_mode` the one that the caller named, if any; `browse_calls`
     bounds what browsing may ask a model. `leaves` are those that a browse reached before the ranking, by node id, with
     their scores; None where none was made. `explain` asks for what the ranking itself does not need: which trees were
-    recalled, and how near the path was by which a turn was reached. `own` is by index what each has prepared, where several are asked.
-    `parts` are the questions that an index has taken it apart into.
+    recalled, and how near the path was by which a turn was reached. `parts`
+    are the questions that an index has taken it apart into.
     """
 
     tokens: Sequence[str]
@@ -59,7 +59,6 @@ class Search:
     mode: str = "emb"
     asked_mode: str | None = None
     browse_calls: int = 32
-    own: Mapping[str, Search] = field(default_factory=dict)
     parts: tuple[Part, ...] = ()
 
 
@@ -70,8 +69,7 @@ class Hit:
     `fact` is -1 when the turn speaks for itself. `scores` are the parts of `score`, already weighted, whose sum
     it is. `leaf` is the forest row of the leaf it was found at, or -1: where browse reached it, if that counts, else
     where it was said. `browsed` is the mean similarity of the path by which browse reached the turn, or the leaf's score
-    in `Search.leaves`; None when it did not come there. `index` is the one whose trees the leaf is in; "" for the one
-    that was asked.
+    in `Search.leaves`; None when it did not come there.
     """
 
     turn: int
@@ -81,7 +79,6 @@ class Hit:
     leaf: int = -1
     why: str = ""
     browsed: float | None = None
-    index: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,32 +96,6 @@ class NodeHit:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """The turns of a ranking as arrays, in any order, and how the hit of one is made.
-
-    Two rankings are fused by these without making every hit. `leads` says which turns have a `Hit.why`.
-    """
-
-    turns: NDArray[np.int64]
-    scores: NDArray[np.float64]
-    leads: NDArray[np.bool_]
-    make: Callable[[int], Hit]
-
-    @classmethod
-    def of(cls, hits: Iterable[Hit]) -> Scored:
-        """Return hits that have been made, best first; of a turn that is there more than once, the first."""
-        found: dict[int, Hit] = {}
-        for hit in hits:
-            found.setdefault(hit.turn, hit)
-        return cls(
-            turns=np.fromiter(found, dtype=np.int64),
-            scores=np.array([hit.score for hit in found.values()], dtype=np.float64),
-            leads=np.array([bool(hit.why) for hit in found.values()], dtype=np.bool_),
-            make=found.__getitem__,
-        )
-
-
 @dataclass(frozen=True, slots=True)
 class Found:
     """What an index found: every candidate turn, best first, each made when it is asked for.
@@ -132,18 +103,16 @@ class Found:
     A turn may be there more than once, each time with another fact that speaks for it.
 
     `nodes` are the nodes it found, best first, on the same scale of scores; evidence is ranked from both. The reader
-    applies the time filters to them and reads their summaries (`memforest.systems.nodes`). `scored` has the same turns as
-    `hits`; an index that leaves it out is fused with others all the same, and more slowly. `spare` is how many pieces behind
-    the first `top_k` `MemoryIndex.refine` is to see, and `order` how the evidence stands behind all cuts.
+    applies the time filters to them and reads their summaries (`memforest.systems.nodes`). `spare` is how many pieces behind
+    the first `top_k` `Index.refine` is to see, and `order` how the evidence stands behind all cuts.
     `trees` are the trees that were looked into, as (tree id, score), best first. `notes` say for
-    `explain=True` what filters, time order and diversity did, as plain values. `warnings` go into the result.
+    `explain=True` what filters and time order did, as plain values. `warnings` go into the result.
     """
 
     hits: Iterable[Hit]
     trees: tuple[tuple[int, float], ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     nodes: Iterable[NodeHit] = ()
-    scored: Scored | None = None
     warnings: tuple[str, ...] = ()
     spare: int = 0
     order: Order = "score"

@@ -14,12 +14,11 @@ leaf (level 0) to the root; only they change when a leaf is added. The caller sa
 * level n: the new leaf becomes the last child of the frontier's node of level n;
 * None: it belongs to none of them, and a new root goes above the old root and the new leaf.
 
-**Virtual levels** (the default): an inner node has two children at least. A stretch of one child is not stored, and the levels
-between a node and its parent stay choices all the same: picking one makes a node there, over the child and the new leaf. With
-`literal`, the one-child nodes are stored, as the paper has it: all leaves are equally deep, the spans are the same, and T leaves
-may need T(T + 1) / 2 nodes instead of 2T - 1. A tree is of one form all its life; functions that take `literal` must be told which.
+**Virtual levels**: an inner node has two children at least. A stretch of one child is not stored, and the levels
+between a node and its parent stay choices all the same: picking one makes a node there, over the child and the new leaf. The
+paper stores the one-child nodes: the spans are the same, and T leaves may need T(T + 1) / 2 nodes instead of 2T - 1.
 
-`insert` writes the new leaf, the nodes of the frontier that end with it and at most one new node (its chain too, with `literal`).
+`insert` writes the new leaf, the nodes of the frontier that end with it and at most one new node.
 It reads the frontier, and nothing if that is passed as `ends`. Leaves never move. A call that refuses its arguments has written
 nothing. It is not safe for two writers at once: that is the arena's transaction to prevent.
 
@@ -36,7 +35,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Literal
 
 from memforest.tree.node import Arena, Node, TreeHead
 from memforest.tree.segment_nodes import (
@@ -54,7 +52,6 @@ from memforest.tree.segment_nodes import (
     lower,
     move_cut,
     own_state,
-    plant_chain,
     plant_inner,
     plant_leaf,
     refill,
@@ -114,11 +111,10 @@ def frontier(arena: Arena, head: TreeHead) -> list[Node]:
     return ends[::-1]
 
 
-def choices(ends: Sequence[Node], tie: Literal["low", "high"] = "low") -> list[Choice]:
+def choices(ends: Sequence[Node]) -> list[Choice]:
     """Return what the next leaf may be compared with, lowest first: one choice for each stretch that the frontier holds.
 
-    Levels of one stretch (virtual ones, or one-child nodes over it) would say the same; `tie` says whether the lowest or
-    the highest of them is meant. The node is the lowest that is stored. Below two leaves there is no choice.
+    Virtual levels of one stretch would say the same: the lowest of them is meant. Below two leaves there is no choice.
     """
     found: list[Choice] = []
     for node, above in zip(ends, [*ends, None][1:], strict=True):
@@ -126,12 +122,7 @@ def choices(ends: Sequence[Node], tie: Literal["low", "high"] = "low") -> list[C
         high = node.level if above is None else above.level - 1
         if high < low:
             continue  # the last leaf, with its parent right above
-        if found and found[-1].node.count == node.count:
-            if tie == "high":
-                found[-1] = Choice(found[-1].node, high)
-            continue
-        first = ends[0] if node.count == 1 else node
-        found.append(Choice(first, low if tie == "low" else high))
+        found.append(Choice(node, low))
     return found
 
 
@@ -154,7 +145,6 @@ def insert(
     leaf: NewLeaf,
     level: int | None,
     *,
-    literal: bool = False,
     ends: Sequence[Node] | None = None,
 ) -> Grown:
     """Add the next leaf below the frontier's node of a level, or below a new root.
@@ -165,11 +155,10 @@ def insert(
         leaf: what comes next.
         level: 1 to ``head.height``, or None for a new root. The first leaf needs no level and the second always makes a
             root of level 1: it is ignored then.
-        literal: store the one-child nodes between the leaf and the level.
         ends: the frontier, if at hand; else it is read.
 
     Raises:
-        ValueError: There is no such level, the interval is empty, or `literal` is not the form of this tree.
+        ValueError: There is no such level, or the interval is empty.
     """
     check_leaf(leaf)
     if head.count < 2:
@@ -180,28 +169,24 @@ def insert(
         )
     if ends is None:
         ends = frontier(arena, head)
-    if literal and head.root is not None and len(ends) != head.height + 1:
-        raise ValueError(f"tree {head.tree} has virtual levels: it cannot go on in the literal form")
     place = len(ends) if level is None else next(i for i, node in enumerate(ends) if node.level >= level)
     new = plant_leaf(arena, head.tree, leaf)
     grown = replace(head, count=head.count + 1)
     if not ends:
         return Grown(replace(grown, root=new.id), new, (), ())
     goal = head.height + 1 if level is None else level
-    chain = plant_chain(arena, new, grown.count, goal) if literal else []
-    last = chain[-1] if chain else new
     above = list(ends[place:])
     if above and above[0].level == goal:
-        above[0].children += (last.id,)
+        above[0].children += (new.id,)
         made: list[Node] = []
     else:
         below = ends[place - 1]
-        made = [plant_inner(arena, goal, (below, last), low_of(below) if below.level else head.count)]
+        made = [plant_inner(arena, goal, (below, new), low_of(below) if below.level else head.count)]
         if above:
             above[0].children = (*above[0].children[:-1], made[0].id)
     for node in above:
         grow(arena, node, new)
-    above = [*chain, *made, *above]
+    above = [*made, *above]
     grown = replace(grown, root=above[-1].id, height=above[-1].level)
     return Grown(grown, new, tuple(above), tuple(ends[:place]))
 
@@ -212,7 +197,6 @@ def cut(
     node_id: int,
     at: int,
     *,
-    literal: bool = False,
     ends: Sequence[Node] | None = None,
 ) -> TreeHead:
     """Cut a node of the frontier: its children from index `at` on become a node of the same level, right behind it.
@@ -222,8 +206,7 @@ def cut(
     too: `cut_at` tells it from one that was made above a leaf of its own.
 
     Raises:
-        ValueError: The node is not an inner node of the frontier, or a part would have less than two children (than one,
-            with `literal`).
+        ValueError: The node is not an inner node of the frontier, or a part would have less than two children.
     """
     if ends is None:
         ends = frontier(arena, head)
@@ -231,10 +214,9 @@ def cut(
     if place is None:
         raise ValueError(f"node {node_id} is not an inner node of the frontier of tree {head.tree}")
     node, above = ends[place], ends[place + 1 :]
-    least = 1 if literal else 2
-    if not least <= at <= len(node.children) - least:
+    if not 2 <= at <= len(node.children) - 2:
         raise ValueError(
-            f"cut of node {node_id} at {at}: each part of its {len(node.children)} children needs {least} or more"
+            f"cut of node {node_id} at {at}: each part of its {len(node.children)} children needs 2 or more"
         )
     ids, kids, low = node.children, kids_of(arena, node.children), low_of(node)
     adopt(arena, node, ids[:at], kids[:at], low)
@@ -254,7 +236,7 @@ def cut(
 # Taking leaves out, and in again
 
 
-def truncate(arena: Arena, head: TreeHead, count: int, *, literal: bool = False) -> TreeHead:
+def truncate(arena: Arena, head: TreeHead, count: int) -> TreeHead:
     """Return to the tree as it was when it had its first `count` leaves; 0 is the empty tree.
 
     Cuts made since are undone: those of nodes that were cut off when there were more than `count` leaves. Writes what is
@@ -281,11 +263,11 @@ def truncate(arena: Arena, head: TreeHead, count: int, *, literal: bool = False)
     rest, changed = (steps[-1][1][-1:] if steps else (head.root,)), False
     for node, keep, touched in reversed(steps):
         changed = changed or touched
-        rest = refill(arena, node, keep[:-1] + rest, literal) if changed else (node.id,)
+        rest = refill(arena, node, keep[:-1] + rest) if changed else (node.id,)
     return crown(arena, replace(head, count=count), rest)
 
 
-def remove(arena: Arena, head: TreeHead, at: int, *, literal: bool = False) -> TreeHead:
+def remove(arena: Arena, head: TreeHead, at: int) -> TreeHead:
     """Take out the leaf at an ordinal; the others keep their places, and the ordinals behind it become one less.
 
     A part that was cut off and has one child left joins what it was cut from. So to take out a leaf and then to `truncate`
@@ -302,12 +284,12 @@ def remove(arena: Arena, head: TreeHead, at: int, *, literal: bool = False) -> T
         shift(arena, node.children[place + 1 :], at + 1, -1)
         move_cut(node, at + 1, -1)  # a cut right behind this leaf is still younger than the one before it
         keep = node.children[:place] + rest + node.children[place + 1 :]
-        alone = depth > 0 and len(keep) == 1 and not literal and cut_at(node) > 0
+        alone = depth > 0 and len(keep) == 1 and cut_at(node) > 0
         left = _left_of(arena, *steps[depth - 1]) if alone else None
         if left is not None and left.level == node.level:
-            refill(arena, left, left.children + keep, literal)
+            refill(arena, left, left.children + keep)
             keep = ()
-        rest = refill(arena, node, keep, literal)
+        rest = refill(arena, node, keep)
     return crown(arena, replace(head, count=head.count - 1), rest)
 
 

@@ -74,14 +74,6 @@ def plant_inner(arena: Arena, level: int, kids: Sequence[Node], low: int) -> Nod
     return node
 
 
-def plant_chain(arena: Arena, leaf: Node, at: int, level: int) -> list[Node]:
-    """Write the one-child nodes from level 1 to below `level` over a new leaf, and return them bottom-up."""
-    nodes = [leaf]
-    for height in range(1, level):
-        nodes.append(plant_inner(arena, height, nodes[-1:], at))
-    return nodes[1:]
-
-
 def grow(arena: Arena, node: Node, leaf: Node) -> None:
     """Write an inner node that got one leaf more below it: cheaper than to ask all its children."""
     low = low_of(node)
@@ -106,9 +98,9 @@ def adopt(arena: Arena, node: Node, ids: tuple[int, ...], kids: Sequence[Node | 
     write(arena, node)
 
 
-def refill(arena: Arena, node: Node, ids: tuple[int, ...], literal: bool) -> tuple[int, ...]:
+def refill(arena: Arena, node: Node, ids: tuple[int, ...]) -> tuple[int, ...]:
     """Give a node the children it is left with; return what comes in its place: itself, its one child, or nothing."""
-    if len(ids) > (0 if literal else 1):
+    if len(ids) > 1:
         adopt(arena, node, ids, kids_of(arena, ids), low_of(node))
         return (node.id,)
     arena.drop(node.id)

@@ -20,7 +20,7 @@ HALF = 100.0
 """Width of the drawing of a score, from its middle to either side."""
 TOP_K = 10
 
-_DONE = ("fusion", "time_order", "propagation", "diversity", "rerank", "guide", "explored")
+_DONE = ("time_order", "propagation", "rerank", "guide", "explored")
 """What a search may do beside filtering, as `trace["explain"]` names it; None where it did nothing."""
 
 

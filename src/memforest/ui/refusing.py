@@ -16,7 +16,10 @@ _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
         errors.CorruptStoreError,
         "This memory is damaged; `memforest verify` says where, `memforest repair` mends.",
     ),
-    (errors.IndexStateError, "An index of this memory cannot be used; `memforest index list` says why."),
+    (
+        errors.IndexStateError,
+        "An index of this memory could not be brought up to date; `memforest index list` says why.",
+    ),
     (errors.StoreError, "This memory cannot be read just now; `memforest doctor` says why."),
     (errors.BudgetError, "What may be spent on models for one question is used up."),
     (errors.ModelError, "A model that this needs cannot be used just now; `memforest doctor` says why."),

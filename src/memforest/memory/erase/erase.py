@@ -65,7 +65,6 @@ class Erased:
     """What those said, and those that were changed."""
     reworded: bool = False
     """A fact or a turn has another text now, and no vector."""
-    problems: tuple[str, ...] = ()
     trees: frozenset[int] = frozenset()
     lost: set[str] = field(default_factory=set)
     """Content words that only deleted text said where it stood."""
@@ -157,7 +156,6 @@ def erase_turns(
     )
     erase_traces.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
     done.trees = placings.close().trees
-    done.problems = tuple(placings.problems)
     derived.drop_stale(tx)  # now that the nodes above what went are marked
     derived.purge_words(tx, done.tokens)
     meta.bump(tx)

@@ -146,4 +146,4 @@ def _receipt(kind: str, counts: Counts, erased: Erased) -> DeleteReceipt:
         for name, found in sorted(counts.indexes.items())
     }
     changed = {name: count for name, count in sorted(erased.changed.items()) if count}
-    return DeleteReceipt(kind, gone, changed, indexes, warnings=erased.problems)
+    return DeleteReceipt(kind, gone, changed, indexes)

@@ -15,7 +15,7 @@ from memforest.store import feed, indexes
 from memforest.store.db import Database
 from memforest.store.savepoint import IndexProblem, attempted, described, named
 from memforest.systems.attached import Attached
-from memforest.systems.base import MemoryIndex
+from memforest.systems.base import Index
 
 
 async def catch_up(
@@ -52,9 +52,7 @@ async def catch_up(
     return problems
 
 
-def _wanted(
-    db: Database, attached: Attached, names: Collection[str] | None, failed: bool
-) -> list[MemoryIndex]:
+def _wanted(db: Database, attached: Attached, names: Collection[str] | None, failed: bool) -> list[Index]:
     with db.read() as tx:
         stopped = {row.name for row in indexes.rows(tx) if row.reason is not None}
         behind = attached.lagging(tx)

@@ -109,7 +109,6 @@ def commit(
         sessions.set_status(tx, work.stored.row, "ingested")
         drop_chosen(tx, placings)
     done.placed = done.placed.plus(placings.close())
-    done.warnings.update(dict.fromkeys(placings.problems))
     meta.bump(tx)
 
 

@@ -139,7 +139,7 @@ class Receiver:
             stored,
             reworded=stored.reworded or late,
             placed=placed,
-            problems=(*placings.problems, *self._unknown(reading)),
+            problems=tuple(self._unknown(reading)),
             refused=reading.refused,
             redacted=arrival.redacted or 0,
             known_turns=len(reading.turns) + reading.known - stored.new_turns,

@@ -28,9 +28,9 @@ from memforest.memory.zone import zone_of
 from memforest.store import facts as fact_rows
 from memforest.store.evidence import TurnText, turn_texts
 from memforest.store.snapshot import muted_turns
-from memforest.systems.base import MemoryIndex
+from memforest.systems.base import Index
 from memforest.systems.profiling import FoundLine, FoundProfile, ProfileRequest
-from memforest.systems.registry import known
+from memforest.systems.registry import INDEXES
 from memforest.types import EntityKind
 
 GRAPH = "graph"
@@ -107,13 +107,13 @@ def profile_and_kind(context: ViewContext, wanted: ProfileRequest) -> tuple[Prof
     return graph_profile(context, wanted), kind, zone_of(context.tx, context.config)
 
 
-def _keeper(context: ViewContext, name: str | None = None) -> MemoryIndex:
+def _keeper(context: ViewContext, name: str | None = None) -> Index:
     """Return the index that keeps profiles, or the one of that name.
 
     Raises:
         NotFoundError: if there is none, or it keeps no profiles.
     """
-    keeping = [one for one, made in sorted(known().items()) if made.profiles]
+    keeping = [one for one, made in INDEXES.items() if made.profiles]
     found = _keeping(context) if name is None else context.attached.get(context.tx, name)
     if found is not None and found.name in keeping:
         return found
@@ -126,10 +126,10 @@ def _keeper(context: ViewContext, name: str | None = None) -> MemoryIndex:
     raise NotFoundError(f"this memory has no index that keeps profiles; {adds} makes one")
 
 
-def _keeping(context: ViewContext) -> MemoryIndex | None:
+def _keeping(context: ViewContext) -> Index | None:
     """Return the first index of the memory that keeps profiles."""
     has = [index.name for index in context.attached.of(context.tx)]
-    names = (name for name, made in sorted(known().items()) if made.profiles and name in has)
+    names = (name for name, made in INDEXES.items() if made.profiles and name in has)
     return next((context.attached.get(context.tx, name) for name in names), None)
 
 

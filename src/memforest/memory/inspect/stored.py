@@ -221,13 +221,11 @@ class JobsView(Result):
 class IndexView(Result):
     """An index of a memory.
 
-    `lag` counts the notes of the feed that it has not placed, and `reason` says why it stopped, or why it cannot be
-    used here (`usable`). `settings` are those in use. `trees`, `nodes` (inner ones) and `leaves` are what it owns, and
+    `lag` counts the notes of the feed that it has not placed, and `reason` says why it stopped. `settings` are those in use. `trees`, `nodes` (inner ones) and `leaves` are what it owns, and
     `counts` is what it says of itself.
     """
 
     name: str
-    version: int
     settings: Mapping[str, Any]
     lag: int
     reason: str | None
@@ -235,7 +233,6 @@ class IndexView(Result):
     nodes: int
     leaves: int
     counts: Mapping[str, Any] = field(default_factory=dict)
-    usable: bool = True
 
     def _line(self) -> str:
         behind = f", {self.lag} behind" if self.lag else ""

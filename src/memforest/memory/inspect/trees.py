@@ -47,7 +47,6 @@ def tree_views(context: ViewContext, wanted: Wanted) -> list[TreeView]:
         InputError: if the depth is below 0 or the limit below 1.
         NotFoundError: if no tree has that scope, or the memory has no such index.
         ConfigError: if there is no such index at all.
-        IndexStateError: if the index cannot be used as the file has it.
     """
     shown, nodes, titles, owners = _shown(context, wanted)
     written = _Texts.read(context, nodes, owners)
@@ -62,7 +61,7 @@ def shown_nodes(context: ViewContext, wanted: Wanted) -> list[int]:
     """Return the nodes of which `tree_views` shows the summaries.
 
     Raises:
-        InputError, NotFoundError, ConfigError, IndexStateError: as there.
+        InputError, NotFoundError, ConfigError: as there.
     """
     return [node.id for node in _shown(context, wanted)[1].values() if node.level or node.dirty]
 
@@ -121,7 +120,6 @@ def _branch(
 
     Raises:
         NotFoundError: if there is no such node.
-        IndexStateError: if its index cannot be used as the file has it.
     """
     tx = context.tx
     nodes = _unfold(tx, [node], depth, limit)

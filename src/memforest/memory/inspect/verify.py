@@ -34,11 +34,9 @@ from memforest.store.digests import AGAIN, damaged_turns
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.faults import RESTORE, UNEXPECTED
 from memforest.store.indexes import IndexRow
-from memforest.store.savepoint import attempt
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
-from memforest.systems.base import IndexProblem, MemoryIndex
-from memforest.systems.registry import known
+from memforest.systems.base import Index
 
 OUR_EXTRACTORS = ("local-", "extract@", "verbatim")
 """How the makers of cells begin whose quotes are pieces of turns."""
@@ -152,23 +150,21 @@ def _trees(tx: Tx, checked: dict[str, int], attached: Attached) -> list[Problem]
         for name in sorted(indexes.stray_tables(tx))
     ]
     for row in indexes.rows(tx):
-        if row.name in known() and (why := attached.problem(row)) is not None:
-            problems.append(Problem("index", why, row.name))
-        if (index := attached.usable(row)) is not None:
-            checked["trees"] += len(tree_rows.heads(tx, row.name))
-            problems += _of_index(tx, attached, row, index)
+        checked["trees"] += len(tree_rows.heads(tx, row.name))
+        problems += _of_index(tx, attached, row, attached.open(row))
     checked["leaves"] = tree_rows.leaf_count(tx)
     return problems
 
 
-def _of_index(tx: Tx, attached: Attached, row: IndexRow, index: MemoryIndex) -> list[Problem]:
+def _of_index(tx: Tx, attached: Attached, row: IndexRow, index: Index) -> list[Problem]:
     """Return the problems that an index finds in itself; while it lags, only those of its trees' shape."""
     if (lost := attached.lost(tx, row)) is not None:
         return [Problem("index", lost, row.name)]
-    found: list[IndexProblem] = []
-    if (error := attempt(tx, lambda: found.extend(index.check(tx)))) is not None:
-        why = "the rows contradict each other" if isinstance(error, UNEXPECTED) else "its check failed"
-        return [Problem("index", f"the index {row.name!r}: {why}: {error!r}", row.name)]
+    try:
+        found = index.check(tx)
+    except UNEXPECTED as exc:  # a checker must not trust what it checks
+        why = f"the index {row.name!r}: the rows contradict each other: {exc!r}"
+        return [Problem("index", why, row.name)]
     behind = row.cursor != feed.position(tx)
     return [Problem(one.part, one.message, row.name) for one in found if not behind or one.part == "tree"]
 

@@ -101,10 +101,8 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         spent=spent.total(tx),
         indexes={
             view.name: {
-                "version": view.version,
                 "lag": view.lag,
                 "reason": view.reason,
-                "usable": view.usable,
                 "trees": view.trees,
                 **view.counts,
             }

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from memforest.memory.merge.plan import Merging
 from memforest.store import copying, feed, indexes, meta
 from memforest.store import facts as fact_rows
 from memforest.store.db import Database
-from memforest.store.savepoint import attempt, described
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
-from memforest.systems.base import Copied, MemoryIndex
-
-
-@dataclass(slots=True)
-class Taken:
-    """How many trees were taken over, and which indexes could take over none, and why."""
-
-    trees: int = 0
-    problems: tuple[str, ...] = ()
+from memforest.systems.base import Copied, Index
 
 
 def current_indexes(tx: Tx) -> dict[str, int]:
@@ -33,11 +23,10 @@ def take_over(
     db: Database,
     attached: Attached,
     other: Database,
-    others: Attached,
     merging: Merging,
     cursors: Mapping[str, int],
-) -> Taken:
-    """Let indexes take over trees of the same indexes of another memory.
+) -> int:
+    """Let indexes take over trees of the same indexes of another memory, and return how many.
 
     An index that somebody has moved on meanwhile takes over nothing more: its notes were placed one by one.
 
@@ -45,11 +34,10 @@ def take_over(
         db: the memory that is merged into.
         attached: its indexes.
         other: the memory that is merged.
-        others: its indexes.
         merging: what was copied.
         cursors: of the indexes that were up to date before the merge.
     """
-    taken = Taken()
+    taken = 0
     with other.read() as source:
         with db.read() as tx:
             copied = copied_as_it_is(tx, source, merging)
@@ -57,45 +45,30 @@ def take_over(
                 index
                 for row in indexes.rows(tx)
                 if row.name in cursors
-                and (index := attached.usable(row)) is not None
-                and not index.deferred
-                and _is_alike(source, others, row)
+                and not (index := attached.open(row)).deferred
+                and _is_alike(source, row)
             ]
         for index in found:
-            _run(db, source, index, cursors[index.name], copied, taken)
+            taken += _run(db, index, cursors[index.name], copied)
     return taken
 
 
-def _is_alike(source: Tx, others: Attached, row: indexes.IndexRow) -> bool:
+def _is_alike(source: Tx, row: indexes.IndexRow) -> bool:
     """Return whether the other memory has the same index, of the same shape, and up to date."""
     there = indexes.find(source, row.name)
-    return (
-        there is not None
-        and (there.version, there.settings) == (row.version, row.settings)
-        and there.cursor == feed.position(source)
-        and others.usable(there) is not None
-    )
+    return there is not None and there.settings == row.settings and there.cursor == feed.position(source)
 
 
-def _run(db: Database, source: Tx, index: MemoryIndex, cursor: int, copied: Copied, taken: Taken) -> None:
-    pieces: list[Callable[[Tx], int]] = []
-    error = attempt(source, lambda: pieces.extend(index.merge(copied)))
-    for piece in pieces:
+def _run(db: Database, index: Index, cursor: int, copied: Copied) -> int:
+    trees = 0
+    for piece in index.merge(copied):
         with db.write() as tx:
             row = indexes.find(tx, index.name)
             if row is None or row.cursor != cursor:
-                return
-            done: list[int] = []
-            error = attempt(tx, lambda piece=piece, tx=tx, done=done: done.append(piece(tx)))  # type: ignore[misc]
+                break
+            trees += piece(tx)
             meta.bump(tx)
-        taken.trees += sum(done)
-        if error is not None:
-            break
-    if error is not None:
-        why = (
-            f"the index {index.name!r} {described(error)} when it was to take over trees; they were made anew"
-        )
-        taken.problems = (*taken.problems, why)
+    return trees
 
 
 def copied_as_it_is(tx: Tx, source: Tx, merging: Merging) -> Copied:

@@ -46,7 +46,7 @@ from memforest.store.db import Database
 from memforest.store.disposal import purge
 from memforest.store.packing import unpack_vectors
 from memforest.store.tx import Tx
-from memforest.systems.attached import Attached, Placings
+from memforest.systems.attached import Placings
 
 BATCH_TURNS = 1_024
 """Turns of the sessions that are copied in one transaction: about a quarter of a second's work."""
@@ -67,7 +67,6 @@ class Other:
     """The memory that is merged."""
 
     db: Database
-    attached: Attached
     user_id: str
     label: str
 
@@ -114,7 +113,6 @@ class _Merge:
                 self._db,
                 self._writer.attached,
                 self._other.db,
-                self._other.attached,
                 merging,
                 cursors,
             )
@@ -132,7 +130,7 @@ class _Merge:
             turns_added=did.turns,
             entities_added=len(merging.new_entities),
             corrections_added=corrections,
-            trees_copied=taken.trees,
+            trees_copied=taken,
             trees_merged=len(grown & before.trees.keys()),
             total_trees=total,
             nodes_refreshed=refreshed.done.nodes,
@@ -141,7 +139,6 @@ class _Merge:
             warnings=(
                 *plan.notes,
                 *merging.warnings,
-                *taken.problems,
                 *problems,
                 *refreshed.done.failures,
                 *current_ledger().warnings,

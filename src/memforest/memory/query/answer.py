@@ -19,18 +19,13 @@ from memforest.steps.local.answer import LocalAnswerer
 from memforest.store import evidence as rows
 from memforest.store.db import Database
 from memforest.systems.modes import FALLS_BACK
-from memforest.systems.searching import Part, Search
+from memforest.systems.searching import Part
 from memforest.text import cut
 from memforest.types import QuestionPlan
 
 Place = tuple[str, str]
 _NO_VALUE = ("since", "changed_back")
 """Operators whose timeline names what the question names already."""
-
-
-def parts_in(request: Search) -> tuple[Part, ...]:
-    """Return the parts that an index took a question apart into; of several indexes those of the first that did."""
-    return request.parts or next((own.parts for own in request.own.values() if own.parts), ())
 
 
 @dataclass(frozen=True, slots=True)

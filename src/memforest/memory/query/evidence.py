@@ -23,7 +23,7 @@ from memforest.store import evidence as rows
 from memforest.store import trees as tree_rows
 from memforest.store.digests import damaged_turns
 from memforest.store.tx import Tx
-from memforest.systems.base import Hit, MemoryIndex, NodeHit, Search
+from memforest.systems.base import Hit, Index, NodeHit, Search
 from memforest.systems.filters import allowed, valid_end
 from memforest.systems.places import fact_places, first_turns
 from memforest.text import lexical_tokens
@@ -131,7 +131,7 @@ class _Found:
     facts: Mapping[int, rows.FactText]
     supports: Mapping[int, Sequence[tuple[str, str]]]
     quotes: Quotes
-    paths: Mapping[tuple[str, int], tuple[str, ...]]
+    paths: Mapping[int, tuple[str, ...]]
     """(Index, its forest's row of a leaf) -> the names on the way down to it."""
 
     def quote(self, fact: int, turn: int, *, muted: bool) -> str:
@@ -140,7 +140,7 @@ class _Found:
 
 
 def make_evidence(
-    tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit], question: str = ""
+    tx: Tx, snapshot: Snapshot, index: Index, hits: Sequence[Hit], question: str = ""
 ) -> list[Evidence]:
     """Return the evidence of hits that an index ranked; of long turns what says the words of the question is quoted too."""
     wanted = frozenset(lexical_tokens(asked_in(question)))
@@ -168,7 +168,7 @@ def _passage(turn: rows.TurnText, spoken: tuple[Spoken, ...], wanted: Collection
     return (*spoken[:-1], Spoken(turn.speaker, passage(turn.text, wanted, shown)))
 
 
-def tree_titles(tx: Tx, index: MemoryIndex, trees: Iterable[int]) -> list[str]:
+def tree_titles(tx: Tx, index: Index, trees: Iterable[int]) -> list[str]:
     """Return kind and scope ("entity Ana") of trees by id, in order."""
     wanted = list(trees)
     labels, scopes = index.labels(tx, wanted), tree_rows.scopes(tx, wanted)
@@ -179,7 +179,7 @@ def _evidence(snapshot: Snapshot, hit: Hit, found: _Found, until: int, wanted: C
     turn = found.turns[int(snapshot.turns.ids[hit.turn])]
     own = (turn.session_id, turn.turn_id)
     whole = _passage(turn, (Spoken(turn.speaker, turn.text),), wanted)
-    path = found.paths.get((hit.index, hit.leaf), ())
+    path = found.paths.get(hit.leaf, ())
     if hit.fact < 0:
         return Evidence(
             text=whole[0].text,
@@ -238,24 +238,13 @@ def _stated(fact: rows.FactText) -> Interval | None:
     return Interval(from_ms(fact.start_ms), None if end_ms is None else from_ms(end_ms))
 
 
-def _leaf_paths(
-    tx: Tx, snapshot: Snapshot, index: MemoryIndex, hits: Sequence[Hit]
-) -> dict[tuple[str, int], tuple[str, ...]]:
-    """Return how the leaves of hits are reached, by the index that found them and the row of the leaf in its forest."""
-    leaves: dict[str, set[int]] = {}
-    for hit in hits:
-        if hit.leaf >= 0:
-            leaves.setdefault(hit.index, set()).add(hit.leaf)
-    return {
-        (owner, leaf): path
-        for owner, rows_ in leaves.items()
-        for leaf, path in path_names(tx, index, forest_of(tx, snapshot, owner or index.name), rows_).items()
-    }
+def _leaf_paths(tx: Tx, snapshot: Snapshot, index: Index, hits: Sequence[Hit]) -> dict[int, tuple[str, ...]]:
+    """Return how the leaves of hits are reached, by the row of the leaf in the index's forest."""
+    leaves = {hit.leaf for hit in hits if hit.leaf >= 0}
+    return path_names(tx, index, forest_of(tx, snapshot, index.name), leaves) if leaves else {}
 
 
-def path_names(
-    tx: Tx, index: MemoryIndex, forest: Forest, nodes: Collection[int]
-) -> dict[int, tuple[str, ...]]:
+def path_names(tx: Tx, index: Index, forest: Forest, nodes: Collection[int]) -> dict[int, tuple[str, ...]]:
     """Return, by forest row, the path from the root down to a node: the tree's title, then each node's days."""
     paths = {node: forest.path(node) for node in nodes}
     spans = rows.node_spans(tx, {int(forest.ids[row]) for path in paths.values() for row in path})

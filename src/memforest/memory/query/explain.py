@@ -59,9 +59,8 @@ def explanation(
 ) -> dict[str, Any]:
     """Return the plan, what was recalled and kept, and for each evidence the parts whose sum is its score.
 
-    `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree. `fusion` has, when
-    several indexes were searched, the weight of each and how many turns and nodes it found; `explored`, of an index that takes
-    questions apart, by which entities each part was looked for.
+    `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree. `explored` has,
+    of an index that takes questions apart, by which entities each part was looked for.
     """
     return {
         "plan": asdict(request.plan),
@@ -73,9 +72,7 @@ def explanation(
             **{name: None if ms is None else from_ms(ms) for name, ms in _bounds(moment)},
             **found.notes.get("filters", {}),
         },
-        "fusion": found.notes.get("fusion"),
         "time_order": found.notes.get("time_order"),
-        "diversity": found.notes.get("diversity"),
         "propagation": found.notes.get("propagation"),
         **({"explored": found.notes["explored"]} if "explored" in found.notes else {}),
         "rerank": None

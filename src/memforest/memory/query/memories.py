@@ -22,7 +22,7 @@ from memforest.store import evidence as rows
 from memforest.store import trees as tree_rows
 from memforest.store.digests import damaged_turns
 from memforest.store.tx import Tx
-from memforest.systems.base import Hit, MemoryIndex, NodeHit, Search
+from memforest.systems.base import Hit, Index, NodeHit, Search
 from memforest.systems.nodes import allowed_nodes, turns_beneath
 
 SOURCE_TURNS = 50
@@ -52,7 +52,7 @@ class Memories:
 
     tx: Tx
     snapshot: Snapshot
-    index: MemoryIndex
+    index: Index
     request: Search
     damage: dict[str, None]
     unmade: set[int] = field(default_factory=set)

@@ -46,8 +46,7 @@ def in_order(evidence: Sequence[Evidence], order: Order, reference: datetime) ->
     """Return evidence as a reader gets it.
 
     ``"level"`` is eq. 11 of TiMem (arXiv 2601.02845): the lowest level first, and on each what is nearest in time to the question.
-    ``"blocks"`` is what its released code does: on each level the earliest first. What was said is of level 0. An interval is as
-    near as the nearer of its ends, and nothing is away from a question within it; of what is equally near the better comes first.
+    What was said is of level 0. An interval is as near as the nearer of its ends, and nothing is away from a question within it; of what is equally near the better comes first.
 
     Args:
         evidence: best first.
@@ -61,6 +60,6 @@ def in_order(evidence: Sequence[Evidence], order: Order, reference: datetime) ->
     def key(one: Evidence) -> tuple[int, int]:
         seen = candidate(one)
         away = max(seen.start_ms - asked_ms, asked_ms - seen.end_ms, 0)
-        return seen.level or 0, away if order == "level" else seen.start_ms
+        return seen.level or 0, away
 
     return tuple(sorted(evidence, key=key))

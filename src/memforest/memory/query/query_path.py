@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from memforest.concurrency import to_thread
 from memforest.config import Config, Ranking
 from memforest.endpoint import Budget
-from memforest.errors import EmbedderMismatchError, MemForestError, ModelError, StepError
+from memforest.errors import EmbedderMismatchError, ModelError, StepError
 from memforest.interval import to_ms
 from memforest.language.requests import asked_in
 from memforest.memory.host import MemoryHost
-from memforest.memory.query.answer import answered, parts_in, turns_before, within_budget, without_questions
-from memforest.memory.query.blame import blame
+from memforest.memory.query.answer import answered, turns_before, within_budget, without_questions
 from memforest.memory.query.evidence import (
     left_out,
     make_evidence,
@@ -58,10 +57,9 @@ from memforest.steps.choose import Steps
 from memforest.store import sessions
 from memforest.store.db import Database
 from memforest.store.digests import AGAIN
-from memforest.store.savepoint import attempt
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached, Chosen
-from memforest.systems.base import MOST_ROUNDS, Hit, MemoryIndex, NodeHit, Prepared, Search
+from memforest.systems.base import MOST_ROUNDS, Hit, Index, NodeHit, Prepared, Search
 from memforest.systems.modes import choose_mode
 from memforest.systems.moments import Moment, MomentCache, VerdictsAt, moment_notes
 from memforest.text import cut
@@ -85,7 +83,7 @@ class Query:
     during: tuple[datetime, datetime] | None
     top_k: int
     max_tokens: int | None
-    index: tuple[str, ...] | None
+    index: str | None
     ranking: Ranking
     rerank_top: int = 20
     rerank_tokens: int = 1050
@@ -240,7 +238,7 @@ class QueryPath:
         return (await self._read(replace(asked, question=question), snapshot, label, timer))[0]
 
     async def _searched(
-        self, asked: Query, index: MemoryIndex, host: MemoryHost, prepared: Prepared
+        self, asked: Query, index: Index, host: MemoryHost, prepared: Prepared
     ) -> tuple[Searched, Prepared]:
         """Rank candidates, and let the index refine and repeat the ranking, at most `MOST_ROUNDS` times."""
         for _ in range(MOST_ROUNDS):
@@ -292,27 +290,14 @@ class QueryPath:
     def _reranks(self, asked: Query) -> bool:
         return self.steps.reranker is not None and asked.ranking.rerank != 0
 
-    def _search(self, asked: Query, index: MemoryIndex, request: Search) -> Searched:
-        """Return the ranked evidence; where a reranker follows, its whole pool instead of the first `top_k`.
-
-        Raises:
-            IndexStateError: if the index raises.
-        """
-        found: list[Searched] = []
+    def _search(self, asked: Query, index: Index, request: Search) -> Searched:
+        """Return the ranked evidence; where a reranker follows, its whole pool instead of the first `top_k`."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            for name in index.name.split(","):
-                self.attached.get(tx, name)  # another process may have dropped it since
-            error = attempt(tx, lambda: found.append(self._found(tx, snapshot, asked, index, request)))
-            if isinstance(error, MemForestError):
-                raise error
-        if error is not None:
-            blame(self.db, index.name, error)
-        return found[0]
+            self.attached.get(tx, index.name)  # another process may have dropped it since
+            return self._found(tx, snapshot, asked, index, request)
 
-    def _found(
-        self, tx: Tx, snapshot: Snapshot, asked: Query, index: MemoryIndex, request: Search
-    ) -> Searched:
+    def _found(self, tx: Tx, snapshot: Snapshot, asked: Query, index: Index, request: Search) -> Searched:
         """Let the index search, and make evidence of what it finds."""
         reranks = self._reranks(asked)
         found = index.search(tx, snapshot, request)
@@ -368,7 +353,7 @@ class QueryPath:
                     reference=asked.reference,
                     evidence=told,
                     before=before,
-                    parts=parts_in(read),
+                    parts=read.parts,
                 ),
             )
             nearest = made.answer.nearest

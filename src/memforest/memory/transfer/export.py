@@ -55,9 +55,9 @@ def carried(tx: Tx, attached: Attached) -> dict[str, Mapping[str, str]]:
     busy = jobs.owners(tx)
     found = {}
     for row in indexes.rows(tx):
-        index = attached.usable(row)
-        if index is not None and index.carried is not None and row.cursor == end and row.name not in busy:
-            found[row.name] = index.carried
+        refers = attached.open(row).carried
+        if refers is not None and row.cursor == end and row.name not in busy:
+            found[row.name] = refers
     return found
 
 
@@ -105,8 +105,8 @@ def write_export(
     lines = LineWriter(out, header)
     for row in indexes.rows(tx):
         kept = {key: value for key, value in settings.items() if kept_by_indexes(key, [row.name])}
-        names = ("name", "version", "settings", "carried", "kept")
-        lines.one("index", names, [row.name, row.version, row.settings, row.name in refers, kept])
+        names = ("name", "settings", "carried", "kept")
+        lines.one("index", names, [row.name, row.settings, row.name in refers, kept])
     numbers = Numbers()
     for kind in (part.numbered for part in (*MEMORY, *STRUCTURE) if part.numbered):
         numbers.keep(kind, row_ids(tx, kind, owners))

@@ -29,7 +29,7 @@ from memforest.store.import_rows import (
 from memforest.store.parts import MEMORY, STRUCTURE, SUMMARIES, VECTORS, Part, own_parts
 from memforest.store.tx import Tx
 from memforest.systems.attached import Attached
-from memforest.systems.registry import known
+from memforest.systems.registry import INDEXES
 from memforest.text import cut
 
 WORDS_BATCH = 512
@@ -145,36 +145,33 @@ class TakeIn:
         while one is not None and one.get("record") == "index":
             rows.append(_index(one))
             one = next(records, None)
-        here = [row for row in rows if row["name"] in known()]
         for row in rows:
-            if row not in here:
-                self.warnings.append(f"the index {row['name']!r} is not installed here and was left out")
-        if here:
+            if row["name"] not in INDEXES:
+                raise Unfit(f"is of an index {cut(repr(row['name']), 60)}, which there is not")
+        if rows:
             for old in indexes.rows(self._tx):
                 indexes.drop_tables(self._tx, old.name)
                 indexes.remove(self._tx, old.name)
-            for row in here:
+            for row in rows:
                 self._attached.add(self._tx, row["name"], json.loads(row["settings"]))
-        return one, self._take_structure(rows, here)
+        return one, self._take_structure(rows)
 
-    def _take_structure(
-        self, rows: list[dict[str, Any]], here: list[dict[str, Any]]
-    ) -> dict[tuple[str, str], str]:
+    def _take_structure(self, rows: list[dict[str, Any]]) -> dict[tuple[str, str], str]:
         """Settle which records are read; the trees of all indexes that are carried, or of none."""
         wanted = [row for row in rows if row["carried"]]
-        usable = self._same and all(row in here and self._fits(row) for row in wanted)
+        usable = self._same and all(INDEXES[row["name"]].carried is not None for row in wanted)
         wordings = self._lines.header.get("wordings") == wording_rules().hex()
         if wordings:
             word_digests.drop_wordings(self._tx, wording_rules())
         parts = [*MEMORY, *STRUCTURE, SUMMARIES, *VECTORS]
         scopes = {}
         for row in wanted if usable else []:
-            name, refers = row["name"], known()[row["name"]].carried
+            name, refers = row["name"], INDEXES[row["name"]].carried or {}
             parts += own_parts(self._tx, name, refers)
             scopes.update({(name, kind): of for kind, of in refers.items()})
             for key, value in row["kept"].items():
                 meta.put(self._tx, key, value)
-            indexes.change(self._tx, name, version=row["version"], settings=row["settings"])
+            indexes.change(self._tx, name, row["settings"])
             self._carried.append(name)
         self._parts = {part.record: part for part in parts}
         if not wordings:
@@ -185,18 +182,13 @@ class TakeIn:
             self._left.update(part.record for part in (*STRUCTURE, SUMMARIES, VECTORS[-1]))
         return scopes
 
-    @staticmethod
-    def _fits(row: Mapping[str, Any]) -> bool:
-        kind = known()[row["name"]]
-        return kind.carried is not None and kind.version == row["version"]
-
     # -- rows ---------------------------------------------------------------------------------
 
     def _take(self, writer: RowWriter, record: dict[str, Any]) -> None:
         name = record.pop("record", None)
         part = self._parts.get(name) if isinstance(name, str) else None
         if part is None:
-            if isinstance(name, str) and (name in self._left or kept_by_indexes(f"{name}_", list(known()))):
+            if isinstance(name, str) and (name in self._left or kept_by_indexes(f"{name}_", list(INDEXES))):
                 return
             raise Unfit(f"is of an unknown record {cut(repr(name), 60)}")
         if name in self._left:
@@ -259,7 +251,7 @@ def _index(record: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         Unfit: if it cannot be one.
     """
-    kinds = {"name": str, "version": int, "settings": str, "carried": bool, "kept": dict}
+    kinds = {"name": str, "settings": str, "carried": bool, "kept": dict}
     if record.keys() != kinds.keys() | {"record"}:
         raise Unfit("is no index")
     if not all(type(record[key]) is kind for key, kind in kinds.items()):

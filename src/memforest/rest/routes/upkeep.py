@@ -28,7 +28,7 @@ from memforest.rest.fields import Body as Options
 from memforest.rest.params import IndexName, IndexText, Memory, NameText
 from memforest.rest.problems import http_problem
 from memforest.rest.routing import operation, strict_router
-from memforest.systems.registry import known
+from memforest.systems.registry import INDEXES
 
 PREFIX = "/v1/users/{user_id}"
 trees = strict_router("trees", PREFIX)
@@ -118,8 +118,8 @@ async def add_index(
     name: IndexName, memory: Memory, body: Annotated[AddIndexBody | None, Body()] = None
 ) -> Response:
     """Add an index, let it place everything that the memory holds, and return what is there then."""
-    if name not in known():
-        raise NotFoundError(f"there is no such index; known: {', '.join(sorted(known()))}")
+    if name not in INDEXES:
+        raise NotFoundError(f"there is no such index; known: {', '.join(INDEXES)}")
     if name in [one.name for one in await memory.indexes()]:
         return http_problem(409, "the memory has this index already; rebuild makes it anew")
     return answer(await memory.add_index(name, **_options(body)))  # type: ignore[arg-type]  # likewise

@@ -26,7 +26,6 @@ from pydantic import (
     ValidationInfo,
     ValidatorFunctionWrapHandler,
     WrapValidator,
-    create_model,
     field_validator,
     model_serializer,
     model_validator,
@@ -227,34 +226,6 @@ class Profile(Reply):
     """Reply of the step "summarise" about a month: a section for each participant."""
 
     sections: Items[ProfileSection]
-
-
-def _label(value: Any) -> Any:
-    """Return a label as it is spelt, whatever its case and the marks around it."""
-    return value.strip(" \t\r\n.`*'\"").upper() if isinstance(value, str) else value
-
-
-Label = Annotated[str, BeforeValidator(_label)]
-
-
-class PlaceVerdict(Reply):
-    """Reply of the step "place" about one stretch: it goes on, or the next wider one is to be asked about."""
-
-    decision: Annotated[Literal["MERGE", "CONTINUE"], BeforeValidator(_label)]
-
-
-class PlaceChoice(Reply):
-    """Reply of the step "place" about several stretches: the label of one, or SPLIT; see `choice_among`."""
-
-    decision: Label
-
-
-@lru_cache(maxsize=64)
-def choice_among(count: int) -> type[PlaceChoice]:
-    """Return the reply whose label is one of ``MERGE_1`` to ``MERGE_count``, or ``SPLIT``, and no other."""
-    labels: Any = Literal[(*(f"MERGE_{number}" for number in range(1, count + 1)), "SPLIT")]
-    kind = Annotated[labels, BeforeValidator(_label)]
-    return create_model(f"PlaceChoice{count}", __base__=PlaceChoice, decision=(kind, ...))
 
 
 class TreeQueries(Reply):

@@ -46,6 +46,3 @@ class FactsIndex(Index):
             for fact in ranked[keep.facts[ranked]]
         )
         return Found(hits, notes={"filters": filter_notes(keep)})
-
-
-INDEX = FactsIndex

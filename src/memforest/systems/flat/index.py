@@ -12,7 +12,7 @@ from memforest.ranking import order, standardise
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.store.tx import Tx
-from memforest.systems.base import Found, Hit, Index, Scored, Search
+from memforest.systems.base import Found, Hit, Index, Search
 from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.places import turn_places
 from memforest.systems.speak import best_facts, known_words
@@ -25,7 +25,6 @@ class FlatIndex(Index):
     """Ranks turns; a turn scores as well as the best fact it supports."""
 
     name = "flat"
-    baseline = True
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return every candidate turn, best first."""
@@ -59,8 +58,4 @@ class FlatIndex(Index):
         return Found(
             map(hit, ranked.tolist()),
             notes={"filters": filter_notes(keep)},
-            scored=Scored(ranked, total[ranked], np.zeros(len(ranked), dtype=np.bool_), hit),
         )
-
-
-INDEX = FlatIndex

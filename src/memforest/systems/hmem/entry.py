@@ -65,10 +65,10 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory.
         request: the question.
-        explore: `graph`, `hops`, `neighbours`, `entities` and `profile` count.
+        explore: `hops`, `neighbours` and `entities` count.
         base: how relevant facts are by themselves, by words and vectors: an entity is as near as its facts on average.
     """
-    if not explore.graph or not len(snapshot.facts.ids):
+    if not len(snapshot.facts.ids):
         return NOWHERE
     graph = graph_of(tx, snapshot)
     named = seeds(graph, names_in(request))
@@ -88,7 +88,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         facts,
         turns,
         _nearness(snapshot, graph, closest),
-        _told_of(snapshot, graph, named) if explore.profile else None,
+        _told_of(snapshot, graph, named),
         _notes(graph, named, closest, found),
     )
 

@@ -178,7 +178,7 @@ class _Asking:
         scopes = {
             sub.scope or "mixed" if self.explore.scope == "auto" else self.explore.scope for sub in subs
         }
-        if scopes == {"short"} or not (self.explore.tree and self.explore.long_memory):
+        if scopes == {"short"}:
             return []
         return await self.host.ensure_fresh(partial(tree_rows.dirty_children, owner=OWNER))
 
@@ -207,7 +207,7 @@ class _Asking:
         """Read all sub-queries, and ask further for what they describe."""
         for part in await self._read(subs, {}):
             self.parts[part.sub.id] = [part]
-        if self.follow_up == "off" or not self.explore.graph or self.request.plan is None:
+        if self.follow_up == "off" or self.request.plan is None:
             return
         first = [self.parts[sub.id][0] for sub in subs]
         further = await self.host.read(partial(_described, first, self.request.reference_ms))

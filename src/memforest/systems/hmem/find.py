@@ -21,7 +21,7 @@ from memforest.search.forest import Forest
 from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.store.tx import Tx
-from memforest.systems.base import Found, Hit, NodeHit, Scored, Search
+from memforest.systems.base import Found, Hit, NodeHit, Search
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.hmem.dedupe import leaf_of_fact, leaf_of_turn, say_more, without_told
 from memforest.systems.hmem.entry import Entry, enter
@@ -171,7 +171,7 @@ class _Looking:
 
     def _memories(self, request: Search) -> Ints:
         """Return the memories that may be shown."""
-        if not self.explore.tree or not self.explore.long_memory or not len(self.forest.inner):
+        if not len(self.forest.inner):
             return np.zeros(0, dtype=np.int64)
         if self._shown is None:
             self._shown = allowed_nodes(self.snapshot, self.forest, request) & say_more(self.forest)
@@ -259,7 +259,7 @@ class _Looking:
 
     def found(self, merged: _Merged, ranked: Sequence[_Ranked], snapshot: Snapshot) -> Found:
         """Return a ranking as hits."""
-        fact_leaf, turn_leaf, owner = leaf_of_fact(self.forest), leaf_of_turn(self.forest), self.forest.owner
+        fact_leaf, turn_leaf = leaf_of_fact(self.forest), leaf_of_turn(self.forest)
 
         def leaf(turn: int) -> int:
             fact = int(ranked[merged.by[turn]].speaks[turn])
@@ -269,16 +269,14 @@ class _Looking:
         def hit(turn: int) -> Hit:
             one, score = ranked[merged.by[turn]], float(merged.score[turn])
             parts = _parts(one.turns, turn, score)
-            return Hit(turn, int(one.speaks[turn]), score, parts, leaf(turn), index=owner)
+            return Hit(turn, int(one.speaks[turn]), score, parts, leaf(turn))
 
         places = turn_places(snapshot)
         nodes = self._nodes(merged, ranked, leaf, places)
-        kept = np.flatnonzero(merged.keep)
         return Found(
             map(hit, best_first(merged.score, places, merged.keep)),
             notes={"filters": filter_notes(self.keep), "explored": self._notes(ranked)},
             nodes=nodes,
-            scored=Scored(kept, merged.score[kept], np.zeros(len(kept), dtype=np.bool_), hit),
             warnings=() if snapshot.dimension else (NO_VECTORS,),
             spare=min(len(nodes), LEFT_OUT),
         )

@@ -18,7 +18,6 @@ from memforest.systems.base import (
     Prepared,
     Refined,
     Search,
-    Upgrade,
 )
 from memforest.systems.hmem import rows
 from memforest.systems.hmem.advance import advance
@@ -42,7 +41,7 @@ class HMemIndex(Index):
 
     name = OWNER
     deferred = True
-    tables: Sequence[Upgrade] = (rows.first_tables,)
+    make_tables = staticmethod(rows.make_tables)
     Settings = HMemSettings
     numbered = frozenset({KIND})
     contracts = MappingProxyType({KIND: Contract("contained")})
@@ -119,6 +118,3 @@ class HMemIndex(Index):
     def clear(self, tx: Tx) -> None:
         """Delete the trees, the rows of the table, and what they were made by."""
         empty(tx)
-
-
-INDEX = HMemIndex

@@ -20,9 +20,7 @@ from memforest.ranking import (
     robustness,
     standardise,
     time_overlap,
-    time_overlap_as_printed,
 )
-from memforest.ranking.parts import DAY_MS
 from memforest.search.forest import FACT, INNER, Forest, once_per_forest
 from memforest.search.forests import embedded_forest
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot
@@ -74,9 +72,6 @@ def _time(start_ms: Ints, end_ms: Ints, asked: Interval | None, explore: Explore
     """Return T of intervals: 0 without a time that is asked about."""
     if asked is None or not explore.time:
         return np.zeros(len(start_ms))
-    if explore.t == "printed":
-        epsilon = explore.epsilon_days * DAY_MS
-        return time_overlap_as_printed(start_ms, end_ms, asked, overlap=explore.overlap, epsilon_ms=epsilon)
     return time_overlap(start_ms, end_ms, asked, overlap=explore.overlap)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.interval import from_ms
-from memforest.ranking import Scores, best_first, group_place, order, standardise
+from memforest.ranking import Scores, best_first
 from memforest.search.forest import FACT, Forest
 from memforest.search.forests import embedded_forest, forest_of
 from memforest.search.lexical import bm25
@@ -30,9 +30,7 @@ from memforest.systems.base import (
     Kind,
     NodeWork,
     Prepared,
-    Scored,
     Search,
-    Upgrade,
 )
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.host import Host
@@ -44,7 +42,7 @@ from memforest.systems.memforest.layout import cell_of_turn
 from memforest.systems.memforest.merge import merge_forest
 from memforest.systems.memforest.node_summaries import RecalledTree, recalled_trees
 from memforest.systems.memforest.place import OWNER, ForestPlacing
-from memforest.systems.memforest.rank import propagates, score_leaves
+from memforest.systems.memforest.rank import score_leaves
 from memforest.systems.memforest.reached import of_leaves, of_roots
 from memforest.systems.memforest.recall import Recalled, recall, recall_trees
 from memforest.systems.memforest.scenes import no_scenes, other_thresholds
@@ -52,7 +50,6 @@ from memforest.systems.memforest.sessions import asked_for
 from memforest.systems.memforest.settings import MemForestSettings
 from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
 from memforest.systems.places import turn_places
-from memforest.systems.relevance import propagation_notes
 from memforest.systems.speak import best_facts
 from memforest.tree import Node
 from memforest.types import SummaryRequest
@@ -78,7 +75,7 @@ class MemForestIndex(Index):
     _topics: tuple[int, Mapping[int, Sequence[str]]] | None = None
     name = OWNER
     follows = frozenset[Kind]({"cell", "fact", "entity"})
-    tables: Sequence[Upgrade] = (rows.first_tables,)
+    make_tables = staticmethod(rows.make_tables)
     Settings = MemForestSettings
     numbered = frozenset({"scene"})
     settled = frozenset({"session"})
@@ -186,8 +183,8 @@ class MemForestIndex(Index):
         forest = forest_of(tx, snapshot, self.name)
         scores = score_leaves(snapshot, forest, request, base)
         recalled = self._recalled(tx, snapshot, request, base)
-        weight = request.ranking.browse if request.leaves is None else request.ranking.guided
-        reached = self._browse(snapshot, forest, request, recalled, scores, weight)
+        weight = 0.0 if request.leaves is None else request.ranking.guided
+        reached = self._browse(snapshot, forest, recalled, scores, weight)
         leaf_of = reached if weight else {}
         cells = cell_of_turn(forest)
         keep = allowed(snapshot, request)
@@ -201,7 +198,6 @@ class MemForestIndex(Index):
             if not promoted.facts:
                 self._order_in_time(tx, snapshot, request, scores)
         scores.add("lead", promoted.bonus)
-        crowded = _diversify(snapshot, keep, request, scores)
 
         def hit(turn: int) -> Hit:
             leaf = leaf_of.get(turn, int(cells[turn]))
@@ -213,33 +209,27 @@ class MemForestIndex(Index):
                 leaf=leaf,
                 why=promoted.why if turn in promoted.facts else "",
                 browsed=recalled.leaves.get(reached.get(turn, leaf)),
-                index=self.name,
             )
 
         notes = {
             "filters": filter_notes(keep),
             "time_order": {"why": promoted.why, "turns": len(promoted.facts)} if promoted.facts else None,
-            "diversity": crowded,
-            "propagation": propagation_notes(request.ranking, "fused") if propagates(request) else None,
         }
-        kept = np.flatnonzero(keep.turns)
-        leads = np.isin(kept, list(promoted.facts))
         return Found(
             map(hit, best_first(scores.total, turn_places(snapshot), keep.turns)),
             tuple((int(forest.tree_ids[tree]), score) for tree, score in recalled.trees),
             notes,
-            scored=Scored(kept, scores.total[kept], leads, hit),
         )
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself.
 
-        Either way the summaries are made before, of all trees: recall compares their roots. A ranking for which browsing
-        does not count reads none.
+        Either way the summaries are made before, of all trees: recall compares their roots. A ranking that is not to be
+        explained reads none.
         """
         roots = self.settings.evidence == "roots"
         guided, late = request.mode != "emb" and not roots, []
-        if request.vector is not None and (guided or _browses(request) or self.settings.evidence != "all"):
+        if request.vector is not None and (guided or request.explain or self.settings.evidence != "all"):
             late = await host.ensure_fresh(partial(tree_rows.dirty_children, owner=OWNER))
         prepared = Prepared(request)
         if guided:
@@ -284,7 +274,7 @@ class MemForestIndex(Index):
     def _recalled(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> Recalled:
         """Return the recalled trees and reached leaves: those of `prepare`, else by recalling now; none where none count."""
         if request.leaves is None:
-            counts = _browses(request) or self.settings.evidence == "reached"
+            counts = request.explain or self.settings.evidence == "reached"
             if request.vector is None or not counts:
                 return Recalled((), {})
             found = embedded_forest(tx, snapshot, self.name)
@@ -297,7 +287,6 @@ class MemForestIndex(Index):
     def _browse(
         snapshot: Snapshot,
         forest: Forest,
-        request: Search,
         recalled: Recalled,
         scores: LeafScores,
         weight: float,
@@ -316,7 +305,7 @@ class MemForestIndex(Index):
                 if similarity > reached[turn]:
                     reached[turn], leaf_of[turn] = similarity, leaf
         if weight and reached.any():
-            scores.add("browse", weight * (standardise(reached) if request.leaves is None else reached))
+            scores.add("browse", weight * reached)
         return leaf_of
 
     @staticmethod
@@ -369,30 +358,3 @@ def _sessions_lead(
     bonus = np.zeros(len(snapshot.turns.ids))
     bonus[found.turns] = ANSWERS_LEAD * (2.0 - np.arange(len(found.turns)) / len(found.turns))
     return _Promoted({int(turn): int(speaks[turn]) for turn in found.turns}, bonus, found.why)
-
-
-def _browses(request: Search) -> bool:
-    """Return whether the ranking recalls and browses trees: only where that counts, or is to be explained."""
-    return request.explain or request.ranking.browse != 0
-
-
-def _diversify(
-    snapshot: Snapshot, keep: Allowed, request: Search, scores: LeafScores
-) -> dict[str, Any] | None:
-    """Let the best turn of each session come forward when the question wants a list; return what that did.
-
-    Each turn is lowered once for every allowed turn of its session that is better.
-    """
-    weight = request.ranking.diversity
-    if request.plan.kind != "list" or not weight:
-        return None
-    ranked = order(scores.total, turn_places(snapshot))
-    ranked = ranked[keep.turns[ranked]]
-    lowered = np.zeros(len(scores.total))
-    lowered[ranked] = -weight * group_place(ranked, snapshot.turns.session)
-    scores.add("diversity", lowered)
-    sessions = len(np.unique(snapshot.turns.session[ranked])) if len(ranked) else 0
-    return {"weight": weight, "sessions": sessions, "turns_lowered": int((lowered < 0).sum())}
-
-
-INDEX = MemForestIndex

@@ -101,15 +101,13 @@ class SceneLeaves:
     """The fact that each leaf stands for; a fact may have several."""
     levels: Levels
     """The leaves by the nodes above them."""
-    places: Groups
-    """The leaves by fact."""
 
 
 @once_per_forest
 def scene_leaves(forest: Forest) -> SceneLeaves:
-    """Return the leaves of scene trees, laid out for flow up and down."""
+    """Return the leaves of scene trees, laid out for flow up."""
     facts, nodes = scene_blocks(forest)
-    return SceneLeaves(facts, Levels.of(nodes), Groups.of(facts))
+    return SceneLeaves(facts, Levels.of(nodes))
 
 
 # -- laid out for recall --------------------------------------------------------------------------

@@ -31,7 +31,7 @@ fewer scenes. So those of smaller scenes are routed anew, which leads to as many
 
 
 def merge_forest(copied: Copied, settings: MemForestSettings) -> Iterator[Callable[[Tx], int]]:
-    """Yield what takes over the trees of another memory that hold here as they are; see `MemoryIndex.merge`."""
+    """Yield what takes over the trees of another memory that hold here as they are; see `Index.merge`."""
     ready = list(_ready(copied))
     for part in _parts([one for one in ready if one.kind != "scene"]):
         yield partial(_take_over, copied=copied, grafts=part)

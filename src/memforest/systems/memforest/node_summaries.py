@@ -10,7 +10,7 @@ from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
-from memforest.systems.base import MemoryIndex
+from memforest.systems.base import Index
 from memforest.types import TreeCard
 
 
@@ -34,7 +34,7 @@ class RecalledTree:
 
 
 def recalled_trees(
-    tx: Tx, snapshot: Snapshot, index: MemoryIndex, trees: Sequence[tuple[int, float]]
+    tx: Tx, snapshot: Snapshot, index: Index, trees: Sequence[tuple[int, float]]
 ) -> tuple[RecalledTree, ...]:
     """Return trees of the snapshot, given as (tree row, score), with their cards.
 

@@ -16,8 +16,8 @@ from memforest.store.packing import unpack_vectors
 from memforest.store.tx import Tx
 
 
-def first_tables(tx: Tx) -> None:
-    """Make the tables of version 1."""
+def make_tables(tx: Tx) -> None:
+    """Make the tables of the index."""
     for statement in (
         "CREATE TABLE ix_memforest_active (entity INTEGER PRIMARY KEY) STRICT",
         """CREATE TABLE ix_memforest_scene (

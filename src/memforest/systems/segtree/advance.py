@@ -10,7 +10,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from memforest.errors import IndexStateError
 from memforest.store import indexes, meta
 from memforest.store.tx import Tx
 from memforest.systems.host import Host
@@ -18,7 +17,7 @@ from memforest.systems.segtree import rows, vector_rows
 from memforest.systems.segtree.by_text import place_by_text
 from memforest.systems.segtree.grow import OWNER, SegTree
 from memforest.systems.segtree.receive import receive, settle
-from memforest.systems.segtree.settings import LITERAL_MAX, SegTreeSettings
+from memforest.systems.segtree.settings import SegTreeSettings
 from memforest.systems.segtree.thresholds import least_likeness
 
 TAU = "ix_segtree_tau"
@@ -34,28 +33,21 @@ class _State:
     behind: bool
     waiting: int
     vectors: bool
-    too_large: bool
 
 
 async def advance(host: Host, settings: SegTreeSettings, until: int) -> None:
     """Place everything that the feed has noted up to a number, as far as there are the vectors for it.
 
     Raises:
-        IndexStateError: if a `literal` tree would be too large.
         ModelError: if texts are to be embedded and cannot be.
     """
-    state = await host.look(partial(_state, settings=settings, until=until))
+    state = await host.look(partial(_state, until=until))
     while state.behind and await host.write(partial(receive, settings=settings, until=until)):
         pass
     if state.behind:
-        state = await host.look(partial(_state, settings=settings, until=until))
+        state = await host.look(partial(_state, until=until))
     if not state.waiting:
         return
-    if state.too_large:
-        raise IndexStateError(
-            f"a tree with literal=True would have more than {LITERAL_MAX} leaves, and of the square of that many nodes; "
-            "literal=False has the same spans: add_index('segtree', {'literal': False}) after drop_index('segtree')"
-        )
     if settings.leaf_vector == "text" and state.vectors:
         await _embed(host)
     if settings.reads_texts:
@@ -66,14 +58,12 @@ async def advance(host: Host, settings: SegTreeSettings, until: int) -> None:
             pass
 
 
-def _state(tx: Tx, settings: SegTreeSettings, until: int) -> _State:
+def _state(tx: Tx, until: int) -> _State:
     row = indexes.find(tx, OWNER)
-    waiting = rows.count(tx, rows.WAITING)
     return _State(
         behind=row is not None and row.cursor < until,
-        waiting=waiting,
+        waiting=rows.count(tx, rows.WAITING),
         vectors=meta.get(tx, "embedder") is not None,
-        too_large=settings.literal and waiting + rows.count(tx, rows.PLACED) > LITERAL_MAX,
     )
 
 
@@ -114,9 +104,7 @@ def grow(tx: Tx, settings: SegTreeSettings) -> bool:
     tree = SegTree(tx, settings)
     made = []
     for one in ready[:BATCH]:
-        where = (
-            tree.by_count() if tau is None or model is None else tree.by_likeness(one, vectors[one.id], tau)
-        )
+        where = tree.by_count() if tau is None or model is None else tree.by_likeness(vectors[one.id], tau)
         tree.add(one, where.level, vectors.get(one.id))
         made.append((one.id, where.level, where.maker))
     rows.mark_placed(tx, made)

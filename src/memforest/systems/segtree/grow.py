@@ -61,7 +61,6 @@ class SegTree:
         self._sums = Sums(tx, self._arena, settings)
         self._last: Vector | None = None
         """The vector of the last leaf."""
-        self._end_ms: int | None = None
         self._touched = False
 
     # -- the right end ------------------------------------------------------------------------
@@ -82,21 +81,20 @@ class SegTree:
 
     def choices(self) -> list[Choice]:
         """Return what a new leaf may join, lowest level first."""
-        return choices(self.ends, self._settings.tie) if self.ends else []
+        return choices(self.ends) if self.ends else []
 
-    def by_likeness(self, exchange: Exchange, vector: Vector, tau: float) -> Decision:
-        """Return where an exchange goes by the mean of the leaves below each node."""
+    def by_likeness(self, vector: Vector, tau: float) -> Decision:
+        """Return where a leaf goes by the mean of the leaves below each node."""
         open_ = self.choices()
         if self._last is None:
             self._last = self.vector_of_last()
         seen = [self._last if not one.node.level else self._sums.of(one.node) for one in open_]
         known = [one for one in seen if one is not None]
         whole = self._sums.of(self.ends[-1]) if self.head.height else None
-        settings = self._settings
         best = None
         if open_ and len(known) == len(open_) and whole is not None:
-            means = [backed(one, whole, self.head.count, settings.backing) for one in known]
-            best = nearest(vector, means, self.needed(tau, exchange), settings.tie)
+            means = [backed(one, whole, self.head.count, self._settings.backing) for one in known]
+            best = nearest(vector, means, self.needed(tau))
         return Decision(self.at_most(None if best is None else open_[best].level), "centroid")
 
     def by_count(self) -> Decision:
@@ -132,16 +130,9 @@ class SegTree:
             last, first = end, self._arena.get(first.children[0])
         return last
 
-    def needed(self, tau: float, exchange: Exchange) -> float:
-        """Return how like a node an exchange must be to join it."""
-        silence_ms = self.silence(exchange)
-        return needed(tau, self.head.height, self._settings.fall, silence_ms, self._settings.gap_h)
-
-    def silence(self, exchange: Exchange) -> int:
-        """Return the time between the end of the last leaf and an exchange, in ms; below 0 if they overlap."""
-        if self._end_ms is None:
-            self._end_ms = self.ends[0].end_ms if self.ends else exchange.start_ms
-        return exchange.start_ms - self._end_ms
+    def needed(self, tau: float) -> float:
+        """Return how like a node a leaf must be to join it."""
+        return needed(tau, self.head.height, self._settings.fall)
 
     # -- growing ------------------------------------------------------------------------------
 
@@ -157,13 +148,11 @@ class SegTree:
         before = self.ends
         if vector is not None and self._last is None:
             self._last = self.vector_of_last()
-        grown = insert(
-            self._arena, self.head, _new_leaf(exchange), level, literal=self._settings.literal, ends=before
-        )
+        grown = insert(self._arena, self.head, _new_leaf(exchange), level, ends=before)
         self.head, self._ends = grown.head, [grown.leaf, *grown.above]
         if vector is not None:
             self._add_up(grown, before, vector)
-        self._last, self._end_ms = vector, exchange.end_ms
+        self._last = vector
         for node in grown.above:
             self._cut_if_full(self._arena.get(node.id), with_vectors=vector is not None)
         return self.ends[1:]
@@ -198,7 +187,7 @@ class SegTree:
         at = weakest(self._sums.neighbours(kids) if with_vectors else [None] * len(kids))
         total = self._sums.of(node)
         right = None if total is None else self._sums.total(kids[at:])
-        self.head = cut(self._arena, self.head, node.id, at, literal=self._settings.literal)
+        self.head = cut(self._arena, self.head, node.id, at)
         self._ends = None
         for one in self.ends[1:]:
             if one.level == node.level:
@@ -261,8 +250,8 @@ class SegTree:
             return
         sums = {node.id: total for node in self.ends[1:] if (total := self._sums.of(node)) is not None}
         lost = self._sums.of_exchanges(dropped, gone)
-        self.head = truncate(self._arena, self.head, count, literal=self._settings.literal)
-        self._ends, self._last, self._end_ms = None, None, None
+        self.head = truncate(self._arena, self.head, count)
+        self._ends, self._last = None, None
         self._sums.forget()
         rows.mark(self._tx, dropped, rows.WAITING)
         for node in self.ends[1:]:
@@ -272,8 +261,8 @@ class SegTree:
     def take_out(self, at: int, vector: Vector | None) -> None:
         """Take one leaf out, and leave all others where they are."""
         around = {node.id: self._sums.of(node) for node in self.ends[1:] if node.span and node.span[0] <= at}
-        self.head = remove(self._arena, self.head, at, literal=self._settings.literal)
-        self._ends, self._last, self._end_ms = None, None, None
+        self.head = remove(self._arena, self.head, at)
+        self._ends, self._last = None, None
         for node in self.ends[1:]:
             total = around.get(node.id)
             if node.id in around and total is not None and vector is not None:
@@ -288,7 +277,7 @@ class SegTree:
         ends = {node.id: self._sums.of(node) for node in self.ends[1:]}
         grown = beside(self._arena, self.head, at, _new_leaf(exchange))
         self.head = grown.head
-        self._ends, self._last, self._end_ms = None, None, None
+        self._ends, self._last = None, None
         for node in grown.above:
             total = ends.get(node.id)
             if node.id in ends:

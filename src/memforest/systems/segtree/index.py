@@ -11,7 +11,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store import meta
 from memforest.store import trees as tree_rows
 from memforest.store.tx import Tx
-from memforest.systems.base import Found, Index, IndexProblem, Kind, NodeWork, Prepared, Search, Upgrade
+from memforest.systems.base import Found, Index, IndexProblem, Kind, NodeWork, Prepared, Search
 from memforest.systems.host import Host
 from memforest.systems.segtree import rows
 from memforest.systems.segtree.advance import TAU, advance
@@ -32,8 +32,9 @@ class SegTreeIndex(Index):
     name = OWNER
     follows = frozenset[Kind]({"turn"})
     deferred = True
-    tables: Sequence[Upgrade] = (rows.first_tables,)
+    make_tables = staticmethod(rows.make_tables)
     Settings = SegTreeSettings
+    contracts: Mapping[str, Contract] = MappingProxyType({KIND: Contract("partition", unary=False)})
     carried: Mapping[str, str] | None = MappingProxyType(
         {
             "ix_segtree_exchange.session": "session",
@@ -41,12 +42,6 @@ class SegTreeIndex(Index):
             "ix_segtree_exchange.turn_last": "turn",
         }
     )
-
-    def __init__(self, settings: SegTreeSettings | None = None) -> None:
-        super().__init__(settings)
-        if self.settings.late == "arrival":
-            self.carried = None  # places are numbers of turns, which an import gives anew
-        self.contracts = MappingProxyType({KIND: Contract("partition", unary=self.settings.literal)})
 
     def placing(self, tx: Tx) -> SegTreePlacing:
         """Begin to take exchanges out inside a write transaction."""
@@ -57,7 +52,7 @@ class SegTreeIndex(Index):
         await advance(host, self.settings, until)
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return the summary requests of nodes; one with a single child says what that says."""
+        """Return the summary requests of nodes."""
         vector = compared(self.settings)
         return [request_of(node, inputs[node.id], vector=vector) for node in nodes]
 
@@ -85,12 +80,12 @@ class SegTreeIndex(Index):
     @property
     def _shows_summaries(self) -> bool:
         shown = self.settings.admissible != "leaves" and not self.settings.expand
-        return shown or self.settings.scorer == "cosine" or self.settings.cross_links > 0
+        return shown or self.settings.scorer == "cosine"
 
     def _shown(self, tx: Tx) -> Collection[int]:
         """Return the nodes that are out of date and whose summaries the ranking reads, or may show."""
         dirty = tree_rows.dirty_children(tx, owner=OWNER)
-        if self.settings.scorer == "cosine" or self.settings.cross_links:
+        if self.settings.scorer == "cosine":
             return dirty
         found = tree_rows.nodes_with_ids(tx, dirty)
         head = tree_rows.find_head(tx, OWNER, KIND, 0)
@@ -111,16 +106,11 @@ class SegTreeIndex(Index):
         return None if float(begun) == now else f"its leaves were placed with tau {begun}, which is {now} now"
 
     def notes(self, tx: Tx) -> list[str]:
-        """Return why exchanges wait or are left out."""
+        """Return why exchanges wait."""
         found = []
         if waits := rows.count(tx, rows.WAITING):
             found.append(
                 f"{waits} exchange(s) wait for their place in the tree of 'segtree'; resume() places them"
-            )
-        if late := rows.count(tx, rows.REFUSED):
-            found.append(
-                f"{late} exchange(s) came late and are left out of the tree of 'segtree' (late='refuse'); "
-                "rebuild(index='segtree') places all in the order of time"
             )
         if rows.makers(tx).get("runs"):
             found.append(
@@ -128,6 +118,3 @@ class SegTreeIndex(Index):
                 "one by likeness"
             )
         return found
-
-
-INDEX = SegTreeIndex

@@ -6,9 +6,7 @@ says why it is exact). So a tree that is cut back and grown again is the tree th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +15,6 @@ Vector = NDArray[np.float64]
 
 DECIMALS = 9
 """Of likenesses that are compared, as of scores everywhere: sums of one set of numbers in another order count as equal."""
-GAP_RISE = 0.2
-"""What a long silence adds to the likeness that a leaf needs, at most."""
 
 
 def cosine(one: Vector, other: Vector) -> float:
@@ -27,8 +23,8 @@ def cosine(one: Vector, other: Vector) -> float:
     return float(round((one * other).sum() / length, DECIMALS)) if length else 0.0
 
 
-def needed(tau: float, height: int, fall: float, silence_ms: int = 0, gap_h: float = 0.0) -> float:
-    """Return how like one of its choices a leaf must be: less with each level of the tree, more after a silence.
+def needed(tau: float, height: int, fall: float) -> float:
+    """Return how like one of its choices a leaf must be: less with each level of the tree.
 
     The first root is the first stretch of talk, which ends where the topic turns; a root above roots stands for everything,
     and a leaf that is like none of it should be rare. With a constant threshold the tree is a flat one below the first turn
@@ -38,13 +34,8 @@ def needed(tau: float, height: int, fall: float, silence_ms: int = 0, gap_h: flo
         tau: what a leaf needs below a root of height 1.
         height: of the tree, in levels above the leaves.
         fall: what is left of it with each further level; 1 is the paper's constant threshold.
-        silence_ms: time since the last leaf.
-        gap_h: hours of silence that add half of `GAP_RISE`; 0 for none.
     """
-    least = float(tau * fall ** max(height - 1, 0))
-    if not gap_h or silence_ms <= 0:
-        return least
-    return float(least + GAP_RISE * (1.0 - math.pow(2.0, -silence_ms / (gap_h * 3_600_000))))
+    return float(tau * fall ** max(height - 1, 0))
 
 
 def backed(total: Vector, whole: Vector, count: int, backing: float) -> Vector:
@@ -62,22 +53,19 @@ def backed(total: Vector, whole: Vector, count: int, backing: float) -> Vector:
     return total + whole * (backing / count) if backing and count else total
 
 
-def nearest(
-    vector: Vector, candidates: Sequence[Vector], least: float, tie: Literal["low", "high"] = "low"
-) -> int | None:
-    """Return the candidate that a vector is most like, lowest level first; None if it is like none of them.
+def nearest(vector: Vector, candidates: Sequence[Vector], least: float) -> int | None:
+    """Return the candidate that a vector is most like, of equally like ones the lowest; None if it is like none of them.
 
     Args:
         vector: of the leaf, shape (d,).
         candidates: of the nodes, of any length.
         least: likeness below which it joins none.
-        tie: which one is taken of equally like ones.
     """
     likes = [cosine(vector, one) for one in candidates]
     best = max(likes, default=-1.0)
     if not likes or best < least:
         return None
-    return likes.index(best) if tie == "low" else len(likes) - 1 - likes[::-1].index(best)
+    return likes.index(best)
 
 
 def weakest(children: Sequence[Vector | None]) -> int:

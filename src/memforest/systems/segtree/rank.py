@@ -8,43 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.config import Propagate
-from memforest.ranking import Links, Scores, along_links, best_first, bounded, decay_sum, sums_below
-from memforest.search.forest import INNER, EmbeddedForest, Forest, once_per_forest
+from memforest.ranking import Scores, best_first, bounded, decay_sum, propagate, relevance_shares, sums_below
+from memforest.search.forest import INNER, Forest, once_per_forest
 from memforest.search.forests import embedded_forest, forest_of
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.store.tx import Tx
-from memforest.systems.base import Found, Hit, NodeHit, Scored, Search
+from memforest.systems.base import Found, Hit, NodeHit, Search
 from memforest.systems.filters import allowed, filter_notes
 from memforest.systems.legs import Legs, legs
 from memforest.systems.places import turn_places
-from memforest.systems.relevance import Scorer, cosine_relevance, forest_links, fused_relevance, node_scores
+from memforest.systems.relevance import cosine_relevance, fused_relevance
 from memforest.systems.segtree import rows, vector_rows
 from memforest.systems.segtree.grow import OWNER
 from memforest.systems.segtree.settings import SegTreeSettings
 from memforest.systems.segtree.turn_order import order_of_turns
 from memforest.systems.speak import best_facts
-from memforest.types import QuestionPlan
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 FEW = 8
 """Leaves that a node may have in any case: of a short conversation the stated share is less than a leaf."""
-_WIDE = frozenset({"list", "current", "as_of", "sessions", "events"})
-"""Kinds of questions that ask for a state or for several things, and so for more than one exchange."""
-
-
-def policy_of(settings: SegTreeSettings, plan: QuestionPlan) -> Propagate:
-    """Return where relevance goes for a question, if its ranking does not say."""
-    if settings.propagate == "by-question":
-        return "bottom-up" if plan.kind in _WIDE else "top-down"
-    return settings.propagate
+ALPHA = 0.10
+"""What is propagated over k edges counts alpha to the power of k (paper §5.3)."""
+HORIZON = 2
+"""Most edges that relevance is propagated along (paper §5.3)."""
 
 
 def share_of(settings: SegTreeSettings, leaves: int) -> float:
@@ -62,7 +55,7 @@ class _Scores:
 
     total: Scores
     parts: dict[str, Scores]
-    """``"relevance"``: what own relevance counts; ``"propagated"``: what came along edges, ``"linked"`` along links."""
+    """``"relevance"``: what own relevance counts; ``"propagated"``: what came along edges."""
 
     def at(self, row: int) -> dict[str, float]:
         """Return the parts of one row."""
@@ -90,7 +83,7 @@ class Heard:
     """How relevant everything is to a question by itself, before relevance goes anywhere; see `hear`."""
 
     legs: Legs
-    scorer: Scorer
+    scorer: Literal["fused", "cosine"]
     node: Scores
     """Of every node of the tree, at least 0."""
     turn: Scores
@@ -127,11 +120,11 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
     Args:
         tx: a read transaction of the snapshot's state.
         snapshot: of the memory, which is not empty.
-        request: the question; of its ranking `propagate`, `alpha`, `horizon` and `sink` count.
+        request: the question.
         settings: all that are read when a question is asked, but `scorer`.
         heard: of the question, by `hear`.
     """
-    ranked, trace = _propagated(tx, snapshot, request, settings, heard)
+    ranked, trace = _propagated(tx, snapshot, settings, heard)
     keep, warnings = allowed(snapshot, request), heard.warnings
     places = order_of_turns(ranked.forest, turn_places(snapshot), ranked.leaf_of, heard.legs.fused.total)
     if settings.expand:
@@ -140,9 +133,8 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
 
     def hit(turn: int) -> Hit:
         score, parts = float(ranked.turn.total[turn]), ranked.turn.at(turn)
-        return Hit(turn, int(speaks[turn]), score, parts, int(ranked.leaf_of[turn]), index=OWNER)
+        return Hit(turn, int(speaks[turn]), score, parts, int(ranked.leaf_of[turn]))
 
-    kept = np.flatnonzero(keep.turns)
     waits = rows.count(tx, rows.WAITING)
     if waits:
         warnings = (
@@ -153,29 +145,30 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
         map(hit, best_first(ranked.turn.total, places, keep.turns)),
         notes={"filters": filter_notes(keep), "propagation": trace},
         nodes=() if settings.expand else _nodes(ranked),
-        scored=Scored(kept, ranked.turn.total[kept], np.zeros(len(kept), dtype=np.bool_), hit),
         warnings=warnings,
     )
 
 
 def _propagated(
-    tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings, heard: Heard
+    tx: Tx, snapshot: Snapshot, settings: SegTreeSettings, heard: Heard
 ) -> tuple[_Ranked, dict[str, Any]]:
-    """Return the scores after relevance went along edges and links, and how it went."""
-    forest, policy = forest_of(tx, snapshot, OWNER), policy_of(settings, request.plan)
-    scored = node_scores(forest, heard.node, request.ranking, scorer=heard.scorer, own=policy)
-    node, notes = _Scores(scored.total, dict(scored.parts)), dict(scored.trace)
-    if settings.cross_links:
-        links = _links(forest, embedded_forest(tx, snapshot, OWNER), settings.share_max)
-        node = _linked(node, links, settings.cross_links, request)
-        notes |= {"cross_links": settings.cross_links, "links": len(links.rows)}
+    """Return the scores after relevance went along the edges, and how it went.
+
+    The shares of relevance are propagated and multiplied by the sum of all relevance again, so that scores of different
+    questions are alike; the order is that of the shares.
+    """
+    forest, policy = forest_of(tx, snapshot, OWNER), settings.propagate
+    shares, whole = relevance_shares(heard.node), float(np.maximum(heard.node, 0.0).sum())
+    total = propagate(shares, forest.parent, policy, decay=ALPHA, horizon=HORIZON) * whole
+    kept_share = 1.0 if policy == "none" else 1.0 / decay_sum(ALPHA, HORIZON)
+    kept = shares * whole * kept_share
+    node = _Scores(total, {"relevance": kept, "propagated": total - kept})
     counts = leaf_counts(forest)
-    total = int(counts.max()) if len(counts) else 0
-    admitted = bounded(counts, total, share_of(settings, total))
+    leaves = int(counts.max()) if len(counts) else 0
+    admitted = bounded(counts, leaves, share_of(settings, leaves))
     leaf_of = leaves_of_turns(forest)
-    alone = heard.turn / (1.0 + settings.cross_links)
-    if notes["policy"] != "none":
-        alone = alone / decay_sum(request.ranking.alpha, request.ranking.horizon)
+    alone = heard.turn if policy == "none" else heard.turn / decay_sum(ALPHA, HORIZON)
+    notes = {"scorer": heard.scorer, "policy": policy, "alpha": ALPHA, "horizon": HORIZON}
     return _Ranked(forest, node, _of_turns(leaf_of, node, alone), leaf_of, admitted, alone), notes
 
 
@@ -188,24 +181,6 @@ def _of_turns(leaf_of: Ints, node: _Scores, alone: Scores) -> _Scores:
     for name, part in node.parts.items():
         parts[name][placed] = part[leaf_of[placed]]
     return _Scores(total, parts)
-
-
-def _linked(node: _Scores, links: Links, weight: float, request: Search) -> _Scores:
-    """Return the scores of nodes after a share of each went along its links."""
-    total = along_links(node.total, links, weight, sink=request.ranking.sink)
-    parts = {name: part / (1.0 + weight) for name, part in node.parts.items()}
-    parts["linked"] = total - np.sum(list(parts.values()), axis=0)
-    return _Scores(total, parts)
-
-
-@once_per_forest
-def _links(forest: Forest, found: EmbeddedForest, share: float) -> Links:
-    """Return the links between leaves, and stretches of at most a share of all leaves, that are alike and far apart.
-
-    Every one is compared with every other: of 10,000 leaves that takes seconds, and it is done anew when the tree has changed.
-    """
-    counts = leaf_counts(forest)
-    return forest_links(found, np.flatnonzero(bounded(counts, int(counts.max(initial=0)), share)))
 
 
 def _by_text(

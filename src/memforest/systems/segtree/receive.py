@@ -93,7 +93,7 @@ def _opener(tx: Tx, settings: SegTreeSettings) -> str | None:
     """Return with whose turns exchanges begin; None in a memory without turns, or where it makes no difference."""
     if settings.leaves != "adjacent":
         return None
-    return settings.opener or rows.first_speaker(tx, arrival=settings.late == "arrival")
+    return settings.opener or rows.first_speaker(tx)
 
 
 def _cuts(
@@ -108,11 +108,10 @@ def _cuts(
         new: position from which on its turns are new.
         opener: who opens the memory.
     """
-    arrival = settings.late == "arrival"
     for first, place in [*_starts(tx, settings, session, new), (0, None)]:
         turns = rows.turns_of_session(tx, session, first)
         speakers = [turn.speaker for turn in turns]
-        places = _places(turns, place, arrival=arrival)
+        places = _places(turns, place)
         if place is not None and (places[0] != place or not _begins(speakers, settings, opener)):
             continue
         found = leaf_exchanges(speakers, settings.leaves, opener=opener)
@@ -137,16 +136,13 @@ def _begins(speakers: Sequence[str], settings: SegTreeSettings, opener: str | No
     return settings.leaves != "adjacent" or (len(speakers) > 1 and speakers[0] == opener != speakers[1])
 
 
-def _places(turns: Sequence[SaidTurn], place: int | None, *, arrival: bool) -> list[int]:
+def _places(turns: Sequence[SaidTurn], place: int | None) -> list[int]:
     """Return the place of every turn of a session in the memory's order; it never falls within a session.
 
     Args:
         turns: of the session from some turn on.
         place: of the first of them; None at the session's start.
-        arrival: by arrival, not by time.
     """
-    if arrival:
-        return list(accumulate((turn.row for turn in reversed(turns)), min))[::-1]
     said = [turn.said_ms for turn in turns]
     return list(accumulate(said if place is None else [max(place, *said[:1]), *said[1:]], max))
 
@@ -161,7 +157,7 @@ def withdraw(
     """Delete exchanges, and take their leaves out of the tree.
 
     With the placer ``"centroid"`` all that is behind the first of them waits again; with one that reads what nodes say
-    the other leaves stay, as placing them anew would ask a model again.
+    the other leaves stay, as placing them anew would make summaries again.
 
     Args:
         tx: the write transaction.
@@ -182,18 +178,15 @@ def withdraw(
     rows.delete(tx, exchanges)
 
 
-def settle(tx: Tx, settings: SegTreeSettings) -> int:
-    """Make room for exchanges that wait in front of some that are in the tree; return how many were refused."""
+def settle(tx: Tx, settings: SegTreeSettings) -> None:
+    """Make room for exchanges that wait in front of some that are in the tree."""
     first = rows.waiting(tx, 1)
     if not first or not is_late(tx, first[0]):
-        return 0
-    if settings.late == "refuse":
-        return _refuse(tx)
+        return
     tree = SegTree(tx, settings)
-    if not (settings.reads_texts and not settings.literal and _put_beside(tx, tree, settings, first[0])):
+    if not (settings.reads_texts and _put_beside(tx, tree, settings, first[0])):
         tree.cut_back(tree.head.count - rows.behind(tx, first[0].place, first[0].tie), {})
     tree.close()
-    return 0
 
 
 def is_late(tx: Tx, exchange: Exchange) -> bool:
@@ -202,17 +195,10 @@ def is_late(tx: Tx, exchange: Exchange) -> bool:
     return last is not None and (exchange.place, exchange.tie) <= last
 
 
-def _refuse(tx: Tx) -> int:
-    last = rows.last_placed(tx)
-    late = [] if last is None else rows.waiting_before(tx, *last)
-    rows.mark(tx, late, rows.REFUSED)
-    return len(late)
-
-
 def _put_beside(tx: Tx, tree: SegTree, settings: SegTreeSettings, exchange: Exchange) -> bool:
     """Put an exchange beside one of its own session that is in the tree right before or behind it; return whether there is one.
 
-    So what was changed in one place stands there again, and no model is asked.
+    So what was changed in one place stands there again.
     """
     behind = rows.behind(tx, exchange.place, exchange.tie)
     at = tree.head.count - behind

@@ -15,21 +15,18 @@ LABEL = "of all sessions"
 
 def compared(settings: SegTreeSettings) -> bool:
     """Return whether anything is compared with what nodes say, so that it gets vectors."""
-    return "cosine" in (settings.scorer, settings.placer) or settings.cross_links > 0
+    return "cosine" in (settings.scorer, settings.placer)
 
 
-def request_of(
-    node: Node, inputs: tuple[str, ...], *, vector: bool, history: tuple[str, ...] = ()
-) -> NodeWork:
-    """Return the request for what a stretch says, made of texts in order; a stretch of one leaf says what that says.
+def request_of(node: Node, inputs: tuple[str, ...], *, vector: bool) -> NodeWork:
+    """Return the request for what a stretch says, made of what is below it, in order.
 
     It is not told whether the stretch is the whole tree: what was so is a part later, and says the same.
 
     Args:
         node: the stretch.
-        inputs: what is below it, or with a `history` what has come to it.
+        inputs: what is below it.
         vector: whether it is compared.
-        history: what it said before.
     """
     request = SummaryRequest(
         kind=KIND,
@@ -38,6 +35,5 @@ def request_of(
         end=from_ms(node.end_ms),
         inputs=inputs,
         level=node.level,
-        history=history,
     )
-    return NodeWork(node.id, request, vector=vector, kept=len(node.children) == 1, whole=bool(history))
+    return NodeWork(node.id, request, vector=vector)

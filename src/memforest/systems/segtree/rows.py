@@ -1,7 +1,6 @@
 """The table of the index: the exchanges of a memory in their order, each in the tree or waiting.
 
-Their order is (`place`, `tie`): the time of an exchange (the latest until then in its session, ms), or, where leaves stand
-by arrival, the least row id of its turns and those behind it in its session; then session and position.
+Their order is (`place`, `tie`): the time of an exchange (the latest until then in its session, ms), then session and position.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from typing import NamedTuple
 from memforest.store.dialect import AMONG, place_tie
 from memforest.store.tx import Tx
 
-WAITING, PLACED, REFUSED = 0, 1, 2
-"""States of an exchange: not in the tree yet, in it, and left out because it came late."""
+WAITING, PLACED = 0, 1
+"""States of an exchange: not in the tree yet, and in it."""
 
 
-def first_tables(tx: Tx) -> None:
-    """Make the tables of version 1."""
+def make_tables(tx: Tx) -> None:
+    """Make the tables of the index."""
     for statement in (
         """CREATE TABLE ix_segtree_exchange (
             id INTEGER PRIMARY KEY,
@@ -136,13 +135,12 @@ def turns_between(tx: Tx, session: int, first: int, last: int) -> tuple[int, ...
     return tuple(row[0] for row in rows)
 
 
-def first_speaker(tx: Tx, *, arrival: bool) -> str | None:
-    """Return who speaks first in a memory: in time, or in the order of arrival; None in one without turns."""
-    order = "t.id" if arrival else f"t.said_ms, {place_tie('s.session_id', 't.ordinal')}"
+def first_speaker(tx: Tx) -> str | None:
+    """Return who speaks first in a memory; None in one without turns."""
     row = tx.execute(
         f"""SELECT t.speaker FROM session s JOIN turn t ON t.id =
             (SELECT o.id FROM turn o WHERE o.session = s.id ORDER BY o.ordinal LIMIT 1)
-            ORDER BY {order} LIMIT 1"""
+            ORDER BY t.said_ms, {place_tie("s.session_id", "t.ordinal")} LIMIT 1"""
     ).fetchone()
     return None if row is None else str(row[0])
 
@@ -224,14 +222,6 @@ def waiting(tx: Tx, limit: int) -> list[Exchange]:
         f"SELECT id FROM ix_segtree_exchange WHERE state = {WAITING} ORDER BY place, tie LIMIT ?", (limit,)
     )
     return by_id(tx, [row[0] for row in rows])
-
-
-def waiting_before(tx: Tx, place: int, tie: str) -> list[int]:
-    """Return the exchanges that wait in front of a place."""
-    rows = tx.execute(
-        f"SELECT id FROM ix_segtree_exchange WHERE state = {WAITING} AND (place, tie) < (?, ?)", (place, tie)
-    )
-    return [row[0] for row in rows]
 
 
 def count(tx: Tx, state: int) -> int:

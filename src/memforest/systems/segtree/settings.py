@@ -12,11 +12,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 from memforest.errors import ConfigError
 from memforest.settings import Bound, Settings, Whole
 
-Placing: TypeAlias = Literal["centroid", "cosine", "pointwise", "batch", "own"]
 Share: TypeAlias = Annotated[float, Bound(gt=0, le=1)]
-
-LITERAL_MAX = 1_000
-"""Most leaves of a tree with `literal`: it may have T (T + 1) / 2 nodes of T leaves (paper App. C.3.1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +27,8 @@ class SegTreeSettings(Settings):
         "tau",
         "fall",
         "backing",
-        "tie",
-        "annotate",
-        "literal",
-        "late",
         "height_max",
         "fan_out_max",
-        "gap_h",
     )
 
     leaves: Literal["adjacent", "pairs", "turns"] = "adjacent"
@@ -49,10 +40,9 @@ class SegTreeSettings(Settings):
     leaf_vector: Literal["mean", "text"] = "mean"
     """What a leaf is compared by: the mean of its turns' vectors, or the vector of its text, as in the paper, which
     embeds everything that is said once more."""
-    placer: Placing = "centroid"
+    placer: Literal["centroid", "cosine"] = "centroid"
     """What decides where a leaf goes. ``"centroid"``: its likeness with the mean of the leaves below a node;
-    ``"cosine"``: with the vector of what the node says (paper i); ``"pointwise"`` and ``"batch"``: a chat model (paper ii
-    and iii); ``"own"``: `Config.placer`."""
+    ``"cosine"``: with the vector of what the node says, as in the paper, which has it made before."""
     tau: Annotated[float, Bound(ge=-1, le=1)] | None = None
     """How like a node a leaf must be to join it, -1 to 1; None is what was measured for the embedder
     (`scripts/calibrate_segments.py`). The paper does not give one."""
@@ -63,31 +53,17 @@ class SegTreeSettings(Settings):
     backing: Annotated[float, Bound(ge=0)] = 4.0
     """Leaves like the whole conversation that ``"centroid"`` adds to what each node is compared by, so that a large node
     does not win by its size; 0 for the plain mean. On generated talk turns of topic are found best with 4 to 8."""
-    tie: Literal["low", "high"] = "low"
-    """Which level is taken of those that say the same or are equally like: the lowest or the highest."""
-    annotate: Literal["lazy", "path", "selected", "append"] = "lazy"
-    """When a placer that reads what nodes say has it made anew. ``"lazy"``: before it is read; ``"path"``: every node
-    above a new leaf, as in the paper's Algorithm 1; ``"selected"``: the node that got the leaf, one a leaf (paper
-    Table 5); ``"append"``: every node above the leaf, each of its own old text and the leaf, side by side."""
-    literal: bool = False
-    """Store the one-child nodes of Algorithm 1, for at most `LITERAL_MAX` leaves; the spans are the same without."""
-    late: Literal["rebuild", "arrival", "refuse"] = "rebuild"
-    """Where leaves go that come late in time. ``"rebuild"``: to their place in time, and what is behind it is placed
-    anew; ``"arrival"``: to the end, as in the paper, which knows no times; ``"refuse"``: nowhere."""
     height_max: Whole = 12
     """Height from which on a leaf that is like no node joins the node of this level, in the place of a new root; 0 for no
     bound. Full nodes are cut at any level, so that a tree gets higher by a few more, as the logarithm of its leaves."""
     fan_out_max: Whole = 64
     """Children of a node above which it is cut where its neighbouring children are least alike; 0 for no bound, else at
     least 8."""
-    gap_h: Annotated[float, Bound(ge=0)] = 0.0
-    """Hours of silence that make a new leaf need half as much more likeness as `GAP_RISE` says; 0 for none."""
     scorer: Literal["fused", "cosine"] = "fused"
     """How relevant a node is to a question. ``"fused"``: by words, turns and facts, an inner node by the mean of the
     leaves below it; ``"cosine"``: by the vector of what it says, as in the paper, which found far less of the evidence."""
-    propagate: Literal["top-down", "bottom-up", "none", "by-question"] = "top-down"
-    """Where relevance goes if `Ranking.propagate` says nothing; ``"by-question"``: up for questions that ask for a state
-    or a list, else down."""
+    propagate: Literal["top-down", "bottom-up", "none"] = "top-down"
+    """Where relevance goes along the edges of the tree: from nodes to their children, to their parents, or nowhere."""
     admissible: Literal["bounded", "all", "leaves"] = "bounded"
     """Which nodes can be evidence. ``"bounded"``: none with more than `share_max` of all leaves."""
     share_max: Share = 0.05
@@ -96,10 +72,6 @@ class SegTreeSettings(Settings):
     """Hand back the turns below a node in its place, those of its best leaf first. Otherwise what a node says is the
     evidence, which has a part of their words: at equal context less of the answers was said so
     (`benchmarks/segtree_sweep.py`), and its summary has to be made before a question is answered."""
-    cross_links: Annotated[float, Bound(ge=0, le=1)] = 0.0
-    """What leaves and stretches that are alike and far apart give one another of their relevance, 0 to 1; 0 for nothing, as
-    every weight found less (paper App. C.3.2 names it as an extension). Finding the links compares every leaf with every
-    other, once whenever the tree has changed."""
 
     def _check(self) -> None:
         """Refuse a fan-out in which no node could be cut."""

@@ -34,7 +34,7 @@ def _segments(tx: Tx, settings: TiMemSettings) -> Iterator[str]:
     wrong = check_rows.wrong_segments(tx, size)
     if wrong:
         yield f"{len(wrong)} segment(s) are of other turns than are stored; the first of them is node {wrong[0]}"
-    left = check_rows.uncovered(tx, size, released=settings.pairing == "released")
+    left = check_rows.uncovered(tx, size)
     if left:
         yield f"{len(left)} turn(s) are in no segment; the first of them is row {left[0]}"
 

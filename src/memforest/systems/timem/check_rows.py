@@ -45,18 +45,13 @@ def wrong_segments(tx: Tx, size: int) -> list[int]:
     return [row[0] for row in found]
 
 
-def uncovered(tx: Tx, size: int, *, released: bool) -> list[int]:
-    """Return the turns that are not in the segment of their place; but with `released` not a session's odd last turn."""
-    odd = (
-        "AND NOT (t.ordinal % 2 = 0 AND t.ordinal = (SELECT max(o.ordinal) FROM turn o WHERE o.session = t.session))"
-        if released
-        else ""
-    )
+def uncovered(tx: Tx, size: int) -> list[int]:
+    """Return the turns that are not in the segment of their place."""
     found = tx.execute(
         f"""SELECT t.id FROM turn t WHERE NOT EXISTS (SELECT 1 FROM ix_timem_node i
                 JOIN turn a ON a.id = i.turn JOIN turn b ON b.id = i.turn_last
                 WHERE i.level = {SEGMENT} AND i.session = t.session AND i.part = t.ordinal / ?
-                AND t.ordinal BETWEEN a.ordinal AND b.ordinal) {odd}
+                AND t.ordinal BETWEEN a.ordinal AND b.ordinal)
             ORDER BY t.id""",
         (size,),
     )

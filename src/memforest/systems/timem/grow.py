@@ -59,11 +59,10 @@ class CalendarTree:
         """Cut some segments of a session anew, by their numbers; those that have the turns they had are told otherwise now."""
         said = turn_rows.turns_of_parts(self._tx, session, parts, self._size)
         have = {row.part: row for row in rows.of_session(self._tx, session, SEGMENT, parts)}
-        last = turn_rows.last_ordinal(self._tx, session)
         made: list[Cut] = []
         gone: list[Row] = []
         for part in sorted(parts):
-            cut, row = self._as_cut(part, said.get(part, []), last), have.get(part)
+            cut, row = _as_cut(part, said.get(part, [])), have.get(part)
             if row is not None and cut is not None and row[5:8] == cut[1:4]:
                 self._fresh.add(row.node)
                 continue
@@ -77,22 +76,6 @@ class CalendarTree:
             self._after |= reopened(self._tx, self._settings, before)
         self._drop_segments(gone)
         self._put_session(session, made)
-
-    def _as_cut(self, part: int, said: list[Said], last: int | None) -> Cut | None:
-        """Return a segment of some turns; none of no turn, or of an odd last one where that is left out."""
-        if not said:
-            return None
-        if (
-            self._settings.pairing == "released"
-            and last is not None
-            and last % 2 == 0
-            and said[-1].ordinal == last
-        ):
-            said = said[:-1]
-            if not said:
-                return None
-        end_ms = max(one.said_ms for one in said) + 1
-        return Cut(part, said[0].row, said[-1].row, len(said), min(one.said_ms for one in said), end_ms)
 
     def _drop_segments(self, gone: Collection[Row]) -> None:
         edit_rows.drop_segments(self._tx, [row.node for row in gone])
@@ -259,3 +242,11 @@ class CalendarTree:
             if at is not None:
                 self._changed[at.level].add(parent)
         return hull is not None
+
+
+def _as_cut(part: int, said: list[Said]) -> Cut | None:
+    """Return a segment of some turns; none of no turn."""
+    if not said:
+        return None
+    end_ms = max(one.said_ms for one in said) + 1
+    return Cut(part, said[0].row, said[-1].row, len(said), min(one.said_ms for one in said), end_ms)

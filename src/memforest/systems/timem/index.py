@@ -21,7 +21,6 @@ from memforest.systems.base import (
     Prepared,
     Refined,
     Search,
-    Upgrade,
 )
 from memforest.systems.host import Host
 from memforest.systems.profiling import FoundProfile, ProfileRequest
@@ -53,7 +52,7 @@ class TiMemIndex(Index):
     deferred = True
     paced = True
     profiles = True
-    tables: Sequence[Upgrade] = (rows.first_tables,)
+    make_tables = staticmethod(rows.make_tables)
     Settings = TiMemSettings
     contracts = MappingProxyType({KIND: Contract("contained")})
     carried: Mapping[str, str] | None = MappingProxyType(
@@ -117,8 +116,7 @@ class TiMemIndex(Index):
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
         """Return the best leaves and the memories above them; see `memforest.systems.timem.recall`."""
-        everything = self.settings.pairing == "all"
-        return find(tx, snapshot, request, self.settings.recall, alone=everything)
+        return find(tx, snapshot, request, self.settings.recall)
 
     async def refine(self, host: Host, request: Search, found: Sequence[Candidate]) -> Refined | None:
         """Drop what a question does not need; see `memforest.systems.timem.gate`."""
@@ -143,6 +141,3 @@ class TiMemIndex(Index):
         super().clear(tx)
         jobs.drop(tx, OWNER)
         forget_place(tx)
-
-
-INDEX = TiMemIndex

@@ -35,10 +35,6 @@ class TiMemPlacing:
         if not groups:
             return
         found = {row.node for row in rows.holding(self._tx, turns, size)}
-        if self._settings.pairing == "released" and by_rules(self._tx):
-            found |= set(
-                turn_rows.profiles_after(self._tx, turns)
-            )  # a turn in no segment supports statements
         told = reopened(self._tx, self._settings, found, gone=True)
         told |= set(rows.dirty_texts(self._tx))  # they may be of what stood elsewhere then
         derived.drop_summaries(self._tx, sorted(told))

@@ -22,7 +22,7 @@ from memforest.search.forests import forest_of
 from memforest.search.snapshot import Snapshot
 from memforest.steps.choose import Steps
 from memforest.store.tx import Tx
-from memforest.systems.base import Found, Hit, NodeHit, Prepared, Scored, Search
+from memforest.systems.base import Found, Hit, NodeHit, Prepared, Search
 from memforest.systems.filters import Allowed, allowed, filter_notes
 from memforest.systems.host import Host
 from memforest.systems.modes import FALLS_BACK
@@ -144,7 +144,7 @@ async def _planned(host: Host, request: Search) -> QuestionPlan:
 # -- what is found ----------------------------------------------------------------------------------
 
 
-def find(tx: Tx, snapshot: Snapshot, request: Search, recall: Recall, *, alone: bool = True) -> Found:
+def find(tx: Tx, snapshot: Snapshot, request: Search, recall: Recall) -> Found:
     """Return the leaves and memories that a question brings, best first, each within the budget of its level.
 
     Args:
@@ -152,15 +152,12 @@ def find(tx: Tx, snapshot: Snapshot, request: Search, recall: Recall, *, alone: 
         snapshot: of the memory.
         request: the question, as `prepare` has it; of another one the plan's complexity counts.
         recall: the index's settings, where the ranking has none.
-        alone: whether turns that are in no leaf are found, each by itself.
     """
     if not len(snapshot.turns.ids):
         return Found(())
     recall = recall_of(request, recall)
     keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, OWNER)
     heard = hear(tx, snapshot, forest, request, recall, keep.turns)
-    if not alone:
-        heard.unit[heard.units.leaves < 0] = -np.inf
     search = _Recalling(tx, snapshot, request, recall, forest, keep, heard)
     chosen = search.chosen()
     if recall.gate in ("rules", "auto"):
@@ -239,9 +236,6 @@ class _Recalling:
         """Return the memories above leaves, at most so many a level (eq. 8 and 9)."""
         leaves = self.heard.units.leaves[units]
         leaves = leaves[leaves >= 0]
-        if self.recall.prune == "earliest":
-            places = turn_places(self.snapshot)[self.forest.item[leaves]]
-            leaves = leaves[np.argsort(places, kind="stable")]
         most = {level - 1: len(self.forest.ids) for level in budgets if level > 1}
         found = ancestors(leaves, self.forest.parent, self.forest.level, most).nodes
         found = self._passing(found)
@@ -318,14 +312,12 @@ class _Recalling:
 
     def found(self, chosen: Chosen) -> Found:
         """Return what was chosen as hits."""
-        heard, speaks, owner = self.heard, self.speaks, self.forest.owner
+        heard, speaks = self.heard, self.speaks
         leaf_of = heard.units.leaves[heard.units.of_turn]
 
         def hit(turn: int) -> Hit:
             parts = {name: float(part[turn]) for name, part in heard.parts.items()}
-            return Hit(
-                turn, int(speaks[turn]), float(heard.turn[turn]), parts, int(leaf_of[turn]), index=owner
-            )
+            return Hit(turn, int(speaks[turn]), float(heard.turn[turn]), parts, int(leaf_of[turn]))
 
         keep = np.zeros(len(heard.turn), dtype=np.bool_)
         keep[chosen.turns] = True
@@ -335,9 +327,6 @@ class _Recalling:
             map(hit, best_first(heard.turn, turn_places(self.snapshot), keep)),
             notes={"filters": filter_notes(self.keep)},
             nodes=nodes,
-            scored=Scored(
-                chosen.turns, heard.turn[chosen.turns], np.zeros(len(chosen.turns), dtype=np.bool_), hit
-            ),
             warnings=heard.warnings,
             spare=0 if self.recall.gate == "off" else len(nodes) + (len(chosen.turns) if gated else 0),
             order=self.recall.order,

@@ -19,8 +19,8 @@ _COLUMNS = (
 )
 
 
-def first_tables(tx: Tx) -> None:
-    """Make the tables of version 1."""
+def make_tables(tx: Tx) -> None:
+    """Make the tables of the index."""
     for statement in (
         """CREATE TABLE ix_timem_node (
             node INTEGER PRIMARY KEY,

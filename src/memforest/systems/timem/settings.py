@@ -22,7 +22,6 @@ class TiMemSettings(Settings):
     KEPT: ClassVar[tuple[str, ...]] = (
         "levels",
         "segment",
-        "pairing",
         "history",
         "history_of",
         "pass_through",
@@ -36,8 +35,6 @@ class TiMemSettings(Settings):
     ``"week"``, ``"month"`` and ``"year"``."""
     segment: Count = 1
     """Exchanges, which are two turns each, of a segment; the paper measured 1, 2, 4 and 8 (Table 9)."""
-    pairing: Literal["all", "released"] = "all"
-    """``"all"``: every turn is in a segment; ``"released"``: a session's odd last turn is in none, as in the paper's driver."""
     history: Sequence[Whole] = (3, 3, 3, 3, 3, 3)
     """How many earlier texts are shown when a memory of each level is written, the lowest level first; 0 for none, 3 in the
     paper (eq. 3). One number is meant for all levels."""

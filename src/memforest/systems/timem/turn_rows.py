@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from memforest.store.dialect import AMONG, place_tie
 from memforest.store.tx import Tx
-from memforest.systems.timem.levels import MONTH, SEGMENT, YEAR
+from memforest.systems.timem.levels import SEGMENT
 
 
 class SaidLine(NamedTuple):
@@ -62,12 +62,6 @@ def turns_of_parts(tx: Tx, session: int, parts: Iterable[int], size: int) -> dic
     return found
 
 
-def last_ordinal(tx: Tx, session: int) -> int | None:
-    """Return the position of the last turn of a session; None of one without turns."""
-    row = tx.execute("SELECT max(ordinal) FROM turn WHERE session = ?", (session,)).fetchone()
-    return None if row[0] is None else int(row[0])
-
-
 def supporting(tx: Tx, facts: Collection[int], after: int = 0) -> list[int]:
     """Return the turns that support some facts, by occurrences behind one."""
     found = tx.execute(
@@ -95,17 +89,6 @@ def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
         f"""SELECT t.speaker FROM turn t JOIN session s ON s.id = t.session WHERE t.session {AMONG}
             GROUP BY t.speaker ORDER BY min(t.said_ms), min({place_tie("s.session_id", "t.ordinal")})""",
         (tx.ids(sessions),),
-    )
-    return [row[0] for row in found]
-
-
-def profiles_after(tx: Tx, turns: Collection[int]) -> list[int]:
-    """Return the nodes of months and years that end, or may end, behind the first of some turns."""
-    found = tx.execute(
-        f"""SELECT i.node FROM ix_timem_node i, (SELECT min(said_ms) AS ms FROM turn WHERE id {AMONG}) first
-            WHERE (i.level = {MONTH} AND i.begin_ms > first.ms - 32 * 86400000)
-            OR (i.level = {YEAR} AND i.begin_ms > first.ms - 367 * 86400000)""",
-        (tx.ids(turns),),
     )
     return [row[0] for row in found]
 
