@@ -20,8 +20,8 @@ from pathlib import Path
 from random import Random
 
 from memforest import MemForest
-from memforest.forest.handle import UserMemory
-from memforest.memory.corrected import CorrectionView
+from memforest.memory.user import UserMemory
+from memforest.read.stored import CorrectionView
 from scale import BATCH, USER, config
 from synthetic.chat import Chat
 

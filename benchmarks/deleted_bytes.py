@@ -39,9 +39,9 @@ from deleted import scanner
 from locomo.conversations import Conversation, read_conversations
 from locomo.memories import requests_of
 from memforest import Config, MemForest, UserMemory
-from memforest.memory.directory import file_name
 from memforest.models import HashEmbedder
-from memforest.store import connections, packing
+from memforest.store import connections, derived
+from memforest.store.directory import file_name
 
 KINDS = ("turn", "session", "fact", "entity", "window", "user")
 SCAN_EVERY = 10
@@ -220,7 +220,7 @@ def main() -> None:
     config = Config(embedder=HashEmbedder(32), indexes=tuple(asked.indexes))
     off = [one if one[0] != "secure_delete" else ("secure_delete", "off", 0) for one in connections.PRAGMAS]
     with ExitStack() as stack:
-        stack.enter_context(patch.object(packing, "LEVEL", 0))
+        stack.enter_context(patch.object(derived, "LEVEL", 0))
         if asked.insecure:
             stack.enter_context(patch.object(connections, "PRAGMAS", tuple(off)))
         conversations = read_conversations(asked.file)

@@ -31,9 +31,9 @@ from typing import Any
 from unittest.mock import patch
 
 from memforest import Config, MemForest
-from memforest.memory.erase import deleting, verb
 from memforest.models import HashEmbedder
-from memforest.store import disposal
+from memforest.store import upkeep
+from memforest.write import delete
 from synthetic.chat import Chat
 
 USER = "ana"
@@ -72,15 +72,15 @@ def measure(forests: Sequence[MemForest], turns: int) -> list[dict[str, list[flo
     """Delete turns in all forests in turn; return what each call and its parts took, in ms."""
     random = Random(1)
     found: list[dict[str, list[float]]] = [{"delete": [], "rows": [], "log": []} for _ in forests]
-    rows, log = verb.delete_target, disposal.purge
+    rows, log = delete.delete_target, upkeep.purge
     places = [[(one.session_id, one.turns) for one in forest.user(USER).sessions()] for forest in forests]
     for _ in range(turns):
         for forest, spent, sessions in zip(forests, found, places, strict=True):
             session_id, count = random.choice([one for one in sessions if one[1]])
             sessions.remove((session_id, count))  # one of a session, so that the turn is there
             with (
-                patch.object(deleting, "delete_target", timed(spent["rows"], rows)),
-                patch.object(deleting, "purge", timed(spent["log"], log)),
+                patch.object(delete, "delete_target", timed(spent["rows"], rows)),
+                patch.object(delete, "purge", timed(spent["log"], log)),
             ):
                 timed(spent["delete"], forest.delete_turn)(USER, session_id, str(random.randrange(count)))
     return found

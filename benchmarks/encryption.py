@@ -26,7 +26,7 @@ from typing import Any
 
 from memforest import Config, MemForest
 from memforest.models import HashEmbedder
-from memforest.store.environment import cipher_version
+from memforest.store.connections import cipher_version
 from synthetic.chat import Chat
 
 USER = "ana"

@@ -22,11 +22,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, get_args
 
-from memforest.graph.likeness import Least
-from memforest.graph.named import Named
+from memforest.graph.names import Least, NamedEntity
 from memforest.graph.resolve import Resolver
+from memforest.records import EntityKind
 from memforest.text import entity_key
-from memforest.types import EntityKind
 from proportions import Share
 
 if sys.version_info >= (3, 11):
@@ -47,7 +46,7 @@ class Case:
 
     kind: str
     why: str
-    named: tuple[Named, ...]
+    named: tuple[NamedEntity, ...]
     groups: tuple[frozenset[int], ...]
 
     @property
@@ -89,11 +88,11 @@ def _case(raw: Mapping[str, Any], where: str) -> Case:
     near: dict[int, set[int]] = {place: set() for place in range(len(texts))}
     beside: dict[int, set[int]] = {place: set() for place in range(len(texts))}
     called: dict[int, list[str]] = {place: [] for place in range(len(texts))}
-    friends: list[Named] = []
+    friends: list[NamedEntity] = []
     for first, second, count in raw.get("share", ()):
         for _ in range(count):
             friend = ACQUAINTANCE + len(friends)
-            friends.append(Named(friend, f"{friend}", "thing", neighbours=frozenset((first, second))))
+            friends.append(NamedEntity(friend, f"{friend}", "thing", neighbours=frozenset((first, second))))
             near[_place(first, texts, where)].add(friend)
             near[_place(second, texts, where)].add(friend)
     for first, second in raw.get("beside", ()):
@@ -109,7 +108,7 @@ def _case(raw: Mapping[str, Any], where: str) -> Case:
             raise ValueError(f"{where}: {text!r} is no 'kind: name'")
         supports = 2 if place else 4
         links = frozenset(near[place]), frozenset(beside[place])
-        named.append(Named(place, key, kind, label, (), tuple(called[place]), supports, *links))
+        named.append(NamedEntity(place, key, kind, label, (), tuple(called[place]), supports, *links))
     groups = tuple(frozenset(_place(one, texts, where) for one in group) for group in raw["one"])
     return Case(raw["kind"], raw["why"], (*named, *friends), groups)
 

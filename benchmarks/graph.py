@@ -17,15 +17,12 @@ from random import Random
 
 import numpy as np
 
-from memforest.graph.expand import expand
-from memforest.graph.known import Graph
-from memforest.graph.made import Read, make_graph
-from memforest.graph.near import near
-from memforest.graph.paths import path
-from memforest.ranking import cosines
+from memforest.graph.graph import Graph, GraphRows, make_graph
+from memforest.graph.paths import expand, near, path
+from memforest.search.scores import cosines
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
-from memforest.store.relations import RelationRow
+from memforest.store.entities import RelationRow
 from memforest.store.snapshot import EntityName
 
 DIMENSION = 384
@@ -45,7 +42,7 @@ def name(number: int) -> str:
     return " ".join(words).title()
 
 
-def memory(mentions: int, seed: int) -> tuple[Snapshot, Read]:
+def memory(mentions: int, seed: int) -> tuple[Snapshot, GraphRows]:
     """Return a memory of about so many mentions."""
     random = np.random.default_rng(seed)
     facts, entities = mentions // A_FACT, max(mentions // 10, 8)
@@ -110,7 +107,7 @@ def memory(mentions: int, seed: int) -> tuple[Snapshot, Read]:
         for at, ends in enumerate(named[:, [0, 1]])
         if at % RELATED == 0
     ]
-    return snapshot, Read(related)
+    return snapshot, GraphRows(related)
 
 
 def median_ms(run: Callable[[int], object], times: int) -> float:

@@ -37,14 +37,14 @@ from tests.doubles import CountingChat, local_reply, prompt_of
 from kept import KeptVectors
 from locomo.conversations import Conversation, Question, read_conversations
 from memforest import Config, MemForest
-from memforest.memory.directory import file_name
 from memforest.models import MINILM, Embedder, open_embedder
-from memforest.models.base import ChatRequest
-from memforest.store.db import Database
-from memforest.systems.hmem import rows
-from memforest.systems.hmem.levels import EVENT, ROOT
+from memforest.ports import ChatRequest
+from memforest.store.database import Database
+from memforest.store.directory import file_name
 from memforest.testing import FunctionChat
-from memforest.tokens import count_tokens
+from memforest.text import count_tokens
+from memforest.trees import hmem_rows
+from memforest.trees.hmem_rows import EVENT, ROOT
 
 __all__ = [
     "Asked",
@@ -71,8 +71,8 @@ WAYS = (
 )
 """Name, sessions that are told before memories are brought up to date (0 for all), and whether it is eager."""
 _FIRST_MESSAGE = """
-from memforest.steps.llm.prompt import load_prompt
-from memforest.tokens import count_tokens
+from memforest.reading.prompts import load_prompt
+from memforest.text import count_tokens
 print(count_tokens(load_prompt("extract").first.content))
 """
 
@@ -98,20 +98,20 @@ class Consolidated:
         return f"| {self.name} | {self.writes} | {self.events} | {self.memories} | {self.calls} | {self.bound} | {saved} |"
 
 
-def read_rows(folder: Path) -> list[rows.Row]:
+def read_rows(folder: Path) -> list[hmem_rows.HMemNode]:
     """Return the nodes of the index."""
     db = Database(folder / file_name(USER))
     try:
         with db.read() as tx:
-            return rows.everything(tx)
+            return hmem_rows.everything(tx)
     finally:
         db.close()
 
 
-def touched(before: Iterable[rows.Row], after: Iterable[rows.Row]) -> int:
+def touched(before: Iterable[hmem_rows.HMemNode], after: Iterable[hmem_rows.HMemNode]) -> int:
     """Return how many parents have an event that is new, or was told again."""
 
-    def events(those: Iterable[rows.Row]) -> dict[int | None, tuple[int, int]]:
+    def events(those: Iterable[hmem_rows.HMemNode]) -> dict[int | None, tuple[int, int]]:
         return {one.founder: (one.r_ms, one.n) for one in those if one.level == EVENT}
 
     known, stored = events(before), list(after)
@@ -119,12 +119,12 @@ def touched(before: Iterable[rows.Row], after: Iterable[rows.Row]) -> int:
     return len({one.parent for one in stored if one.level == EVENT and one.founder in changed})
 
 
-def active(those: Iterable[rows.Row]) -> int:
+def active(those: Iterable[hmem_rows.HMemNode]) -> int:
     """Return how many levels of memories there are."""
     return len({one.level for one in those if EVENT < one.level < ROOT})
 
 
-def joined(those: Sequence[rows.Row]) -> int:
+def joined(those: Sequence[hmem_rows.HMemNode]) -> int:
     """Return how many memories join several nodes."""
     below = Counter(one.parent for one in those if one.parent is not None)
     return sum(below[one.node] > 1 for one in those if EVENT < one.level < ROOT)
@@ -153,7 +153,7 @@ def consolidated(
     )
     size, bound, writes = sessions or len(conversation.sessions), 0, 0
     with tempfile.TemporaryDirectory(prefix="hmem-") as folder, MemForest(folder, config) as forest:
-        known: list[rows.Row] = []
+        known: list[hmem_rows.HMemNode] = []
         for first in range(0, len(conversation.sessions), size):
             for one in conversation.sessions[first : first + size]:
                 forest.ingest_session(USER, one.session_id, one.turns, timestamp=one.timestamp)

@@ -40,10 +40,9 @@ from hmem_shape import memories
 from kept import KeptVectors
 from locomo.conversations import CATEGORIES, Conversation, Question, read_conversations
 from memforest import MemForest, QueryResult
-from memforest.config import Ranking
-from memforest.explore import Explore
-from memforest.limits import MAX_TOP_K
+from memforest.config import Explore, Ranking
 from memforest.models import BGE_SMALL, MINILM, open_embedder
+from memforest.settings import MAX_TOP_K
 
 __all__ = ["ask", "ask_ways", "main", "missed_turns", "rows"]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memforest.ranking.parts import DAY_MS, robustness, time_overlap
+from memforest.search.scores import DAY_MS, robustness, time_overlap
 
 __all__ = ["AGES", "PAIRS", "TIMES", "Pair", "main", "r_of", "t_of"]
 

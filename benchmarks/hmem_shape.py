@@ -22,11 +22,11 @@ from statistics import fmean
 from locomo.conversations import Conversation, read_conversations
 from memforest import Config, MemForest
 from memforest.graph.graph import graph_of
-from memforest.memory.directory import file_name
 from memforest.models import BGE_SMALL, MINILM, Embedder
-from memforest.search.load import load_snapshot
-from memforest.store.db import Database
-from memforest.systems.hmem.settings import SCHEDULES
+from memforest.search.snapshot import load_snapshot
+from memforest.store.database import Database
+from memforest.store.directory import file_name
+from memforest.trees.hmem_rows import SCHEDULES
 
 __all__ = ["PAPER", "graph_sizes", "main", "memories", "row", "shown"]
 

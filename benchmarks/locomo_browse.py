@@ -26,23 +26,22 @@ from locomo import memories
 from locomo.conversations import Conversation, Question, read_conversations
 from locomo.measures import MEASURES, measure
 from memforest import Config, MemForest
-from memforest.calendar import parse_timestamp
 from memforest.config import Ranking
-from memforest.interval import to_ms
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.memory.query.evidence import make_evidence, once_per_fact
-from memforest.memory.query.surface_names import surface_names
 from memforest.models import BGE_SMALL, MINILM, Embedder, open_embedder
-from memforest.search.cache import SnapshotCache
+from memforest.read.evidence import make_evidence, once_per_fact
+from memforest.read.query import surface_names
+from memforest.reading.steps import Steps, choose_steps
+from memforest.reading.timestamps import parse_timestamp
+from memforest.search.cache import SnapshotCache, embedded_forest, forest_of
+from memforest.search.filters import Search
 from memforest.search.forest import FACT, INNER, Forest
-from memforest.search.forests import embedded_forest, forest_of
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import question_tokens, without_names
-from memforest.steps.choose import Steps, choose_steps
-from memforest.systems.base import Search
-from memforest.systems.memforest.browse import Descent, merged, nearness_to, split
-from memforest.systems.memforest.index import MemForestIndex
+from memforest.search.vectors import question_tokens, without_names
+from memforest.times import to_ms
+from memforest.trees.browse import Descent, merged, nearness_to, split
+from memforest.trees.memforest import MemForestIndex
 
 SHOWN = ("R@5", "R@10", "R@20", "nDCG@10")
 DEPTH = 60

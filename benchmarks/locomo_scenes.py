@@ -27,9 +27,9 @@ import numpy as np
 from locomo import memories
 from locomo.conversations import Conversation, read_conversations
 from memforest import Config, MemForest
-from memforest.memory.directory import file_name
-from memforest.store.db import Database
-from memforest.systems.memforest import rows as scene_rows
+from memforest.store.database import Database
+from memforest.store.directory import file_name
+from memforest.trees import memforest_rows as scene_rows
 
 MULTI_HOP = 1
 DRAWS = 20

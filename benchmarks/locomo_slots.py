@@ -2,7 +2,7 @@
 
 Run ``python benchmarks/locomo_slots.py FILE --work DIR`` with the directory of a ``locomo_recall.py`` run, or alone.
 
-A *slot* is what one participant has of one kind of values (gyms, cities: `memforest.systems.memforest.kinds`), and
+A *slot* is what one participant has of one kind of values (gyms, cities: `memforest.search.attributes`), and
 would be a scope of its own with the facts about it as leaves in time order. *Slots* counts those with at least so many
 leaves; *turning* those of them of which some statement tells that one value took another's place. The second table
 gives every turn a share of the best score in its slots, as a root that relevance flows through would.
@@ -23,10 +23,10 @@ from locomo import memories
 from locomo.conversations import Conversation, read_conversations
 from locomo.measures import MEASURES, interval, measure
 from memforest import Config, MemForest
-from memforest.memory.directory import file_name
-from memforest.search.load import load_snapshot
-from memforest.store.db import Database
-from memforest.systems.memforest.vocabulary import vocabulary
+from memforest.search.snapshot import load_snapshot
+from memforest.search.vocabulary import vocabulary
+from memforest.store.database import Database
+from memforest.store.directory import file_name
 
 MULTI_HOP = 1
 LEAVES = (2, 5, 10)

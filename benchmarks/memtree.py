@@ -24,10 +24,10 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
+from memforest.nodes import Arena, DictArena, Node, TreeHead
 from memforest.store import trees
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
-from memforest.tree import Arena, DictArena, Node, TreeHead, check, insert, walk
+from memforest.store.database import Database, ensure_schema
+from memforest.trees.node import check, insert, walk
 
 Timed = tuple[list[int], list[int]]
 """Time of every insert, and of every commit where there are commits, in ns."""

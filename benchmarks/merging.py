@@ -34,8 +34,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the doubles 
 from tests.doubles import ChatServer, Latency
 
 from memforest import ChatEndpoint, Config, MemForest
-from memforest.memory.results import Usage
 from memforest.models import HashEmbedder
+from memforest.read.results import Usage
 from synthetic.chat import USER, Chat
 
 TURNS, MODEL_TURNS, USERS, SEED = 200, 80, 8, 1

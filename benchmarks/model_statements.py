@@ -29,10 +29,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from memforest.steps.llm.checks import check_extraction
-from memforest.steps.llm.replies import Extraction, Named, Statement
-from memforest.steps.llm.source import Source, read_source
-from memforest.types import Chunk, Turn
+from memforest.reading.extract_llm import check_extraction
+from memforest.reading.replies import EntityReply, Extraction, FactReply
+from memforest.reading.reply_source import ChunkSource, read_source
+from memforest.records import Chunk, Turn
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -73,7 +73,7 @@ def cases(path: Path) -> Iterator[Case]:
                 yield Case(talk["domain"], kind, true, text, reason)
 
 
-def _source(talk: Mapping[str, Any]) -> Source:
+def _source(talk: Mapping[str, Any]) -> ChunkSource:
     said = datetime.fromisoformat(talk.get("said", SAID).replace("Z", "+00:00"))
     before = talk.get("before", [])
     turns = []
@@ -85,9 +85,9 @@ def _source(talk: Mapping[str, Any]) -> Source:
     return read_source(chunk, timezone.utc)
 
 
-def _refused(source: Source, text: str, turns: Sequence[int], more: Mapping[str, Any]) -> str | None:
-    entities = [Named.model_validate(name) for name in more["entities"]]
-    statement = Statement(text=text, turns=list(turns), when=more.get("when"), entities=entities)
+def _refused(source: ChunkSource, text: str, turns: Sequence[int], more: Mapping[str, Any]) -> str | None:
+    entities = [EntityReply.model_validate(name) for name in more["entities"]]
+    statement = FactReply(text=text, turns=list(turns), when=more.get("when"), entities=entities)
     kept, skipped = check_extraction(Extraction(statements=[statement]), source)
     return None if kept else skipped[0].reason
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from correcting import DIMENSION, build
 from memforest import MemForest
-from memforest.forest.handle import UserMemory
+from memforest.memory.user import UserMemory
 from scale import USER, config
 
 LIMIT = 50

@@ -39,8 +39,8 @@ from typing import Any
 from calendar_tree.together import advance_together
 from memforest import Config, MemForest
 from memforest.errors import MemForestError
-from memforest.memory.directory import file_name
 from memforest.models import HashEmbedder
+from memforest.store.directory import file_name
 
 USER = "everyone"
 SHARED = "shared"

@@ -30,7 +30,7 @@ import numpy as np
 
 from memforest import AskResult, ChatEndpoint, Config, EmbeddingEndpoint, IngestResult, MemForest
 from memforest.config import MODES
-from memforest.types import StepUsage
+from memforest.records import StepUsage
 from writing.costs import COSTS, EMBED, CostModel
 from writing.server import Double
 from writing.sessions import USER, Session, read_questions, read_sessions

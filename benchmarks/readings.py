@@ -1,7 +1,7 @@
 """How often is a statement read rightly: what it says of a person and a value, as it was said or as it is indexed?
 
 Run ``python benchmarks/readings.py`` (``--help`` for options). Every statement of ``reading/statements.toml`` is a turn of
-a chat of two people; what the keyless extractor makes of it is read by `memforest.language.stance`. A value is read
+a chat of two people; what the keyless extractor makes of it is read by `memforest.reading.stance`. A value is read
 rightly when the stance is one of those that the statement is labelled with: so, begun, back, ended, or none of these.
 """
 
@@ -20,10 +20,10 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-from memforest.language.phrases import read_statement
-from memforest.language.stance import stances_of
-from memforest.steps.local.extract import LocalExtractor
-from memforest.types import Chunk, Turn
+from memforest.reading.extract_local import LocalExtractor
+from memforest.reading.phrases import read_statement
+from memforest.reading.stance import stances_of
+from memforest.records import Chunk, Turn
 from proportions import Share
 
 PEOPLE = ("Lena", "Omar")

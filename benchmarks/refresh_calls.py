@@ -33,8 +33,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the doubles 
 from tests.doubles import local_reply
 
 from memforest import Config, IngestResult, MemForest
+from memforest.records import SummaryRequest
 from memforest.testing import FunctionChat
-from memforest.types import SummaryRequest
 
 USER = "u"
 PERSON = "Ana"

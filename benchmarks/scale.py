@@ -60,18 +60,18 @@ from random import Random
 import numpy as np
 
 from memforest import Config, MemForest
-from memforest.memory.directory import file_name
 from memforest.models import MINILM, HashEmbedder, open_embedder
-from memforest.ranking import cosines
+from memforest.nodes import TreeHead
 from memforest.search.cache import SnapshotCache
 from memforest.search.lexical import bm25
-from memforest.search.texts import question_tokens
+from memforest.search.scores import cosines
+from memforest.search.vectors import question_tokens
 from memforest.store import trees
-from memforest.store.counts import count_rows, size_bytes, vectors_by_kind
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
-from memforest.store.tx import Tx
-from memforest.tree import TreeHead, insert
+from memforest.store.connections import Tx
+from memforest.store.database import Database, ensure_schema
+from memforest.store.directory import file_name
+from memforest.store.meta import count_rows, size_bytes, vectors_by_kind
+from memforest.trees.node import insert
 from scaling import calendar, events
 from scaling.segtree import Sizes, report
 from synthetic.chat import Chat

@@ -17,11 +17,9 @@ from time import process_time
 
 import numpy as np
 
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
-from memforest.systems.memforest import rows
-from memforest.systems.memforest.clusters import Clusters, DictPlaces, Member, SceneThresholds
-from memforest.systems.memforest.thresholds import scene_thresholds
+from memforest.store.database import Database, ensure_schema
+from memforest.trees import memforest_rows
+from memforest.trees.scenes import Clusters, DictPlaces, Member, SceneThresholds, scene_thresholds
 
 DIMENSION = 384
 DAY_MS = 86_400_000
@@ -55,10 +53,10 @@ def measure(facts: Sequence[Member], rules: SceneThresholds) -> dict[str, float]
         db = Database(Path(folder) / "scenes.db")
         ensure_schema(db)
         with db.write() as tx:
-            rows.make_tables(tx)
-            number = {scene: rows.new_scene(tx, MODEL) for scene in clusters.ids}
+            memforest_rows.make_tables(tx)
+            number = {scene: memforest_rows.new_scene(tx, MODEL) for scene in clusters.ids}
             for scene in clusters.ids:
-                rows.put_scene(tx, number[scene], *clusters.mean(scene))
+                memforest_rows.put_scene(tx, number[scene], *clusters.mean(scene))
         places.scenes = {number[scene]: members for scene, members in places.scenes.items()}
         single = []
         for _ in range(20):
@@ -69,7 +67,7 @@ def measure(facts: Sequence[Member], rules: SceneThresholds) -> dict[str, float]
                 kept.hull(scene)  # a tree's root tells it without a count
             began = process_time()
             with db.read() as tx:
-                stored = Clusters(kept, *rows.centroids(tx))
+                stored = Clusters(kept, *memforest_rows.centroids(tx))
             stored.route(facts[-1:], rules)
             single.append(process_time() - began)
         db.close()

@@ -25,7 +25,10 @@ from dataclasses import dataclass
 from random import Random
 from time import perf_counter_ns
 
-from memforest.tree import Contract, DictArena, NewLeaf, Node, TreeHead, check, segment
+from memforest.nodes import DictArena, Node, TreeHead
+from memforest.trees import segment
+from memforest.trees.node import Contract, check
+from memforest.trees.segment import NewLeaf
 
 WINDOW = 100
 HEIGHT_MAX = 12

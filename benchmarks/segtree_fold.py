@@ -28,10 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.models import Embedder
-from memforest.steps.local.summarise import LocalSummariser
-from memforest.systems.segtree.settings import SegTreeSettings
-from memforest.tree import Choice, DictArena, Grown, NewLeaf, Node, TreeHead, segment, walk
-from memforest.types import SummaryRequest
+from memforest.nodes import DictArena, Node, TreeHead
+from memforest.reading.summarise_local import LocalSummariser
+from memforest.records import SummaryRequest
+from memforest.trees import segment
+from memforest.trees.node import walk
+from memforest.trees.segment import FrontierChoice, Grown, NewLeaf
+from memforest.trees.segtree_rows import SegTreeSettings
 
 __all__ = [
     "FALL",
@@ -76,7 +79,7 @@ class Placer(Protocol):
 
     calls: int
 
-    def pick(self, at: int, open_: Sequence[Choice], root: Node) -> int | None:
+    def pick(self, at: int, open_: Sequence[FrontierChoice], root: Node) -> int | None:
         """Return an index into the choices, which stand lowest level first."""
         ...
 
@@ -118,7 +121,7 @@ class ByCentroid:
         self._vectors, self._tau, self._prior, self._fall = vectors, tau, prior, fall
         self._sums: dict[int, Vector] = {}
 
-    def pick(self, at: int, open_: Sequence[Choice], root: Node) -> int | None:
+    def pick(self, at: int, open_: Sequence[FrontierChoice], root: Node) -> int | None:
         """Return the likest choice."""
         backing = self._prior * self._sums[root.id] / root.count
         means = np.stack([self._sums[one.node.id] for one in open_]) + backing
@@ -170,7 +173,7 @@ class ByCosine(Texts):
         self._known = {} if known is None else known
         self._seen: dict[int, Vector] = {}
 
-    def pick(self, at: int, open_: Sequence[Choice], root: Node) -> int | None:
+    def pick(self, at: int, open_: Sequence[FrontierChoice], root: Node) -> int | None:
         """Return the likest choice."""
         seen = np.stack([self._seen[one.node.id] for one in open_])
         return _nearest(self._vectors[at], seen, needed(self._tau, root.level, self._fall))

@@ -22,16 +22,17 @@ from pathlib import Path
 from drift import QUESTION, SESSION, USER, session, spent
 from memforest import Config, MemForest
 from memforest.models import HashEmbedder
+from memforest.nodes import Key, TreeHead
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
-from memforest.store.leaves import placements
-from memforest.store.trees import SqliteArena
-from memforest.store.tx import Tx
-from memforest.systems import registry
-from memforest.systems.base import Items, Kind, Placed
-from memforest.systems.flat.index import FlatIndex
-from memforest.systems.memforest.rows import finished_cells
-from memforest.tree import Key, TreeHead, delete, insert
+from memforest.store.connections import Tx
+from memforest.store.indexes import Items, Kind
+from memforest.store.trees import SqliteArena, placements
+from memforest.trees import attached
+from memforest.trees.flat import FlatIndex
+from memforest.trees.index import Placed
+from memforest.trees.memforest_rows import finished_cells
+from memforest.trees.node import delete, insert
 
 AGAIN = 5
 """Times that a question is repeated."""
@@ -151,12 +152,12 @@ def main() -> None:
     parser.add_argument("--indexes", type=int, default=1, help=argparse.SUPPRESS)
     args = parser.parse_args()
     for name in MORE:
-        registry.INDEXES[name] = type(name, (Shadow,), {"name": name})
+        attached.INDEXES[name] = type(name, (Shadow,), {"name": name})
     try:
         run(args)
     finally:
         for name in MORE:
-            registry.INDEXES.pop(name, None)
+            attached.INDEXES.pop(name, None)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -29,8 +29,8 @@ from calendar_tree.manifold import NEIGHBOURS, VARIANCE, Manifold, Matrix, drawn
 from kept import KeptVectors
 from locomo.conversations import Conversation, read_conversations
 from memforest import MemForest
-from memforest.memory.results import TreeView
 from memforest.models import BGE_SMALL, MINILM, Embedder, open_embedder
+from memforest.read.stored import TreeView
 
 __all__ = ["PAPER", "directions", "main", "measure", "texts_of"]
 

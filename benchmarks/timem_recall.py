@@ -36,9 +36,8 @@ from calendar_tree.ways import COMPLEXITIES, DEFAULT, PAPER_TOKENS, SEGMENTS, TA
 from kept import KeptVectors
 from locomo.conversations import CATEGORIES, Conversation, Question, read_conversations
 from memforest import MemForest, QueryResult
-from memforest.config import Ranking
+from memforest.config import Ranking, Recall
 from memforest.models import BGE_SMALL, MINILM, open_embedder
-from memforest.recall import Recall
 
 __all__ = ["ask", "ask_ways", "main", "row"]
 

@@ -4,8 +4,8 @@
 
 Each file of `benchmarks/asking` is a conversation with questions, each with pieces of the turns that answer it, or none
 where nothing said does. Every conversation is ingested with each installed embedder and with words alone, and every
-question is asked. `memforest.steps.local.relevance` says what is known of each piece that may answer, and a softmax over
-these pieces and "none" (`memforest.steps.local.chances`) is fitted to which of them are right: the most likely weights with
+question is asked. `memforest.reading.answer_local` says what is known of each piece that may answer, and a softmax over
+these pieces and "none" (`memforest.reading.answer_local`) is fitted to which of them are right: the most likely weights with
 a ridge of 3 on standardised inputs, by Newton's method.
 
 What is printed was held out: the weights for a conversation are fitted to the other ones. `UNFITTED` ones, which are not
@@ -34,9 +34,8 @@ from numpy.typing import NDArray
 from memforest import Config, MemForest
 from memforest.config import ANSWER_THRESHOLD
 from memforest.models import open_reranker
-from memforest.steps.local import answer as answering
-from memforest.steps.local.answer import LocalAnswerer
-from memforest.steps.local.chances import NAMES, chances
+from memforest.reading import answer_local as answering
+from memforest.reading.answer_local import NAMES, LocalAnswerer, chances
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -67,9 +66,9 @@ class Pick:
     question: str
     golds: tuple[str, ...]
     lists: bool
-    scored: tuple[answering.Scored, ...]
+    scored: tuple[answering.ScoredPiece, ...]
 
-    def right(self, one: answering.Scored) -> bool:
+    def right(self, one: answering.ScoredPiece) -> bool:
         """Return whether a piece has an answer."""
         return any(gold in one.piece.evidence.quote for gold in self.golds)
 
@@ -89,9 +88,9 @@ class Recorder(LocalAnswerer):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.found: tuple[answering.Scored, ...] = ()
+        self.found: tuple[answering.ScoredPiece, ...] = ()
 
-    async def scored(self, *given: Any) -> list[answering.Scored]:
+    async def scored(self, *given: Any) -> list[answering.ScoredPiece]:
         """Return what the local answerer does."""
         found = await super().scored(*given)
         self.found = tuple(found)

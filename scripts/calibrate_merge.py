@@ -30,14 +30,14 @@ from pathlib import Path
 
 import numpy as np
 
-from memforest.calendar import find_dates
-from memforest.facts.canonical import Signature, may_merge, signature
-from memforest.language.dating import valid_time
-from memforest.language.entities import find_mentions, names_inside
-from memforest.language.language import detect_language
 from memforest.models import Embedder, available, open_embedder
+from memforest.reading.canonical import Signature, may_merge, signature
+from memforest.reading.date_phrases import find_dates
+from memforest.reading.entities import find_mentions, names_inside
+from memforest.reading.timestamps import valid_time
+from memforest.reading.tokens import detect_language
+from memforest.records import ExtractedFact
 from memforest.text import entity_key, negated
-from memforest.types import Candidate
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -94,7 +94,7 @@ def sign(text: str, participants: Mapping[str, str], known: frozenset[str]) -> S
     dates = find_dates(text, REFERENCE, timezone.utc, () if language == "other" else (language,))
     start, end, precision = valid_time(min(dates, key=lambda d: d.start_char) if dates else None)
     return signature(
-        Candidate(
+        ExtractedFact(
             text=text,
             turns=(0,),
             speaker=next(iter(participants.values())),

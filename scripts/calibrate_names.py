@@ -3,7 +3,7 @@
     python scripts/calibrate_names.py [--check]
 
 Reads `benchmarks/entities/first.toml`: entities that are one and entities that are two. What a rule asks for is a least
-likeness of the names and a least evidence beside them (`memforest.graph.likeness.Least`). Chosen for each rule alone, the
+likeness of the names and a least evidence beside them (`memforest.graph.names.Least`). Chosen for each rule alone, the
 others asking for what cannot be had:
 
 1. only settings by which no two entities that are two are joined;
@@ -26,7 +26,10 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from entities import FIRST, Case, Judged, judged, read_cases  # noqa: E402 - the benchmarks are no package
-from memforest.graph.likeness import TIERS, Least  # noqa: E402
+from memforest.graph.names import (
+    TIERS,
+    Least,
+)
 
 TABLE = ROOT / "src" / "memforest" / "data" / "name_thresholds.json"
 VERSION = 1

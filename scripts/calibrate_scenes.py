@@ -3,7 +3,7 @@
     python scripts/calibrate_scenes.py [CHAT ...] [--check]
 
 Each conversation is ingested into a memory of its own, and its facts are compared as
-`memforest.systems.memforest.clusters` does: vectors less their mean. *Random* pairs come from different sessions;
+`memforest.trees.scenes` does: vectors less their mean. *Random* pairs come from different sessions;
 *neighbours* from one dialogue cell or two adjacent ones. The thresholds are quantiles of the random pairs, averaged
 over the conversations, so they say how often unrelated facts would pass:
 
@@ -38,13 +38,20 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from memforest import Config, IngestResult, MemForest  # noqa: E402
-from memforest.importers import FileSession, read_sessions  # noqa: E402
-from memforest.memory.directory import file_name  # noqa: E402
+from memforest import (
+    Config,
+    IngestResult,
+    MemForest,
+)
+from memforest.importers import (
+    FileSession,
+    read_sessions,
+)
 from memforest.models import available  # noqa: E402
-from memforest.store.db import Database  # noqa: E402
-from memforest.store.tx import Tx  # noqa: E402
-from memforest.systems.memforest import rows as scene_rows  # noqa: E402
+from memforest.store.connections import Tx  # noqa: E402
+from memforest.store.database import Database  # noqa: E402
+from memforest.store.directory import file_name  # noqa: E402
+from memforest.trees import memforest_rows as scene_rows  # noqa: E402
 from temporal.phrasing import load_phrasing  # noqa: E402 - the benchmarks are no package
 from temporal.worlds import make_worlds  # noqa: E402
 

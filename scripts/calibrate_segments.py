@@ -34,7 +34,11 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from memforest.models import Embedder, available, open_embedder  # noqa: E402
+from memforest.models import (
+    Embedder,
+    available,
+    open_embedder,
+)
 from segtree_fold import (  # noqa: E402 - the benchmarks are no package
     PRIOR,
     ByCentroid,

@@ -29,9 +29,9 @@ import httpx2
 from mcp import Client, StdioServerParameters
 
 from memforest import AsyncMemForest, Config
-from memforest.access import OpenAccess
-from memforest.mcp import MemoryServer
-from memforest.testing import HashEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.server.auth import OpenAccess
+from memforest.server.mcp.server import MemoryServer
 
 ROOT = Path(__file__).parent.parent
 ERAS = {"legacy": "2025-11-25", "auto": "2026-07-28"}

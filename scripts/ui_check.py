@@ -31,12 +31,14 @@ from starlette.routing import Mount
 from tests_long.inspected import HOSTILE_USER, fill
 from tests_long.worlds import fast_config, make_sessions
 
-from memforest.access import Access, KeyedAccess, OpenAccess, Principal
-from memforest.access.keys import KeyStore
-from memforest.clock import system_clock
-from memforest.forest.forest import AsyncMemForest
-from memforest.intake import Intake, JobEvent, JobPage, JobState, JobView
-from memforest.ui import ui_app
+from memforest.memory.forest import AsyncMemForest
+from memforest.server.access import KeyedAccess
+from memforest.server.auth import Access, OpenAccess, Principal
+from memforest.server.job_rows import JobEvent, JobPage, JobState, JobView
+from memforest.server.jobs import Intake
+from memforest.server.keys import KeyStore
+from memforest.server.ui.app import ui_app
+from memforest.times import system_clock
 
 ROOT = Path(__file__).parent.parent
 SHOTS = ROOT / "ui-screenshots"

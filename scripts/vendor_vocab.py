@@ -15,7 +15,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from memforest.models.wordpiece import VOCABULARY_SHA256
+from memforest.models.onnx import VOCABULARY_SHA256
 
 TARGET = Path(__file__).resolve().parents[1] / "src" / "memforest" / "data" / "vocab.txt"
 

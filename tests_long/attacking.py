@@ -14,9 +14,9 @@ from urllib.parse import unquote
 
 from tests_long.worlds import fast_config
 
-from memforest.access import AccessSettings, KeyedAccess
-from memforest.server.app import create_server
-from memforest.server.settings import ServerSettings
+from memforest.server.access import KeyedAccess
+from memforest.server.auth import AccessSettings
+from memforest.server.serving import ServerSettings, create_server
 
 __all__ = ["DEEP", "JSON", "PROBLEM", "Answer", "Wire", "attacked", "left_in", "operations"]
 

@@ -11,20 +11,22 @@ from typing import Any, ClassVar
 from tests_long.worlds import fast_config
 
 from memforest import Config
-from memforest.calendar.windows import window_of
-from memforest.interval import from_ms
-from memforest.recall import Recall
+from memforest.config import Recall
+from memforest.nodes import Node, TreeHead
+from memforest.reading.periods import window_of
+from memforest.search.filters import IndexResult, Prepared, RefineCandidate, Refinement, Search
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import digest
+from memforest.search.vectors import digest
 from memforest.settings import Settings
 from memforest.store import derived, indexes
 from memforest.store import trees as tree_rows
+from memforest.store.connections import Tx
+from memforest.store.indexes import Kind
 from memforest.store.trees import SqliteArena
-from memforest.store.tx import Tx
-from memforest.systems.base import Candidate, Found, Index, Kind, Prepared, Refined, Search
-from memforest.systems.host import Host
-from memforest.systems.timem import gate, recall
-from memforest.tree import Contract, Node, TreeHead
+from memforest.times import from_ms
+from memforest.trees import timem_leaves, timem_recall
+from memforest.trees.index import Host, Index
+from memforest.trees.node import Contract
 
 __all__ = ["CalendarTree", "TreeSettings", "Written", "configured"]
 
@@ -84,15 +86,17 @@ class CalendarTree(Index):
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Plan the recall."""
-        return await recall.prepare(host, request, self.settings.recall)
+        return await timem_recall.prepare(host, request, self.settings.recall)
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Recall."""
-        return recall.find(tx, snapshot, request, self.settings.recall)
+        return timem_recall.find(tx, snapshot, request, self.settings.recall)
 
-    async def refine(self, host: Host, request: Search, found: Sequence[Candidate]) -> Refined | None:
+    async def refine(
+        self, host: Host, request: Search, found: Sequence[RefineCandidate]
+    ) -> Refinement | None:
         """Gate."""
-        return await gate.refine(host, request, found, self.settings.recall)
+        return await timem_leaves.refine(host, request, found, self.settings.recall)
 
 
 def configured(own: Recall | None = None, **more: Any) -> Config:

@@ -37,7 +37,6 @@ from tests_long.worlds import KEYS, eager_config, fast_config, make_sessions, sa
 from tests_long.writing_double import Writer
 
 from memforest import AsyncMemForest, MemForest
-from memforest.clock import system_clock
 from memforest.errors import (
     ConfigError,
     EmbedderMismatchError,
@@ -46,17 +45,17 @@ from memforest.errors import (
     StoreError,
     StoreKeyError,
 )
-from memforest.memory import reembed
-from memforest.memory.merge import run
-from memforest.steps.local.extract import LocalExtractor
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems import base, registry
-from memforest.systems.hmem import advance as joining
-from memforest.systems.memforest import merge as grafts
-from memforest.systems.segtree import advance as segments
-from memforest.systems.segtree import receive as received
-from memforest.systems.timem import consolidate
+from memforest.reading.extract_local import LocalExtractor
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.times import system_clock
+from memforest.trees import attached, timem_consolidate
+from memforest.trees import hmem_grow as joining
+from memforest.trees import index as base
+from memforest.trees import memforest_place as grafts
+from memforest.trees import segtree_place as received
+from memforest.write import merge as run
+from memforest.write import rebuild
 
 Call = tuple[str, list[dict[str, Any]], bool]
 Run = Callable[[AsyncMemForest], Awaitable[object]]
@@ -271,7 +270,7 @@ async def _rebuild(forest: AsyncMemForest) -> None:
 
 
 async def _reembed(forest: AsyncMemForest) -> None:
-    with mock.patch.object(reembed, "BLOCK", 8):
+    with mock.patch.object(rebuild, "BLOCK", 8):
         await forest.rebuild("u", embedder=True)
 
 
@@ -383,13 +382,13 @@ def _with_segments(folder: str) -> None:
 
 async def _ingest_segments(forest: AsyncMemForest) -> None:
     """Store sessions, also late ones and in the place of others, few leaves at a time."""
-    with mock.patch.object(segments, "BATCH", 2), mock.patch.object(received, "STEP", 4):
+    with mock.patch.object(received, "BATCH", 2), mock.patch.object(received, "STEP", 4):
         await _ingest(forest)
 
 
 async def _add_segments(forest: AsyncMemForest) -> None:
     """Add the index, few leaves at a time; or go on where it was left."""
-    with mock.patch.object(segments, "BATCH", 2), mock.patch.object(received, "STEP", 4):
+    with mock.patch.object(received, "BATCH", 2), mock.patch.object(received, "STEP", 4):
         try:
             await forest.user("u").add_index("segtree")
         except ConfigError:  # it is there, and may not be whole
@@ -407,13 +406,13 @@ def _unwritten(folder: str) -> None:
 
 async def _advance(forest: AsyncMemForest) -> None:
     """Write all memories, few at a time."""
-    with mock.patch.object(consolidate, "WAVE", 4), mock.patch.object(consolidate, "LEASE_MS", 1):
+    with mock.patch.object(timem_consolidate, "WAVE", 4), mock.patch.object(timem_consolidate, "LEASE_MS", 1):
         await forest.user("u").advance(force=True)
 
 
 async def _add_memories(forest: AsyncMemForest) -> None:
     """Add the index, few memories at a time; or go on where it was left."""
-    with mock.patch.object(consolidate, "WAVE", 4), mock.patch.object(consolidate, "LEASE_MS", 1):
+    with mock.patch.object(timem_consolidate, "WAVE", 4), mock.patch.object(timem_consolidate, "LEASE_MS", 1):
         try:
             await forest.user("u").add_index("timem")
         except ConfigError:  # it is there, and may not be whole
@@ -622,7 +621,7 @@ def main() -> None:
     """Answer jobs until the input ends."""
     LocalExtractor(timezone=eager_config().zone)  # loads its tables before the first fork
     for one in (Dummy, ShelfIndex):
-        registry.INDEXES[one.name] = one
+        attached.INDEXES[one.name] = one
     for line in sys.stdin:
         job = json.loads(line)
         reading, log = os.pipe()

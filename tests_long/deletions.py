@@ -13,8 +13,8 @@ from typing import Any
 from tests_long.worlds import file_of, rows
 
 from memforest import MemForest, UserMemory
-from memforest.store import packing
-from memforest.store.db import Database
+from memforest.store import derived
+from memforest.store.database import Database
 
 __all__ = ["KINDS", "content", "conversation", "counted", "left_in", "random_target", "said_words", "stored"]
 
@@ -80,7 +80,7 @@ def content(folder: Path) -> bytes:
 
 def left_in(folder: Path, words: Iterable[str]) -> list[str]:
     """Return which words stand anywhere in the files of a directory, in UTF-8 or UTF-16; needs summaries that are not compressed."""
-    assert packing.LEVEL == 0
+    assert derived.LEVEL == 0
     raw = content(folder)
     return [
         word for word in sorted(words) if any(word.encode(name) in raw for name in ("utf-8", "utf-16-le"))

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from memforest import Config
-from memforest.keys import Key
-from memforest.store import engine, salts
+from memforest.protection import Key
+from memforest.store import connections, files
 from memforest.store.connections import pragma_key
 
 KEY = Key(bytes(range(32)))
@@ -24,7 +24,7 @@ _run: list[Path] = []
 """The files of the tests that were run, the last of which is running."""
 _made: set[Path] = set()
 """Those whose tests made a salt."""
-_make = salts.make
+_make = files.make
 
 
 def _noted(path: Path, key: Key) -> Any:
@@ -35,10 +35,10 @@ def _noted(path: Path, key: Key) -> Any:
 def _connect(place: Any, *args: Any, **settings: Any) -> Any:
     """Open a file as `sqlite3.connect` does, an encrypted one with the key."""
     path = None if place == ":memory:" or settings.get("uri") else Path(place)
-    salt = None if path is None else salts.read(path)
+    salt = None if path is None else files.read(path)
     if salt is None:
         return _plain(place, *args, **settings)
-    made = engine.library(encrypted=True).connect(place, *args, **settings)
+    made = connections.library(encrypted=True).connect(place, *args, **settings)
     made.execute(f"PRAGMA key = {pragma_key(KEY.of_file(salt.salt))}").fetchall()
     return made
 
@@ -51,7 +51,7 @@ def pytest_configure() -> None:
     Config.__init__.__defaults__ = (*others, KEY)
     assert Config().key == KEY
     sqlite3.connect = _connect  # type: ignore[assignment]
-    salts.make = _noted
+    files.make = _noted
 
 
 @pytest.hookimpl(tryfirst=True)

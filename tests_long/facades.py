@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from memforest.access import OpenAccess, Principal
 from memforest.errors import UnauthenticatedError
-from memforest.forest.forest import AsyncMemForest
+from memforest.memory.forest import AsyncMemForest
+from memforest.server.auth import OpenAccess, Principal
 
 KEYS: Mapping[str, Principal] = {
     "root": Principal(key="root"),
@@ -33,7 +33,7 @@ class WrittenDown(OpenAccess):
 
 def keyed_app(forest: AsyncMemForest) -> Any:
     """Return an app that lets in those who have one of the keys."""
-    from memforest.rest import create_app
+    from memforest.server.rest.app import create_app
 
     return create_app(access=WrittenDown(forest, owned=True))
 

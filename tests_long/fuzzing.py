@@ -19,79 +19,60 @@ from typing import Any, get_args
 
 import numpy as np
 
-from memforest import display
-from memforest.calendar import find_dates, parse_timestamp, question_window
-from memforest.calendar.question import question_time
+from memforest import times
 from memforest.errors import MemForestError
-from memforest.facts.canonical import Said as SaidFact
-from memforest.facts.canonical import fact_identity, plan_facts, signature, tie_end
-from memforest.facts.entities import is_short_form
-from memforest.facts.timeline import Observation
-from memforest.language import (
-    aspect,
+from memforest.ports import AnswerEvidence, ChatReply
+from memforest.reading import (
     attribution,
-    change,
+    clauses,
+    drafts,
     entities,
-    operator,
-    phrases,
-    pieces,
-    quoting,
-    role,
-    stance,
-    turning,
-    whose,
-)
-from memforest.language.counting import cut_words
-from memforest.language.dating import date_languages, dated_text
-from memforest.language.kinds import with_kinds
-from memforest.language.language import load_word_lists
-from memforest.language.participants import called, is_assistant
-from memforest.language.relations import find_relations
-from memforest.language.requests import is_imperative, is_request_question
-from memforest.language.sentences import split_sentences
-from memforest.language.states import find_states
-from memforest.language.telling import LANGUAGES, asked_state, load_table, noun_name
-from memforest.models.base import ChatReply
-from memforest.search.texts import index_tokens, turn_text, without_names
-from memforest.steps.base import AnswerEvidence
-from memforest.steps.llm import (
-    chatter,
-    checks,
-    dating,
-    explore_checks,
+    explore_llm,
+    extract_llm,
+    extract_local,
     grounding,
-    joins,
-    parse,
-    passages,
-    polarity,
-    prompt,
-    shown,
-    source,
-    structured,
-    subject,
+    phrases,
+    prompts,
+    question_parts,
+    replies,
+    reply_source,
+    reply_text,
+    stance,
 )
-from memforest.steps.llm.record_checks import RecordCheck
-from memforest.steps.llm.replies import Extraction, Named, Relation, Statement
-from memforest.steps.llm.shown import head_and_tail
-from memforest.steps.local import draft, spanish
-from memforest.steps.local.answer import LocalAnswerer, quoted
-from memforest.steps.local.asked_for import Wanted, holds
-from memforest.steps.local.complexity import complexity_of
-from memforest.steps.local.draft import is_bare_yes
-from memforest.steps.local.extract import LocalExtractor
-from memforest.steps.local.mentions import read_mentions
-from memforest.steps.local.plan import plan_question
-from memforest.steps.local.records import most_telling
-from memforest.steps.local.relevance import read_features, read_pieces, read_question, ruled_out
-from memforest.steps.local.statement import read_statement
-from memforest.steps.local.summarise import LocalSummariser
-from memforest.steps.local.talk import without_dates
-from memforest.systems.memforest.kinds import Contexts, find_kinds, placed_in
-from memforest.systems.memforest.threads import DatedObservation, order_observations
-from memforest.systems.memforest.topic import Topic, choose_values, nearness
-from memforest.systems.memforest.vocabulary import make_vocabulary
+from memforest.reading.answer_local import (
+    LocalAnswerer,
+    Wanted,
+    holds,
+    quoted,
+    read_features,
+    read_pieces,
+    read_question,
+    ruled_out,
+)
+from memforest.reading.canonical import PlacedFact as SaidFact
+from memforest.reading.canonical import fact_identity, is_short_form, plan_facts, signature, tie_end
+from memforest.reading.clauses import is_imperative, is_request_question
+from memforest.reading.date_phrases import find_dates, question_time, question_window
+from memforest.reading.drafts import is_bare_yes
+from memforest.reading.entities import called, is_assistant, with_kinds
+from memforest.reading.extract_local import LocalExtractor, read_statement
+from memforest.reading.plan_local import plan_question, without_dates
+from memforest.reading.prompts import head_and_tail
+from memforest.reading.question_parts import complexity_of, read_mentions
+from memforest.reading.relations import find_relations
+from memforest.reading.replies import EntityReply, Extraction, FactReply, Relation
+from memforest.reading.states import LANGUAGES, asked_state, find_states, load_table, noun_name
+from memforest.reading.summarise_llm import RecordCheck
+from memforest.reading.summarise_local import LocalSummariser, most_telling
+from memforest.reading.timestamps import date_languages, dated_text, parse_timestamp
+from memforest.reading.tokens import cut_words, load_word_lists, split_sentences
+from memforest.records import Chunk, Mention, QuestionPlan, SubQuery, SummaryRequest, TreeCard, Turn
+from memforest.search.attributes import Contexts, find_kinds, placed_in
+from memforest.search.change import DatedObservation, order_observations
+from memforest.search.timeline import StateFact
+from memforest.search.vectors import index_tokens, turn_text, without_names
+from memforest.search.vocabulary import Topic, choose_values, make_vocabulary, nearness
 from memforest.text import cut, snowball_stem
-from memforest.types import Chunk, Mention, QuestionPlan, SubQuery, SummaryRequest, TreeCard, Turn
 
 __all__ = ["ADAPTED", "EXEMPT", "NAMES", "random_text", "readers", "text_functions"]
 
@@ -135,9 +116,9 @@ def random_text(random: Random) -> str:
 def _listed_words() -> tuple[str, ...]:
     """Return the single words of the package's own lists: what its rules look for."""
     found = set(
-        aspect.listed("persons")
-        | aspect.past_forms()
-        | operator.operator_words("What did Ann use before that?")
+        phrases.listed("persons")
+        | phrases.past_forms()
+        | question_parts.operator_words("What did Ann use before that?")
     )
     for code in ("en", "es"):
         found.update(word for group in load_word_lists(code).lists.values() for word in group)
@@ -167,9 +148,9 @@ def _joins(said: str) -> None:
         for attribute, verb in ((said, ""), ("", " ".join(words)), ("", said))
     ]
     names = [Mention("Ann"), *(Mention(word) for word in words)]
-    statement = Statement(text=said, turns=[1], relations=told)
-    states = joins.check_states(statement, said, names)
-    found, left_out = joins.check_relations(statement, said, names, states)
+    statement = FactReply(text=said, turns=[1], relations=told)
+    states = reply_source.check_states(statement, said, names)
+    found, left_out = reply_source.check_relations(statement, said, names, states)
     assert len(found) + len(left_out) <= len(told)
 
 
@@ -210,24 +191,24 @@ def _of_model(text: str) -> None:
         {"statements": [{**said, "entities": named, "relations": [relation]}]}, context=[]
     )
     for told in (text, "I moved to Porto last week."):
-        checks.check_extraction(made, source.read_source(_chunk(told), UTC))
+        extract_llm.check_extraction(made, reply_source.read_source(_chunk(told), UTC))
 
 
 def _date_of_model(text: str) -> None:
-    read = source.read_source(_chunk(text), UTC)
-    statement = Statement.model_validate(
+    read = reply_source.read_source(_chunk(text), UTC)
+    statement = FactReply.model_validate(
         {"text": text, "turns": [1], "when": text, "start": text}, context=[]
     )
-    dating.date_statement(statement, text, "en", tuple(read.said.values()), read)
+    grounding.date_statement(statement, text, "en", tuple(read.said.values()), read)
 
 
 def _grounds(text: str) -> None:
-    read = source.read_source(_chunk(text), UTC)
-    source.people_forms(read)
+    read = reply_source.read_source(_chunk(text), UTC)
+    reply_source.people_forms(read)
     supports = tuple(read.said.values())
-    grounding.unsupported(text, text, "en", [Named(name=text[:50], type=text[:9])], supports, read)
-    polarity.contradicts(text, "en", supports, read)
-    subject.misattributed(f"Ann {text}", "en", supports, read)
+    grounding.unsupported(text, text, "en", [EntityReply(name=text[:50], type=text[:9])], supports, read)
+    reply_source.contradicts(text, "en", supports, read)
+    reply_source.misattributed(f"Ann {text}", "en", supports, read)
     grounding.date_is_spelt(text[:100], supports)
     grounding.language_of(text, supports, read)
     grounding.invented(text, "en", read)
@@ -236,17 +217,19 @@ def _grounds(text: str) -> None:
 
 
 def _reply(text: str) -> None:
-    for kind in {one.reply for one in prompt.all_prompts()}:
+    for kind in {one.reply for one in prompts.all_prompts()}:
         with suppress(MemForestError):  # documented: it is no reply of that kind
-            structured.read_reply(ChatReply(text), kind)
+            prompts.read_reply(ChatReply(text), kind)
 
 
 def _blocks(text: str) -> None:
     card = TreeCard("entity", text, WHEN, WHEN, 3, text)
-    block = prompt.data_block("trees", shown.shown_cards([card], UTC, number="tree", chars=200, scope=True))
-    prompt.read_data_block(block, "trees")
+    block = prompts.data_block(
+        "trees", prompts.shown_cards([card], UTC, number="tree", chars=200, scope=True)
+    )
+    prompts.read_data_block(block, "trees")
     with suppress(MemForestError):  # documented: what data_block does not write
-        prompt.read_data_block(f"<turns>\n{text}\n</turns>", "turns")
+        prompts.read_data_block(f"<turns>\n{text}\n</turns>", "turns")
 
 
 def _timestamp(text: str) -> None:
@@ -258,7 +241,7 @@ def _vocabulary(text: str) -> None:
     said = (text, f"Ann: {text}", f"Bob moved from Oslo to Porto. {text}", "Ann lives in Porto.")
     people, vectors = frozenset(("Ann", "Bob")), np.eye(len(said), dtype=np.float32)
     known = make_vocabulary(said, people, vectors, states=(("residence", text.lower()),))
-    asked = Topic("Ann", np.ones(4), np.arange(4.0), text, "residence", operator.gap_of(text))
+    asked = Topic("Ann", np.ones(4), np.arange(4.0), text, "residence", question_parts.gap_of(text))
     for values in choose_values(known, asked):
         nearness(known, asked, values)
     known.named_in(text)
@@ -274,7 +257,7 @@ def _kinds(text: str) -> None:
 
 
 def _order_observations(text: str) -> None:
-    seen = [Observation(at, "1", at, value) for at, value in enumerate((text, text[::-1], "Porto"))]
+    seen = [StateFact(at, "1", at, value) for at, value in enumerate((text, text[::-1], "Porto"))]
     order_observations([DatedObservation(one, one.at_ms + 5, stated=False) for one in seen])
 
 
@@ -285,23 +268,24 @@ def _stances(text: str) -> None:
             stance.stances_of(statement, who, ("Bob", "José García"), dict.fromkeys(_uses(text), 1.0), "Bob")
         )
     for sentence in statement.sentences:
-        places = turning.places(sentence)
-        turning.turning_points(sentence.text, places, _uses(text))
-        turning.exchanged(sentence.text, places, _uses(text))
-        list(turning.held_phrases(places, _uses(text)))
+        places = phrases.places(sentence)
+        phrases.turning_points(sentence.text, places, _uses(text))
+        phrases.exchanged(sentence.text, places, _uses(text))
+        list(phrases.held_phrases(places, _uses(text)))
         phrases.chosen_phrases(sentence, _uses(text))
 
 
 def _drafts(text: str) -> None:
     one, other = (
-        draft.Draft(said, [said], (0,), "en", True, False, False, names=NAMED) for said in (text, text[::-1])
+        drafts.DraftFact(said, [said], (0,), "en", True, False, False, names=NAMED)
+        for said in (text, text[::-1])
     )
     made = [one, other]
-    draft.resolve_person(text, made)
+    drafts.resolve_person(text, made)
     for said in made:
-        draft.with_speaker(said, "Ann")
-    if draft.can_join(one, other, draft.PASSAGE_WORDS):
-        draft.join(one, other)
+        drafts.with_speaker(said, "Ann")
+    if drafts.can_join(one, other, drafts.PASSAGE_WORDS):
+        drafts.join(one, other)
 
 
 def _phrase(read: Callable[[str, phrases.Phrase], object]) -> Callable[[str], None]:
@@ -385,32 +369,34 @@ ADAPTED: dict[str, Callable[[str], object]] = {
         t, speaker="Ann", participants=("Ann", "Bob"), said=WHEN, zone=UTC
     ),
     "steps.local.mentions.read_mentions": lambda t: read_mentions(t, KNOWN, frozenset(("will", "may"))),
-    "language.operator.read_operator": lambda t: [operator.read_operator(t, dated=d) for d in (True, False)],
-    "language.phrases.is_content": lambda t: [phrases.is_content(word) for word in phrases.TOKEN.findall(t)],
-    "language.pieces.lacks_content": lambda t: pieces.lacks_content(t, NAMES),
-    "language.pieces.skip_reason": lambda t: [
-        pieces.skip_reason(t, NAMES, assistant=a) for a in (True, False)
+    "language.operator.read_operator": lambda t: [
+        question_parts.read_operator(t, dated=d) for d in (True, False)
     ],
-    "language.pieces.strip_address": lambda t: pieces.strip_address(t, NAMES),
+    "language.phrases.is_content": lambda t: [phrases.is_content(word) for word in phrases.TOKEN.findall(t)],
+    "language.pieces.lacks_content": lambda t: clauses.lacks_content(t, NAMES),
+    "language.pieces.skip_reason": lambda t: [
+        clauses.skip_reason(t, NAMES, assistant=a) for a in (True, False)
+    ],
+    "language.pieces.strip_address": lambda t: clauses.strip_address(t, NAMES),
     "steps.local.talk.without_dates": lambda t: without_dates(t, (t[:9], "4 March")),
     "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
     "language.counting.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],
-    "steps.local.spanish.attribute_spanish": lambda t: spanish.attribute_spanish(t, "Ann"),
-    "steps.local.spanish.lacks_content_spanish": lambda t: spanish.lacks_content_spanish(t, NAMES),
-    "steps.local.spanish.strip_address_spanish": lambda t: spanish.strip_address_spanish(t, NAMES),
+    "steps.local.spanish.attribute_spanish": lambda t: extract_local.attribute_spanish(t, "Ann"),
+    "steps.local.spanish.lacks_content_spanish": lambda t: extract_local.lacks_content_spanish(t, NAMES),
+    "steps.local.spanish.strip_address_spanish": lambda t: extract_local.strip_address_spanish(t, NAMES),
     "language.stance.stances_of": _stances,
-    "language.aspect.is_person": lambda t: [aspect.is_person(word) for word in t.lower().split()],
-    "language.turning.most_used": lambda t: turning.most_used(t.split(), _uses(t)),
+    "language.aspect.is_person": lambda t: [phrases.is_person(word) for word in t.lower().split()],
+    "language.turning.most_used": lambda t: phrases.most_used(t.split(), _uses(t)),
     "language.turning.turning_points": _stances,
     "language.telling.noun_name": lambda t: [noun_name(t, load_table(code)) for code in LANGUAGES],
     "language.telling.asked_state": lambda t: asked_state(t.lower().replace("ann", "§"), "§"),
     "language.turning.exchanged": _stances,
     "language.contrast.contrasted": _stances,
     "language.contrast.linked_order": _stances,
-    "language.change.change_of": lambda t: change.change_of(t, t[::-1]),
-    "language.change.is_kept": change.is_kept,
-    "language.role.held_by": _phrase(role.held_by),
-    "language.role.role_of": _phrase(role.role_of),
+    "language.change.change_of": lambda t: stance.change_of(t, t[::-1]),
+    "language.change.is_kept": stance.is_kept,
+    "language.role.held_by": _phrase(stance.held_by),
+    "language.role.role_of": _phrase(stance.role_of),
     "language.relations.find_relations": lambda t: [
         find_relations(t, names=("Ann", "Bob", t[:30], *t.split()[:9]), language=code)
         for code in ("en", "es", "other")
@@ -422,21 +408,23 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.local.summarise.LocalSummariser": _summary,
     "steps.local.complexity.complexity_of": lambda t: complexity_of(t, QuestionPlan()),
     "steps.local.records.most_telling": lambda t: most_telling([t, *t.splitlines()[:9]], 40),
-    "language.whose.answers_about": lambda t: whose.answers_about(phrases.read_statement(t), "Ann", ("Bob",)),
-    "language.whose.is_affected": lambda t: whose.is_affected(t, "Ann", "Bob"),
-    "language.whose.is_joined": lambda t: whose.is_joined(t, "Ann", "Bob"),
-    "language.whose.is_somebody_elses": _phrase(lambda t, p: whose.is_somebody_elses(t, "Ann", p)),
-    "language.whose.mentioned": lambda t: whose.mentioned(t, "Ann", ("Bob", t[:9] or "x"), "Bob"),
-    "language.whose.owner_of": _phrase(lambda t, p: whose.owner_of(t, p, NAMES)),
-    "language.whose.place_of": lambda t: [whose.place_of(t, name) for name in (*NAMES, t[:5] or "x")],
-    "language.whose.subject_of": lambda t: whose.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
-    "steps.llm.chatter.is_chatter": lambda t: chatter.is_chatter(t, "en", ("assistant",), NAMES),
+    "language.whose.answers_about": lambda t: stance.answers_about(
+        phrases.read_statement(t), "Ann", ("Bob",)
+    ),
+    "language.whose.is_affected": lambda t: stance.is_affected(t, "Ann", "Bob"),
+    "language.whose.is_joined": lambda t: stance.is_joined(t, "Ann", "Bob"),
+    "language.whose.is_somebody_elses": _phrase(lambda t, p: stance.is_somebody_elses(t, "Ann", p)),
+    "language.whose.mentioned": lambda t: stance.mentioned(t, "Ann", ("Bob", t[:9] or "x"), "Bob"),
+    "language.whose.owner_of": _phrase(lambda t, p: stance.owner_of(t, p, NAMES)),
+    "language.whose.place_of": lambda t: [stance.place_of(t, name) for name in (*NAMES, t[:5] or "x")],
+    "language.whose.subject_of": lambda t: stance.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
+    "steps.llm.chatter.is_chatter": lambda t: reply_text.is_chatter(t, "en", ("assistant",), NAMES),
     "steps.llm.checks.check_extraction": _of_model,
     "steps.llm.joins.check_states": _joins,
     "steps.llm.joins.check_relations": _joins,
-    "steps.llm.explore_checks.answer_problem": lambda t: explore_checks.answer_problem(t, (t[:9], *NAMES)),
-    "steps.llm.explore_checks.follow_up_refused": lambda t: explore_checks.follow_up_refused(
-        t, SubQuery("1", t[:40].strip() or "Who?"), explore_checks.anchors_of([t[9:]]), missing=t[:9]
+    "steps.llm.explore_checks.answer_problem": lambda t: explore_llm.answer_problem(t, (t[:9], *NAMES)),
+    "steps.llm.explore_checks.follow_up_refused": lambda t: explore_llm.follow_up_refused(
+        t, SubQuery("1", t[:40].strip() or "Who?"), explore_llm.anchors_of([t[9:]]), missing=t[:9]
     ),
     "steps.llm.dating.date_statement": _date_of_model,
     "steps.llm.grounding.support_of": _grounds,
@@ -444,33 +432,33 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.llm.grounding.date_is_spelt": _grounds,
     "steps.llm.grounding.language_of": _grounds,
     "steps.llm.shown.head_and_tail": lambda t: head_and_tail(t, 9),
-    "steps.llm.shown.not_blank": lambda t: shown.not_blank([t, " ", t]),
-    "steps.llm.shown.readable": lambda t: shown.readable([t, t]),
-    "steps.llm.shown.within": lambda t: [shown.within(t, most) for most in (0, 1, 7)],
+    "steps.llm.shown.not_blank": lambda t: prompts.not_blank([t, " ", t]),
+    "steps.llm.shown.readable": lambda t: prompts.readable([t, t]),
+    "steps.llm.shown.within": lambda t: [prompts.within(t, most) for most in (0, 1, 7)],
     "steps.llm.grounding.invented": _grounds,
-    "steps.llm.passages.named_in": lambda t: passages.named_in(t, (*NAMES, t[:30])),
-    "steps.llm.passages.participant_named": lambda t: passages.participant_named(t, (*NAMES, t)),
+    "steps.llm.passages.named_in": lambda t: reply_source.named_in(t, (*NAMES, t[:30])),
+    "steps.llm.passages.participant_named": lambda t: reply_source.participant_named(t, (*NAMES, t)),
     "steps.llm.record_checks.RecordCheck": _record,
     "language.dating.dated_text": lambda t: dated_text(t, WHEN, UTC),
     "steps.llm.polarity.contradicts": _grounds,
     "steps.llm.subject.misattributed": _grounds,
     "steps.llm.parse.find_json": lambda t: [
-        parse.find_json(t, ("text", "turns"), one) for one in ("text", None)
+        replies.find_json(t, ("text", "turns"), one) for one in ("text", None)
     ],
     "steps.llm.prompt.read_data_block": _blocks,
-    "steps.llm.source.dates_of": lambda t: source.dates_of(t, "en", WHEN, UTC, None),
-    "steps.llm.source.stands_in": lambda t: [source.stands_in(t[:n], t) for n in (0, 3, len(t))],
+    "steps.llm.source.dates_of": lambda t: reply_source.dates_of(t, "en", WHEN, UTC, None),
+    "steps.llm.source.stands_in": lambda t: [reply_source.stands_in(t[:n], t) for n in (0, 3, len(t))],
     "steps.llm.structured.read_reply": _reply,
     "systems.memforest.kinds.find_kinds": _kinds,
-    "display.html_table": lambda t: display.html_table([t, "day"], [(t, t)]),
-    "language.quoting.kept_quote": lambda t: quoting.kept_quote(
+    "display.html_table": lambda t: times.html_table([t, "day"], [(t, t)]),
+    "language.quoting.kept_quote": lambda t: clauses.kept_quote(
         t, [one.text for one in split_sentences(t)][::2]
     ),
     "language.quoting.passage": lambda t: [
-        quoting.passage(t, set(t.casefold().split()[::2]), one)
-        for one in (None, "", t[: len(t) // 2], quoting.quoted(t, t[len(t) // 2 :]))
+        clauses.passage(t, set(t.casefold().split()[::2]), one)
+        for one in (None, "", t[: len(t) // 2], clauses.quoted(t, t[len(t) // 2 :]))
     ],
-    "language.quoting.quoted": lambda t: quoting.quoted(t, t[: len(t) // 2]),
+    "language.quoting.quoted": lambda t: clauses.quoted(t, t[: len(t) // 2]),
     "systems.memforest.kinds.placed_in": _kinds,
     "systems.memforest.threads.order_observations": _order_observations,
     "systems.memforest.vocabulary.make_vocabulary": _vocabulary,
@@ -501,7 +489,7 @@ EXEMPT: dict[str, str] = {
 }
 """Public functions with a text in front that never see a stored text or a question, and why."""
 
-_ROOMS = ("memforest.language", "memforest.steps.local", "memforest.steps.llm", "memforest.calendar")
+_ROOMS = ("memforest.reading", "memforest.reading", "memforest.reading", "memforest.reading")
 _MODULES = (
     "display", "text", "tokens", "search.texts", "facts.wording", "facts.canonical", "facts.entities",
     *(f"systems.memforest.{name}" for name in ("vocabulary", "readings", "topic", "threads", "kinds", "when")),

@@ -10,13 +10,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from memforest.config import Ranking
+from memforest.records import TURN_ROLES, QuestionPlan
+from memforest.search.cache import put_forest
+from memforest.search.filters import Search
 from memforest.search.forest import EmbeddedForest, Forest, Inner
-from memforest.search.forests import put_forest
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
 from memforest.store.snapshot import EntityName, StateSeen
-from memforest.systems.base import Search
-from memforest.types import TURN_ROLES, QuestionPlan
 
 __all__ = [
     "DAY",

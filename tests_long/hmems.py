@@ -12,13 +12,13 @@ import numpy as np
 from tests_long.worlds import fast_config, file_of
 
 from memforest import Config, UserMemory
-from memforest.calendar import window_of, zone_named
-from memforest.interval import from_ms
-from memforest.store.db import Database
-from memforest.store.packing import unpack_ids, unpack_text, unpack_vectors
+from memforest.reading.periods import window_of
+from memforest.reading.timestamps import zone_named
+from memforest.store.database import Database
+from memforest.store.derived import unpack_ids, unpack_text, unpack_vectors
 from memforest.store.snapshot import muted_turns
-from memforest.systems.hmem.cluster import CAP
-from memforest.systems.hmem.settings import SCHEDULES
+from memforest.times import from_ms
+from memforest.trees.hmem_rows import CAP, SCHEDULES
 
 __all__ = [
     "CAP",

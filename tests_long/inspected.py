@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import httpx
 from tests_long.worlds import fast_config
 
-from memforest.access import ALL_SCOPES, OpenAccess, Principal, Scope
 from memforest.errors import RateLimitError, UnauthenticatedError
-from memforest.forest.forest import AsyncMemForest
+from memforest.memory.forest import AsyncMemForest
+from memforest.server.auth import ALL_SCOPES, OpenAccess, Principal, Scope
 
 __all__ = [
     "BIDI",

@@ -29,8 +29,8 @@ from tests_long.worlds import differences, dump, fast_config, fast_folder, file_
 
 from memforest import MemForest
 from memforest.errors import CorrectionError, InputError, SessionConflictError
-from memforest.forest import UserMemory
-from memforest.systems.memforest.scenes import YOUNG
+from memforest.memory.user import UserMemory
+from memforest.trees.scenes import YOUNG
 
 __all__ = ["VERBS", "Life"]
 

@@ -13,9 +13,9 @@ from mcp.types import CallToolResult
 from tests_long.worlds import fast_config
 
 from memforest import AsyncMemForest
-from memforest.access import OpenAccess, Principal
 from memforest.errors import RateLimitError, UnauthenticatedError
-from memforest.mcp import MemoryServer
+from memforest.server.auth import OpenAccess, Principal
+from memforest.server.mcp.server import MemoryServer
 
 __all__ = ["ERAS", "Keys", "call", "serve", "text_of"]
 

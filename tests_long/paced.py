@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from memforest.errors import ModelError
-from memforest.interval import from_ms
-from memforest.refresh.requests import inputs_of
+from memforest.nodes import Node, TreeHead
+from memforest.records import SummaryRequest
 from memforest.store import trees as tree_rows
-from memforest.store.leaves import placements
-from memforest.store.trees import SqliteArena
-from memforest.store.tx import Tx
-from memforest.systems.base import Items, Kind, NodeWork, Placed
-from memforest.systems.flat.index import FlatIndex
-from memforest.systems.host import Host
-from memforest.tree import Node, TreeHead, delete, insert
-from memforest.types import SummaryRequest
+from memforest.store.connections import Tx
+from memforest.store.indexes import Items, Kind
+from memforest.store.trees import SqliteArena, placements
+from memforest.times import from_ms
+from memforest.trees.flat import FlatIndex
+from memforest.trees.index import Host, Placed
+from memforest.trees.node import delete, insert
+from memforest.trees.refresh import NodeWork, inputs_of
 
 __all__ = ["Diary", "DiaryPlacing", "Prompted", "dirty_nodes", "make_all", "works"]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from memforest.store.db import Database
-from memforest.store.tx import Tx
+from memforest.store.connections import Tx
+from memforest.store.database import Database
 
 __all__ = ["State", "contents", "recorded", "torn_checkpoints", "torn_logs", "write_state"]
 

@@ -15,8 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from memforest.keys import Key
-from memforest.store import recrypt
+from memforest.protection import Key
+from memforest.store import upkeep
 
 __all__ = ["watch"]
 
@@ -40,9 +40,9 @@ def watch(folder: Path, step: Callable[[], None]) -> None:
         step()
         return made
 
-    fsync, attached = os.fsync, recrypt._attached
+    fsync, attached = os.fsync, upkeep._attached
     os.fsync = counted  # type: ignore[assignment]
-    recrypt._attached = within  # type: ignore[assignment]
+    upkeep._attached = within  # type: ignore[assignment]
     sys.addaudithook(hook)
 
 
@@ -56,7 +56,7 @@ def main() -> None:
 
     have, want = (None if one == "-" else Key(one) for one in sys.argv[2:4])
     watch(path.parent, step)
-    recrypt.recrypt(path, have, want, timeout_s=5)
+    upkeep.recrypt(path, have, want, timeout_s=5)
     sys.stdout.write(str(next(numbers)))
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from memforest.errors import ModelError
-from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.calls import Calls
+from memforest.ports import ChatReply, ChatRequest
 
 Said = str | ChatReply | ModelError
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from random import Random
 
-from memforest.tree import Arena, DictArena, NewLeaf, Node, TreeHead, segment
+from memforest.nodes import Arena, DictArena, Node, TreeHead
+from memforest.trees import segment
+from memforest.trees.segment import NewLeaf
 
 Shape = tuple[object, ...]
 Spans = set[tuple[int, int]]

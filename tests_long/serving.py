@@ -16,10 +16,10 @@ from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator, FormatChecker
 
 from memforest import AsyncMemForest, Config
-from memforest.access import ALL_SCOPES, OpenAccess, Principal, Scope
 from memforest.errors import UnauthenticatedError
 from memforest.models import HashEmbedder
-from memforest.rest import create_app
+from memforest.server.auth import ALL_SCOPES, OpenAccess, Principal, Scope
+from memforest.server.rest.app import create_app
 from memforest.testing import FrozenClock
 
 __all__ = [

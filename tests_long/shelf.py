@@ -12,19 +12,21 @@ from types import MappingProxyType
 
 import numpy as np
 
-from memforest.interval import from_ms
+from memforest.nodes import Node, TreeHead
+from memforest.search.cache import forest_of
+from memforest.search.filters import IndexResult, Search, TurnHit
 from memforest.search.forest import FACT
-from memforest.search.forests import forest_of
 from memforest.search.lexical import bm25
 from memforest.search.snapshot import Snapshot
 from memforest.store import corrections, sessions
 from memforest.store import facts as fact_rows
 from memforest.store import trees as tree_rows
-from memforest.store.leaves import placements
-from memforest.store.trees import SqliteArena
-from memforest.store.tx import Tx
-from memforest.systems.base import Found, Hit, Index, Items, Kind, Placed, Search
-from memforest.tree import Contract, Node, TreeHead
+from memforest.store.connections import Tx
+from memforest.store.indexes import Items, Kind
+from memforest.store.trees import SqliteArena, placements
+from memforest.times import from_ms
+from memforest.trees.index import Index, Placed
+from memforest.trees.node import Contract
 
 __all__ = ["NAME", "ShelfIndex"]
 
@@ -158,7 +160,7 @@ class ShelfIndex(Index):
         """Begin to edit the trees."""
         return ShelfPlacing(tx, self.name)
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return every turn; those with a fact at the leaf of that fact, others at that of their run."""
         forest = forest_of(tx, snapshot, self.name)
         scores = bm25(tx, snapshot, "turn", request.tokens)
@@ -168,4 +170,4 @@ class ShelfIndex(Index):
             turns = range(item, int(forest.item_end[row]))
             leaf_of[list(snapshot.turns_of_fact[item] if forest.kind[row] == FACT else turns)] = row
         order = np.argsort(-scores, kind="stable").tolist()
-        return Found([Hit(i, -1, float(scores[i]), {}, int(leaf_of[i])) for i in order])
+        return IndexResult([TurnHit(i, -1, float(scores[i]), {}, int(leaf_of[i])) for i in order])

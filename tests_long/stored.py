@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from memforest.interval import from_ms
-from memforest.store import facts, leaves, sessions, trees
+from memforest.nodes import Node, TreeHead
+from memforest.records import Turn
+from memforest.store import facts, sessions, trees
 from memforest.store.connections import Connection, connect
-from memforest.store.fact_writes import add_facts, add_occurrence
-from memforest.store.facts import FactRow, OccurrenceRef
-from memforest.store.schema import make_schema
+from memforest.store.database import make_schema
+from memforest.store.facts import FactRow, OccurrenceRef, add_facts, add_occurrence
 from memforest.store.trees import SqliteArena
-from memforest.tree import Node, TreeHead, insert
-from memforest.types import Turn
+from memforest.times import from_ms
+from memforest.trees.node import insert
 
 __all__ = [
     "cell_of",
@@ -125,5 +125,5 @@ def plant(
 def leaf(tx: Connection, tree: int, kind: str, item: int, last: int | None = None) -> int:
     """Store a leaf by itself, below no node; return its id."""
     made = SqliteArena(tx).new_id()
-    leaves.put_leaf(tx, Node(made, tree, 0, (0, ""), 0, 1, 1, (), kind, item, 1, False, last))
+    trees.put_leaf(tx, Node(made, tree, 0, (0, ""), 0, 1, 1, (), kind, item, 1, False, last))
     return made

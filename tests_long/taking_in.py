@@ -12,10 +12,10 @@ from typing import Any, cast
 
 from tests_long.worlds import fast_config
 
-from memforest.access import Access, Principal
 from memforest.errors import InputError, MemForestError, RateLimitError, StoreError
-from memforest.forest.forest import AsyncMemForest
-from memforest.memory.directory import file_name
+from memforest.memory.forest import AsyncMemForest
+from memforest.server.auth import Access, Principal
+from memforest.store.directory import file_name
 
 __all__ = ["Taking", "Tenants", "request"]
 

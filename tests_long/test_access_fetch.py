@@ -16,8 +16,8 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from memforest.access.issuer_keys import MOST_BYTES, fetcher
 from memforest.errors import IssuerUnavailableError
+from memforest.server.tokens import MOST_BYTES, fetcher
 
 PAGES: dict[str, tuple[int, bytes]] = {
     "/good": (200, b'{"issuer": "me"}'),

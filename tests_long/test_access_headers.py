@@ -9,8 +9,8 @@ pytest.importorskip("starlette")
 from starlette.datastructures import Headers
 from tests.table import each
 
-from memforest.access import credential_of, is_local_host
 from memforest.errors import UnauthenticatedError
+from memforest.server.auth import credential_of, is_local_host
 
 KEY = "mfk_0"
 
@@ -60,8 +60,8 @@ def test_rest_and_mcp_read_keys_alike() -> None:
     """Neither has a reading of its own: what passes one door passes the other."""
     pytest.importorskip("fastapi")
     pytest.importorskip("mcp.server.mcpserver")
-    from memforest.mcp import http
-    from memforest.rest import deps
+    from memforest.server.mcp import http
+    from memforest.server.rest import routing as deps
 
     assert vars(http)["credential_of"] is vars(deps)["credential_of"] is credential_of
 

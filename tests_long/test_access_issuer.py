@@ -28,11 +28,11 @@ from tests.table import each
 from tests_long.test_access_keys import Watch, let_in
 from tests_long.worlds import fast_config
 
-from memforest.access import AccessSettings, IssuerSettings, KeyedAccess, Principal
-from memforest.access.issuer import Issuer
-from memforest.access.issuer_keys import DISCOVERY
-from memforest.access.keys import KeyStore
 from memforest.errors import IssuerUnavailableError, UnauthenticatedError
+from memforest.server.access import KeyedAccess
+from memforest.server.auth import AccessSettings, IssuerSettings, Principal
+from memforest.server.keys import KeyStore
+from memforest.server.tokens import DISCOVERY, Issuer
 from memforest.testing import FrozenClock
 
 ISSUER, AUDIENCE = "https://id.example/realm", "memforest"
@@ -488,8 +488,8 @@ def test_an_issuer_without_the_extra_is_refused_at_once(missing: str) -> None:
     """When the server starts, by one line that says what to install; not at the first token."""
     script = (
         f"import sys; sys.modules[{missing!r}] = None\n"
-        "from memforest.access import IssuerSettings\n"
-        "from memforest.access.issuer import Issuer\n"
+        "from memforest.server import IssuerSettings\n"
+        "from memforest.server.tokens import Issuer\n"
         "from memforest.errors import ConfigError\n"
         "try:\n"
         "    Issuer(IssuerSettings('https://id.example', 'a'))\n"

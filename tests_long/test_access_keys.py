@@ -22,18 +22,21 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.table import each
 from tests_long.worlds import fast_config
 
-from memforest.access import Access, AccessSettings, KeyedAccess, Principal
-from memforest.access import known as known_module
-from memforest.access.keyed import steady
-from memforest.access.keys import KEY_FILE, KeyStore, MadeKey, id_of, read_lifetime, read_scopes
-from memforest.access.known import LOOK_EVERY_S, NOTE_EVERY_S, KnownKeys
-from memforest.access.rows import KeyRow
-from memforest.errors import (
-    InputError,
-    NotFoundError,
-    SchemaVersionError,
-    StoreError,
-    UnauthenticatedError,
+from memforest.errors import InputError, NotFoundError, SchemaVersionError, StoreError, UnauthenticatedError
+from memforest.server import keys as known_module
+from memforest.server.access import KeyedAccess, steady
+from memforest.server.auth import Access, AccessSettings, Principal
+from memforest.server.keys import (
+    KEY_FILE,
+    LOOK_EVERY_S,
+    NOTE_EVERY_S,
+    KeyRow,
+    KeyStore,
+    KnownKeys,
+    MadeKey,
+    id_of,
+    read_lifetime,
+    read_scopes,
 )
 from memforest.testing import FrozenClock
 

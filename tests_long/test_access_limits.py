@@ -20,9 +20,9 @@ from tests.table import each
 from tests_long.test_access_keys import Watch
 from tests_long.worlds import fast_config
 
-from memforest.access import AccessSettings, IssuerSettings, KeyedAccess, Principal, may_bind
-from memforest.access.rates import Rates, Shares
 from memforest.errors import ConfigError, RateLimitError
+from memforest.server.access import KeyedAccess, Rates, Shares
+from memforest.server.auth import AccessSettings, IssuerSettings, Principal, may_bind
 
 ONE, TWO, OTHER = Principal("t", key="key:1"), Principal("t", key="key:2"), Principal("o", key="key:3")
 
@@ -31,7 +31,7 @@ ONE, TWO, OTHER = Principal("t", key="key:1"), Principal("t", key="key:2"), Prin
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     """What counts look at for the time."""
     made = Watch()
-    for module in ("limits.storage.memory", "memforest.access.rates"):
+    for module in ("limits.storage.memory", "memforest.server.access"):
         monkeypatch.setattr(f"{module}.time", SimpleNamespace(time=made))
     return made
 

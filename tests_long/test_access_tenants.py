@@ -18,9 +18,9 @@ from tests_long.test_forest_pool import held
 from tests_long.worlds import fast_config
 
 from memforest import AsyncMemForest
-from memforest.access import AccessSettings, KeyedAccess, Principal
-from memforest.access.keys import KeyStore
-from memforest.access.tenants import Tenants, directory_of
+from memforest.server.access import KeyedAccess, Tenants, directory_of
+from memforest.server.auth import AccessSettings, Principal
+from memforest.server.keys import KeyStore
 
 WHEN = "2024-05-01T10:00:00Z"
 ODD = [

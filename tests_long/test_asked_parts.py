@@ -16,17 +16,17 @@ from tests_long.scripted import Scripted, run
 from memforest import AskResult, Config, MemForest
 from memforest.endpoint import Budget
 from memforest.errors import ModelRefusedError, ModelUnavailableError
-from memforest.memory.query.answer import Answered, answered
-from memforest.memory.results import Evidence, Source
-from memforest.models.base import ChatRequest
-from memforest.plans import QuestionPlan, SubQuery
-from memforest.ports import Answer, AnswerEvidence
-from memforest.steps.choose import Steps, choose_steps
-from memforest.steps.llm.prompt import read_data_block
-from memforest.systems.flat.index import FlatIndex
-from memforest.systems.host import Host
-from memforest.systems.searching import Part, Prepared, Search
-from memforest.testing import HashEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.ports import Answer, AnswerEvidence, ChatRequest
+from memforest.read.answer import AnswerMade, answered
+from memforest.read.results import Evidence
+from memforest.read.stored import Source
+from memforest.reading.prompts import read_data_block
+from memforest.reading.steps import Steps, choose_steps
+from memforest.records import QuestionPlan, SubQuery
+from memforest.search.filters import Part, Prepared, Search
+from memforest.trees.flat import FlatIndex
+from memforest.trees.index import Host
 
 UTC = timezone.utc
 NOW = datetime(2031, 6, 30, 12, tzinfo=UTC)
@@ -63,10 +63,10 @@ def part(name: str, answer: str = "") -> Part:
     return Part(SubQuery(name, f"Which fish does {name} keep?"), search(plan), answer)
 
 
-def ask(steps: Steps, *parts: Part, plan: QuestionPlan = LIST) -> Answered:
+def ask(steps: Steps, *parts: Part, plan: QuestionPlan = LIST) -> AnswerMade:
     """Return the answer from what both said."""
     found = [said("Ida", 0), said("Odd", 1)]
-    made: Answered = run(
+    made: AnswerMade = run(
         answered(steps, QUESTION, plan=plan, reference=NOW, evidence=found, before={}, parts=parts)
     )
     return made

@@ -9,8 +9,8 @@ import pytest
 from tests.table import each
 
 from memforest import Config, MemForest
-from memforest.calendar.question import latest_within, years_back
-from memforest.steps.local.plan import plan_question
+from memforest.reading.date_phrases import latest_within, years_back
+from memforest.reading.plan_local import plan_question
 from memforest.testing import FrozenClock
 
 REFERENCE = datetime(2024, 6, 20, 12, tzinfo=timezone.utc)

@@ -30,12 +30,11 @@ from memforest.errors import (
     SomeUsersFailedError,
     StoreWriteError,
 )
-from memforest.memory.directory import file_name
-from memforest.store import backup as copying
+from memforest.store import upkeep as copying
 from memforest.store.connections import Connection
-from memforest.store.db import Database
-from memforest.store.files import DatabaseFile
-from memforest.store.publish import new_file
+from memforest.store.database import Database
+from memforest.store.directory import file_name
+from memforest.store.files import DatabaseFile, new_file
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no file modes")
 

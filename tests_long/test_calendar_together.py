@@ -12,10 +12,10 @@ import pytest
 from tests.table import each
 
 from memforest import Config, MemForest
-from memforest.calendar import find_dates
-from memforest.calendar.period import easter
-from memforest.calendar.spelling import Spelling, mended
-from memforest.language.sentences import split_sentences
+from memforest.reading.date_language import Spelling, mended
+from memforest.reading.date_phrases import find_dates
+from memforest.reading.periods import easter
+from memforest.reading.tokens import split_sentences
 
 UTC = timezone.utc
 WEDNESDAY = datetime(2024, 5, 15, 12, tzinfo=UTC)

@@ -19,14 +19,14 @@ from tests_long.worlds import PAPER, dump, eager_config, fast_config, file_of, r
 
 from memforest import MemForest, load_default_config
 from memforest.errors import ConfigError, ModelError, StepError
+from memforest.reading.summarise_local import LocalSummariser
+from memforest.records import SummaryRequest
+from memforest.search.context_scores import Base, base_scores
 from memforest.search.snapshot import Snapshot
-from memforest.steps.local.summarise import LocalSummariser
-from memforest.store.packing import unpack_text
-from memforest.systems.legs import Base, base_scores
-from memforest.systems.memforest.browse import nearness_to
-from memforest.systems.memforest.recall import leaf_similarity, recall
-from memforest.systems.memforest.settings import MemForestSettings
-from memforest.types import SummaryRequest
+from memforest.store.derived import unpack_text
+from memforest.trees.browse import nearness_to
+from memforest.trees.memforest_recall import leaf_similarity, recall
+from memforest.trees.memforest_rows import MemForestSettings
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 CELLS = "SELECT id, cell FROM leaf WHERE cell IS NOT NULL ORDER BY id"

@@ -17,32 +17,31 @@ from tests.doubles import ChatServer, local_reply, replies, step_of
 from tests.table import each
 from tests_long.scripted import run
 
-import memforest.systems
-from memforest import chat_steps
-from memforest.chat_steps import STEPS, ChatStep, register_step
-from memforest.cli.models import Check, chat_checks
+import memforest
+from memforest import endpoint as chat_steps
+from memforest.cli.doctor import Check, chat_checks
 from memforest.config import Config
-from memforest.endpoint import Budget, ChatEndpoint
+from memforest.endpoint import STEPS, Budget, ChatEndpoint, ChatStep, register_step
 from memforest.errors import BudgetError, ConfigError, ReplyError
-from memforest.models.base import ChatRequest
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
-from memforest.models.openai_chat import OpenAIChat
-from memforest.steps.choose import Steps, choose_steps
-from memforest.steps.llm.prompt import all_prompts, load_prompt, read_data_block
-from memforest.steps.llm.replies import Judgement
+from memforest.models.openai import OpenAIChat
+from memforest.ports import ChatRequest
+from memforest.reading.prompts import all_prompts, load_prompt, read_data_block
+from memforest.reading.replies import Judgement
+from memforest.reading.steps import Steps, choose_steps
 from memforest.testing import FunctionChat, ScriptedChat
 
 STEPS_PY = """
-from memforest.chat_steps import ChatStep, register_step
+from memforest.endpoint import ChatStep, register_step
 
-PLACE = "memforest.systems.sieve"
+PLACE = "memforest.trees.sieve"
 register_step(
     ChatStep("gate", "drops what does not help", {"gate": f"{PLACE}.replies:Gated"}, PLACE, waits=True)
 )
 """
 REPLIES_PY = """
-from memforest.steps.llm.replies import Items, Reply
+from memforest.reading.replies import Items, Reply
 
 
 class Gated(Reply):
@@ -78,11 +77,11 @@ def sieve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     caches = (load_prompt, replies._starts, replies._made)
     monkeypatch.setattr(chat_steps, "_steps", dict(chat_steps._steps))
     monkeypatch.setattr(chat_steps, "_searched", set())
-    path = [*memforest.systems.__path__, str(folder.parent)]
-    monkeypatch.setattr(memforest.systems, "__path__", path)
+    path = [*memforest.trees.__path__, str(folder.parent)]
+    monkeypatch.setattr(memforest.trees, "__path__", path)
     for cache in caches:
         cache.cache_clear()
-    from memforest.systems.sieve.replies import Gated  # type: ignore[import-not-found]
+    from memforest.trees.sieve.replies import Gated  # type: ignore[import-not-found]
 
     def kept(data: str) -> Any:
         rows = read_data_block(data, "memories")
@@ -92,9 +91,9 @@ def sieve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield Gated
     for cache in caches:
         cache.cache_clear()
-    for name in [name for name in sys.modules if name.startswith("memforest.systems.sieve")]:
+    for name in [name for name in sys.modules if name.startswith("memforest.trees.sieve")]:
         del sys.modules[name]
-    vars(memforest.systems).pop("sieve")
+    vars(memforest.trees).pop("sieve")
 
 
 def steps_with(chat: Any, *names: str, **settings: Any) -> Steps:
@@ -319,11 +318,11 @@ def test_what_a_step_names_has_to_be_there(sieve: Any, tmp_path: Path) -> None:
     prompts = tmp_path / "systems" / "sieve" / "prompts"
     (prompts / "sort.toml").write_text(GATE_TOML.replace('"gate"', '"sort"', 1), encoding="utf-8")
     register_step(
-        own(prompts={"sort": "memforest.systems.sieve.replies:Gated"}, package="memforest.systems.sieve")
+        own(prompts={"sort": "memforest.trees.sieve.replies:Gated"}, package="memforest.trees.sieve")
     )
     with pytest.raises(ConfigError):
         load_prompt("sort")
-    register_step(own(name="odd", prompts={"odd": "builtins:int"}, package="memforest.systems.sieve"))
+    register_step(own(name="odd", prompts={"odd": "builtins:int"}, package="memforest.trees.sieve"))
     (prompts / "odd.toml").write_text(GATE_TOML.replace('"gate"', '"odd"'), encoding="utf-8")
     with pytest.raises(ConfigError):
         load_prompt("odd")

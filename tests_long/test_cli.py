@@ -14,11 +14,11 @@ from tests.table import each
 
 from memforest import Config, MemForest, __version__
 from memforest.cli import main
+from memforest.cli.call import to_json
 from memforest.cli.screen import clean
-from memforest.cli.wire import to_json
-from memforest.memory.directory import file_name
 from memforest.models import MINILM, MS_MARCO, HashEmbedder
-from memforest.steps.llm.prompt import data_block
+from memforest.reading.prompts import data_block
+from memforest.store.directory import file_name
 
 EMBEDDER = "hash-words-1@64"
 CHAT = [

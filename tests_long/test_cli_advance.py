@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.paced import Diary
 
 from memforest.cli import main
-from memforest.systems import registry
-from memforest.systems.host import Host
+from memforest.trees import attached
+from memforest.trees.index import Host
 
 Run = Callable[..., Result]
 CHAT = [
@@ -30,7 +30,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """Run the program on a directory with the memory of `me`, whose paced index has made nothing yet."""
     monkeypatch.setenv("MEMFOREST_DIR", str(tmp_path / "memories"))
     monkeypatch.setenv("COLUMNS", "120")
-    registry.INDEXES[Diary.name] = Diary
+    attached.INDEXES[Diary.name] = Diary
     Diary.occasions.clear()
 
     async def nothing(host: Host) -> None:
@@ -46,7 +46,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     assert run("index", "add", "diary").exit_code == 0
     Diary.occasions.clear()
     yield run
-    registry.INDEXES.pop("diary", None)
+    attached.INDEXES.pop("diary", None)
 
 
 def test_it_tells_what_was_made_by_index(run: Run) -> None:

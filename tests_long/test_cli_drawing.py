@@ -16,28 +16,15 @@ from rich.console import Console
 from tests.table import each
 
 from memforest.cli.asking import draw_answer, draw_evidence
-from memforest.cli.fact_table import draw_facts
-from memforest.cli.indexing import behind
 from memforest.cli.ingest import draw_memories
-from memforest.cli.inspecting import draw_trees
-from memforest.cli.jobs import REASON_CHARS, job_lines
-from memforest.cli.over_time import draw_timeline
-from memforest.cli.screen import Screen
-from memforest.forest import ImportedMemory
-from memforest.memory.results import (
-    AskResult,
-    Evidence,
-    FactView,
-    FailedJobView,
-    JobsView,
-    QueryResult,
-    Source,
-    Stats,
-    TimelineEntry,
-    TreeView,
-    Usage,
-)
-from memforest.types import QuestionPlan, Spoken
+from memforest.cli.inspecting import REASON_CHARS, draw_trees, job_lines
+from memforest.cli.listing import draw_timeline
+from memforest.cli.maintain import behind
+from memforest.cli.screen import Screen, draw_facts
+from memforest.read.receipts import ImportedMemory
+from memforest.read.results import AskResult, Evidence, QueryResult, Usage
+from memforest.read.stored import FactView, FailedJobView, JobsView, Source, Stats, TimelineEntry, TreeView
+from memforest.records import QuestionPlan, SpokenText
 
 UTC = timezone.utc
 MARCH = datetime(2024, 3, 1, 9, tzinfo=UTC)
@@ -78,7 +65,7 @@ Records = Callable[[Callable[[Screen], None]], list[list[str]]]
 # -- facts ----------------------------------------------------------------------------------------
 
 
-PAIR = (Spoken("Eva", "Still in Oslo?"), Spoken("Ana", "Yes."))
+PAIR = (SpokenText("Eva", "Still in Oslo?"), SpokenText("Ana", "Yes."))
 QUOTED_FACT = replace(FACT, text="Still in Oslo? – Yes.", statement="Ana lives in Oslo.", spoken=PAIR)
 QUOTED_PIECE = replace(PIECE, text="Yes.", statement="Ana lives in Oslo.", spoken=PAIR[1:])
 

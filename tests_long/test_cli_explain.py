@@ -15,10 +15,10 @@ from tests.table import each
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint
 from memforest.cli.asking import _draw_ask, _draw_search
 from memforest.cli.call import read_pairs
-from memforest.cli.models import chat_checks, embedding_checks
+from memforest.cli.doctor import chat_checks, embedding_checks
 from memforest.cli.screen import Screen
-from memforest.memory.results import AskResult, QueryResult, Usage
-from memforest.types import QuestionPlan, StepUsage
+from memforest.read.results import AskResult, QueryResult, Usage
+from memforest.records import QuestionPlan, StepUsage
 
 UTC = timezone.utc
 MARCH = datetime(2024, 3, 1, 9, tzinfo=UTC)

@@ -17,8 +17,8 @@ from tests_long.dummy_index.index import Dummy
 from tests_long.worlds import file_of
 
 from memforest.cli import main
-from memforest.systems import registry
-from memforest.systems.base import Items
+from memforest.store.indexes import Items
+from memforest.trees import attached
 
 Run = Callable[..., Result]
 CHAT = [
@@ -30,9 +30,9 @@ CHAT = [
 @pytest.fixture
 def dummy() -> Iterator[None]:
     """The dummy index is known."""
-    registry.INDEXES[Dummy.name] = Dummy
+    attached.INDEXES[Dummy.name] = Dummy
     yield
-    registry.INDEXES.pop("dummy", None)
+    attached.INDEXES.pop("dummy", None)
 
 
 @pytest.fixture

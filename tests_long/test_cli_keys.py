@@ -14,11 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.table import each
 
-from memforest.access import AccessSettings, IssuerSettings
-from memforest.access.keys import KeyStore, id_of
 from memforest.cli import main
 from memforest.errors import ConfigError
-from memforest.server.access_options import access_options, read_access
+from memforest.server.auth import AccessSettings, IssuerSettings
+from memforest.server.commands import access_options, read_access
+from memforest.server.keys import KeyStore, id_of
 
 
 @pytest.fixture(autouse=True)

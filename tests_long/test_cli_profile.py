@@ -15,7 +15,7 @@ from tests_long.test_timem_profiles import TOLD
 
 from memforest import MemForest, load_default_config
 from memforest.cli.app import main
-from memforest.cli.profiling import draw_profile
+from memforest.cli.entities import draw_profile
 from memforest.cli.screen import Screen
 
 

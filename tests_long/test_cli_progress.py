@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, said
 
 from memforest import IngestProgress, MemForest
-from memforest.cli import main, progress
-from memforest.cli.progress import Tally, write_bar
-from memforest.memory.progress import Stage
+from memforest.cli import main, screen
+from memforest.cli.screen import Tally, write_bar
+from memforest.progress import Stage
 
 
 def told(tally: Tally, *events: tuple[Stage, str | None, int, int, int]) -> list[tuple[int, int, str]]:
@@ -85,7 +85,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """What is drawn on a terminal of 100 columns."""
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=100, color_system=None)
-    monkeypatch.setattr(progress, "error_console", lambda: console)
+    monkeypatch.setattr(screen, "error_console", lambda: console)
     return file
 
 
@@ -103,7 +103,7 @@ def test_the_bar_is_drawn_on_a_terminal(drawn: io.StringIO, tmp_path: Path) -> N
 def test_the_bar_is_drawn_nowhere_else(quiet: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither into a pipe, nor where only JSON is wanted."""
     file = io.StringIO()
-    monkeypatch.setattr(progress, "error_console", lambda: Console(file=file, force_terminal=quiet))
+    monkeypatch.setattr(screen, "error_console", lambda: Console(file=file, force_terminal=quiet))
     with write_bar(quiet=quiet) as show:
         show(IngestProgress("received", "u", "s", 1, 0, 1))
     assert file.getvalue() == ""

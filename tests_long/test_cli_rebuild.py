@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import file_of, make_sessions, rows
 
 from memforest.cli import main
-from memforest.memory import reembed
 from memforest.models import HashEmbedder
+from memforest.write import rebuild
 
 Run = Callable[..., Result]
 
@@ -81,7 +81,7 @@ def test_an_interrupt_is_gone_on_after(run: Run, tmp_path: Path, monkeypatch: py
             raise KeyboardInterrupt
         return await embed(self, texts)
 
-    monkeypatch.setattr(reembed, "BLOCK", 8)
+    monkeypatch.setattr(rebuild, "BLOCK", 8)
     with monkeypatch.context() as patch:
         patch.setattr(HashEmbedder, "embed", stop)
         ended = run("rebuild", "--embedder", "hash-words-1@48")

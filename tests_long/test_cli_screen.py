@@ -16,11 +16,10 @@ from rich.text import Text
 from rich.tree import Tree
 from tests.table import each
 
+from memforest.cli.call import to_json
 from memforest.cli.screen import Screen, clean, columns, counted, size, sources
-from memforest.cli.wire import to_json
-from memforest.display import UNSAFE, escaped, json_escape, one_line, printable, shown
-from memforest.interval import EARLIEST, LATEST
-from memforest.memory.results import Source
+from memforest.read.stored import Source
+from memforest.times import EARLIEST, LATEST, UNSAFE, escaped, json_escape, one_line, printable, shown
 
 UTC = timezone.utc
 HOSTILE = "a\x1b[2J\tb\r\n\x9b31mc\u2028d \u202ee\x00"

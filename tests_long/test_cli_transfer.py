@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from memforest.cli import main
-from memforest.memory.directory import file_name
+from memforest.store.directory import file_name
 
 CHAT = [
     {"speaker": "Bo", "content": "I live in Davis.", "timestamp": "2024-01-05T10:00:00Z"},

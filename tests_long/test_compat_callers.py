@@ -11,7 +11,7 @@ pytest.importorskip("fastapi")
 from tests_long.test_compat_changing import ALICE, mem0, new, text_of
 from tests_long.test_compat_mem0 import Client
 
-from memforest.limits import MAX_BODY_BYTES
+from memforest.settings import MAX_BODY_BYTES
 
 __all__ = ["mem0"]
 

@@ -17,7 +17,7 @@ from tests_long.test_compat_mem0 import Client
 from tests_long.worlds import CLOCK as NOW
 
 from memforest import Config
-from memforest.forest.forest import AsyncMemForest
+from memforest.memory.forest import AsyncMemForest
 from memforest.models import HashEmbedder
 from memforest.testing import FrozenClock
 

@@ -16,7 +16,7 @@ from tests_long.facades import keyed_app, served
 from tests_long.worlds import CLOCK as NOW
 
 from memforest import Config
-from memforest.forest.forest import AsyncMemForest
+from memforest.memory.forest import AsyncMemForest
 from memforest.models import HashEmbedder
 from memforest.testing import FrozenClock
 

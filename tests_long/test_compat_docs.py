@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("fastapi")
 
-from memforest.rest.compat import ROUTERS
-from memforest.rest.compat.filters import MEM0_FIELDS, MEM0_OPS, OPENAI_OPS
-from memforest.rest.compat.mem0_bodies import Add, List, Search
-from memforest.rest.compat.mem0_unmapped import INSTEAD
-from memforest.rest.compat.openai import VectorSearch
+from memforest.server.rest.mem0 import Add, List, Search
+from memforest.server.rest.mem0_changing import INSTEAD
+from memforest.server.rest.mem0_records import MEM0_FIELDS, MEM0_OPS, OPENAI_OPS
+from memforest.server.rest.openai import VectorSearch
+from memforest.server.rest.routes import COMPAT_ROUTERS
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "compat.md").read_text(encoding="utf-8")
 INNER = {"query", "messages", "filters"}
@@ -34,7 +34,7 @@ def test_every_filter_is_named() -> None:
 
 def test_every_route_is_named() -> None:
     """What is answered, and what is refused."""
-    paths = {route.path for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]  # each has one
+    paths = {route.path for router in COMPAT_ROUTERS for route in router.routes}  # type: ignore[attr-defined]  # each has one
     nouns = {path.split("/")[4].split("{")[0] for path in paths if "{path:rest}" not in path}
     assert nouns == {"ping", "memories", "event", "batch", "entities", "vector_stores"}
     for noun in nouns:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.errors import InputError
-from memforest.rest.compat.filters import Both, fields_in, matches, read_mem0, read_openai, users_of
+from memforest.server.rest.mem0_records import Both, fields_in, matches, read_mem0, read_openai, users_of
 
 
 def utc(*parts: int) -> datetime:

@@ -19,18 +19,18 @@ from tests_long.worlds import fast_config, file_of, rows, said
 
 from memforest import MemForest
 from memforest.errors import BudgetError, ModelError, ModelRefusedError, StepError
-from memforest.memory.vectors import VectorMaker
-from memforest.refresh.consolidate import OVER_BUDGET, WAITS
-from memforest.steps.base import Kept
-from memforest.steps.choose import LOCAL_SUMMARY_WORDS
+from memforest.ports import UnchangedText
+from memforest.reading.steps import LOCAL_SUMMARY_WORDS
+from memforest.records import SummaryRequest
+from memforest.search.vectors import VectorMaker
 from memforest.store import derived
 from memforest.store import trees as tree_rows
-from memforest.store.packing import unpack_text, unpack_vectors
-from memforest.store.tx import Tx
-from memforest.systems import registry
-from memforest.systems.base import NodeWork
-from memforest.systems.host import Host
-from memforest.types import SummaryRequest
+from memforest.store.connections import Tx
+from memforest.store.derived import unpack_text, unpack_vectors
+from memforest.trees import attached
+from memforest.trees.annotate import OVER_BUDGET, WAITS
+from memforest.trees.index import Host
+from memforest.trees.refresh import NodeWork
 
 TEXTS = [
     "I bought two tents in Oslo.",
@@ -43,12 +43,12 @@ TEXTS = [
 @pytest.fixture(autouse=True)
 def diary() -> Iterator[None]:
     """The index is known."""
-    registry.INDEXES[Diary.name] = Diary
+    attached.INDEXES[Diary.name] = Diary
     Diary.act = None
     Diary.reopened.clear()
     Diary.occasions.clear()
     yield
-    registry.INDEXES.pop("diary", None)
+    attached.INDEXES.pop("diary", None)
 
 
 @pytest.fixture
@@ -231,7 +231,7 @@ def test_a_leaf_that_keeps_its_turns_has_their_mean(folder: Path, prompted: Prom
 
         return await host.consolidate(choose)
 
-    prompted.kind = Kept
+    prompted.kind = UnchangedText
     with MemForest(folder, fast_config(indexes=("diary",), summariser=prompted)) as forest:
         Diary.act = keep
         ingest(forest)

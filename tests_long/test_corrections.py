@@ -18,9 +18,9 @@ from tests_long.worlds import dump, fast_config, file_of, said, summaries
 
 from memforest import MemForest
 from memforest.errors import CorrectionError, InputError, NotFoundError, TimestampError
-from memforest.forest.handle import UserMemory
+from memforest.memory.user import UserMemory
+from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Skipped, State
 from memforest.store.connections import Connection
-from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
 
 DAVIS = "I live in Davis."
 TALK = said(DAVIS, "I like hiking a lot.", "My sister works at Acme.", speaker="Bob")
@@ -217,7 +217,7 @@ class Sentences:
         """Return a statement for each sentence."""
         return [ChunkOutcome(tuple(self._read(chunk)), (Skipped(0, "", ""),) * 0) for chunk in chunks]
 
-    def _read(self, chunk: Chunk) -> list[Candidate]:
+    def _read(self, chunk: Chunk) -> list[ExtractedFact]:
         found = []
         for turn in chunk.turns:
             for sentence in turn.text.split(". "):
@@ -227,7 +227,7 @@ class Sentences:
                 city = text.rsplit(" ", 1)[-1].rstrip(".")
                 states = (State("Bob", "residence", city),) if self.verb in text else ()
                 found.append(
-                    Candidate(
+                    ExtractedFact(
                         text, (turn.ordinal,), turn.speaker, sentence,
                         mentions=(Mention("Bob", "participant", "subject"),), states=states,
                     )

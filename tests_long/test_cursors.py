@@ -21,10 +21,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, fast_folder, make_sessions
 
 from memforest import InputError, MemForest
-from memforest.forest.handle import UserMemory
-from memforest.limits import MAX_CURSOR_CHARS, MAX_PAGE
-from memforest.memory.cursors import Listing
-from memforest.memory.directory import file_name
+from memforest.memory.user import UserMemory
+from memforest.plain import Listing
+from memforest.settings import MAX_CURSOR_CHARS, MAX_PAGE
+from memforest.store.directory import file_name
 
 T0 = datetime(2024, 3, 1, tzinfo=timezone.utc)
 PLACES = ("Davis", "Miami", "Oslo", "Lisbon", "Kyoto", "Bergen", "Quito", "Accra", "Turin", "Lyon")
@@ -325,7 +325,7 @@ def test_users_come_once(names: list[str], limit: int, data: st.DataObject) -> N
 
 def test_a_page_of_users_opens_its_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And names those of them that cannot be read."""
-    from memforest.memory import directory
+    from memforest.store import directory
 
     with MemForest(tmp_path, fast_config()) as forest:
         for name in ("a", "b", "c", "d"):

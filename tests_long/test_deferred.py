@@ -16,9 +16,9 @@ from tests_long.worlds import differences, dump, eager_config, fast_config, file
 
 from memforest import AsyncMemForest, IngestResult, InputError, MemForest, SessionConflictError
 from memforest.errors import IdempotencyError, ModelRefusedError, ModelUnavailableError
-from memforest.memory.ingest import batch
-from memforest.models.base import ChatRequest
+from memforest.ports import ChatRequest
 from memforest.testing import FunctionChat
+from memforest.write import batch
 
 MOVES = said("I live in Davis.", "I work at Acme.", "I moved to Miami.")
 

@@ -16,7 +16,7 @@ from tests_long.worlds import CLOCK, eager_config, fast_config, file_of, rows, s
 from memforest import MemForest
 from memforest.errors import ForeignStoreError, InputError, NotFoundError, StoreReplacedError
 from memforest.models import HashEmbedder
-from memforest.types import ChunkOutcome
+from memforest.records import ChunkOutcome
 
 
 def facts(forest: MemForest) -> dict[str, str]:
@@ -109,7 +109,7 @@ def test_what_was_learnt_with_the_help_of_a_deleted_turn_goes_too(tmp_path: Path
         name = "reads-back@1"
 
         async def extract(self, chunks: Any) -> list[ChunkOutcome]:
-            from memforest.types import Candidate
+            from memforest.records import ExtractedFact as Candidate
 
             made = []
             for chunk in chunks:

@@ -22,7 +22,7 @@ from tests_long.worlds import fast_config, file_of, rows
 
 from memforest import AsyncMemForest, MemForest, UserMemory
 from memforest.errors import CorrectionError, InputError, SessionConflictError
-from memforest.types import Candidate, ChunkOutcome
+from memforest.records import ChunkOutcome, ExtractedFact
 
 START = datetime(2023, 1, 1, 9, tzinfo=timezone.utc)
 PEOPLE = ("Nora", "Tomas", "Ilse")
@@ -225,7 +225,7 @@ class Slow:
         return [
             ChunkOutcome(
                 candidates=tuple(
-                    Candidate(
+                    ExtractedFact(
                         " ".join(one.text for one in (*chunk.before, turn)),
                         (turn.ordinal,),
                         turn.speaker,

@@ -28,7 +28,7 @@ from tests_long.worlds import fast_config, file_of
 
 from deleted.scanner import dead_terms
 from memforest import MemForest
-from memforest.store import connections, packing
+from memforest.store import connections, derived
 
 FEW, MANY = 6, 200
 """Deletions of each kind: always, and in a soak."""
@@ -38,7 +38,7 @@ SOAK = int(os.environ.get("MEMFOREST_SOAK_SEEDS", "0")) > 0
 @pytest.fixture(autouse=True)
 def readable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Store summaries as they are: a compressed one would hide what is looked for in the files."""
-    monkeypatch.setattr(packing, "LEVEL", 0)
+    monkeypatch.setattr(derived, "LEVEL", 0)
 
 
 def begin(forest: MemForest, random: Random, sessions: int) -> None:
@@ -88,7 +88,7 @@ def test_deleted_words_are_in_no_file(tmp_path: Path, kind: str, soak_seed: int)
 
 def test_verify_finds_what_is_left(tmp_path: Path) -> None:
     """A word that is still there is named with its places: in the raw bytes, in rows, and in compressed summaries."""
-    packing.LEVEL = 6  # put back by the fixture
+    derived.LEVEL = 6  # put back by the fixture
     with MemForest(tmp_path, fast_config()) as forest:
         begin(forest, Random(3), 4)
         forest.save()

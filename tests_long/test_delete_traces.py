@@ -17,8 +17,8 @@ from tests_long.worlds import fast_config, file_of, rows, said
 
 from memforest import MemForest
 from memforest.errors import NotFoundError
-from memforest.store import packing
-from memforest.types import Candidate, Chunk, ChunkOutcome
+from memforest.records import Chunk, ChunkOutcome, ExtractedFact
+from memforest.store import derived
 
 Target = Callable[[str], dict[str, Any]]
 
@@ -174,7 +174,9 @@ class Named:
         return [
             ChunkOutcome(
                 tuple(
-                    Candidate(turn.text.replace("He ", "Zoltan "), (turn.ordinal,), turn.speaker, turn.text)
+                    ExtractedFact(
+                        turn.text.replace("He ", "Zoltan "), (turn.ordinal,), turn.speaker, turn.text
+                    )
                     for turn in chunk.turns
                 )
             )
@@ -240,7 +242,7 @@ def test_no_column_of_any_table_has_it_after_every_verb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Texts, JSON and bytes: nothing is skipped because of its type."""
-    monkeypatch.setattr(packing, "LEVEL", 0)
+    monkeypatch.setattr(derived, "LEVEL", 0)
     folder = tmp_path / "here"
     with everything(folder, tmp_path) as forest:
         user = forest.user("u")

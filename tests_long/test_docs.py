@@ -21,15 +21,13 @@ from pathlib import Path
 import pytest
 from tests.table import each
 
-from memforest.chat_steps import registered_steps
 from memforest.config import Config, Ranking
-from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
+from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint, registered_steps
+from memforest.reading.prompts import all_prompts
 from memforest.settings import hints_of
-from memforest.steps.llm.prompt import all_prompts
 from memforest.store.connections import PRAGMAS
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
-from memforest.systems.registry import INDEXES
+from memforest.store.database import Database, ensure_schema
+from memforest.trees.attached import INDEXES
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -15,9 +15,8 @@ import pytest
 from click.testing import CliRunner
 
 from memforest.cli import main
-from memforest.memory.transfer.export import SETTINGS
-from memforest.memory.transfer.lines import SCHEMA
-from memforest.store.parts import MEMORY, STRUCTURE, SUMMARIES, VECTORS, Part
+from memforest.store.transfer import MEMORY, STRUCTURE, SUMMARIES, VECTORS, Part
+from memforest.write.transfer import SCHEMA, SETTINGS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WRITE = "MEMFOREST_WRITE_DOCS" in os.environ

@@ -34,11 +34,11 @@ from memforest.errors import (
     StoreKeyError,
     StoreLockedError,
 )
-from memforest.forest import UserMemory
-from memforest.keys import Key
-from memforest.memory.directory import file_name
-from memforest.store import engine, salts
-from memforest.store.db import Database
+from memforest.memory.user import UserMemory
+from memforest.protection import Key
+from memforest.store import connections, files
+from memforest.store.database import Database
+from memforest.store.directory import file_name
 
 KEY, OTHER = bytes(range(32)), bytes(range(1, 33))
 HEX = KEY.hex()
@@ -155,12 +155,12 @@ def test_without_the_extra_a_key_is_refused_with_the_command(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No file is made, least of all an unencrypted one; without a key nothing is missed."""
-    monkeypatch.setattr(engine, "find_spec", lambda _: None)
+    monkeypatch.setattr(connections, "find_spec", lambda _: None)
     with pytest.raises(ConfigError):
         a_forest(folder)
     monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "sqlcipher3.dbapi2", None)
-    engine._cipher.cache_clear()
+    connections._cipher.cache_clear()
     with pytest.raises(ConfigError):
         Database(folder / "a-b.db", key=Key(KEY))
     assert list(folder.iterdir()) == []
@@ -187,7 +187,7 @@ def test_nothing_readable_is_on_the_disk(folder: Path) -> None:
         assert log.stat().st_size > 0
         open_bytes = bytes_beside(folder)
         assert any(MARKERS[0] in quote for quote in answers(forest.user("nora-7f3")))
-    own = Key(KEY).of_file(salts.read(file_of(folder)).salt).raw  # type: ignore[union-attr]
+    own = Key(KEY).of_file(files.read(file_of(folder)).salt).raw  # type: ignore[union-attr]
     words = (*MARKERS, "weather", "apple", "session-0", "nora-7f3", "tomas", "sqlite format", HEX, own.hex())
     for held in (open_bytes, bytes_beside(folder)):
         assert [word for word in words if word.lower().encode() in held] == []
@@ -204,7 +204,7 @@ def test_salts_are_for_their_owner_alone(folder: Path) -> None:
         fill(folder)
     finally:
         os.umask(before)
-    salt = salts.salt_file(file_of(folder))
+    salt = files.salt_file(file_of(folder))
     assert {stat.S_IMODE(one.stat().st_mode) for one in folder.iterdir()} == {0o600}
     salt.chmod(0o644)
     fill(folder)
@@ -216,14 +216,14 @@ def test_each_memory_has_a_key_of_its_own(folder: Path) -> None:
     """From its own salt: with another one's a file cannot be read, and it says which file to mend."""
     fill(folder, KEY, "nora", "tomas")
     nora, tomas = (folder / file_name(user) for user in ("nora", "tomas"))
-    whole = salts.salt_file(nora).read_bytes()
-    assert salts.read(nora) != salts.read(tomas)
-    salts.salt_file(nora).write_bytes(salts.salt_file(tomas).read_bytes())
+    whole = files.salt_file(nora).read_bytes()
+    assert files.read(nora) != files.read(tomas)
+    files.salt_file(nora).write_bytes(files.salt_file(tomas).read_bytes())
     with a_forest(folder) as forest:
         with pytest.raises(StoreKeyError):
             forest.query("nora", "x")
         assert forest.list_users() == ["tomas"]
-        salts.salt_file(nora).write_bytes(whole)
+        files.salt_file(nora).write_bytes(whole)
         assert forest.list_users() == ["nora", "tomas"]
         assert answers(forest.user("nora"))
 
@@ -284,9 +284,9 @@ def test_a_key_for_an_unencrypted_memory_is_refused(folder: Path) -> None:
 def test_a_salt_that_is_gone_is_told(folder: Path) -> None:
     """Without it no key opens the memory, also a copy of it; with it the memory is as it was."""
     fill(folder)
-    salt = salts.salt_file(file_of(folder))
+    salt = files.salt_file(file_of(folder))
     kept = salt.read_bytes()
-    salts.erase(file_of(folder))
+    files.erase(file_of(folder))
     assert not salt.exists()
     refused(folder, KEY, "its salt file .* is not there; put it back")
     salt.write_bytes(kept)
@@ -299,17 +299,17 @@ def test_a_failed_import_leaves_the_salt_that_was_there(folder: Path) -> None:
     """It may be that of a backup, which nothing else opens; one that was made for the memory goes with it."""
     fill(folder / "a")
     path, export = file_of(folder / "a"), folder / "x.jsonl"
-    kept = salts.read(path)
+    kept = files.read(path)
     with a_forest(folder / "a") as forest:
         forest.user("nora").export(export)
     path.unlink()
     cut = export.read_bytes().rpartition(b'{"record":"end"')[0]
     assert cut
-    for name, left in (("a", [salts.salt_file(path).name]), ("b", [])):
+    for name, left in (("a", [files.salt_file(path).name]), ("b", [])):
         with a_forest(folder / name) as forest, pytest.raises(InputError):
             forest.user("nora").import_(BytesIO(cut))
         assert [one.name for one in (folder / name).iterdir()] == left
-    assert salts.read(path) == kept
+    assert files.read(path) == kept
 
 
 @encrypted
@@ -319,7 +319,7 @@ def test_a_failed_import_leaves_the_salt_that_was_there(folder: Path) -> None:
 def test_a_damaged_salt_is_told(folder: Path, damage: bytes) -> None:
     """It is a file like any other, and may hold anything."""
     fill(folder)
-    salts.salt_file(file_of(folder)).write_bytes(damage)
+    files.salt_file(file_of(folder)).write_bytes(damage)
     for key in (KEY, None):
         refused(folder, key, "the salt file .* is damaged; put a copy of it back")
 
@@ -356,17 +356,17 @@ def test_a_file_that_another_made_unencrypted_meanwhile_is_left_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of two that make one memory at once, with a key and without, one gets an error; the other's memory stays readable."""
-    made = salts.make
+    made = files.make
 
     def overtaken(path: Path, key: Key) -> Any:
         monkeypatch.undo()
         salt = made(path, key)
-        kept = salts.salt_file(path).rename(folder / "aside")
+        kept = files.salt_file(path).rename(folder / "aside")
         fill(folder, None)
-        kept.rename(salts.salt_file(path))
+        kept.rename(files.salt_file(path))
         return salt
 
-    monkeypatch.setattr(salts, "make", overtaken)
+    monkeypatch.setattr(files, "make", overtaken)
     with a_forest(folder) as forest, pytest.raises(StoreKeyError):
         forest.ingest_session("nora", "s", turns(secret(1)))
     with a_forest(folder, None) as forest:
@@ -444,8 +444,8 @@ def test_wrong_keys_leave_no_lines_on_standard_error(
 ) -> None:
     """SQLCipher writes about each page that a key does not fit, unless it is told not to; nothing is logged either."""
     fill(folder, KEY, "nora", "tomas")
-    salts.salt_file(folder / file_name("nora")).write_bytes(
-        salts.salt_file(folder / file_name("tomas")).read_bytes()
+    files.salt_file(folder / file_name("nora")).write_bytes(
+        files.salt_file(folder / file_name("tomas")).read_bytes()
     )
     with a_forest(folder) as forest, caplog.at_level(logging.ERROR, "memforest"):
         assert forest.list_users() == ["tomas"]
@@ -462,5 +462,5 @@ def test_results_tell_nothing_of_the_key(folder: Path) -> None:
         told += json.dumps(forest.user("nora").stats().to_dict()) + json.dumps(
             forest.query("nora", "x").to_dict()
         )
-    own = Key(KEY).of_file(salts.read(file_of(folder)).salt)  # type: ignore[union-attr]
+    own = Key(KEY).of_file(files.read(file_of(folder)).salt)  # type: ignore[union-attr]
     assert [text for text in (HEX, OTHER.hex(), own.raw.hex()) if text in told] == []

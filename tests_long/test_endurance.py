@@ -27,10 +27,10 @@ from tests_long.worlds import (
 
 from memforest import MemForest
 from memforest.errors import MemForestError, StoreWriteError
-from memforest.memory.ingest.turns import Arrival
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.steps.choose import choose_steps
+from memforest.reading.steps import choose_steps
+from memforest.write.turns import SessionInput
 
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
 TURNS = 10_000 if LONG else 400
@@ -137,7 +137,7 @@ def opened(folder: Path) -> Memory:
 
 def ingest(memory: Memory, name: str, turns: list[dict[str, Any]], *, refresh: bool = True) -> None:
     """Ingest one session, and raise what goes wrong."""
-    [result] = asyncio.run(memory.ingest([Arrival(name, turns)], refresh=refresh))
+    [result] = asyncio.run(memory.ingest([SessionInput(name, turns)], refresh=refresh))
     if isinstance(result, MemForestError):
         raise result
 

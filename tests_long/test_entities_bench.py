@@ -15,8 +15,7 @@ from scripts.calibrate_names import NEVER, RULES, TABLE, choose, measured, setti
 
 import entities
 from entities import FIRST, Case, judged, read_cases, shares
-from memforest.graph.likeness import Least, least
-from memforest.graph.named import Named
+from memforest.graph.names import Least, NamedEntity, least
 
 CASES = read_cases(FIRST)
 
@@ -93,9 +92,9 @@ def test_no_two_of_the_set_are_joined_and_most_that_are_one_are() -> None:
 def test_shares_count_pairs() -> None:
     """Precision is of what was joined, recall of what is one."""
     named = (
-        Named(0, "ana", "person", "Ana"),
-        Named(1, "ana ruiz", "person", "Ana Ruiz"),
-        Named(2, "bea", "person"),
+        NamedEntity(0, "ana", "person", "Ana"),
+        NamedEntity(1, "ana ruiz", "person", "Ana Ruiz"),
+        NamedEntity(2, "bea", "person"),
     )
     case = Case("k", "w", named, (frozenset((0, 1)), frozenset((1, 2))))
     precision, recall = shares(list(judged([case])))
@@ -115,7 +114,7 @@ def test_the_committed_thresholds_are_what_the_script_writes() -> None:
 def test_a_rule_is_as_strict_as_it_can_be() -> None:
     """Of settings that join as many, the one that asks for most is chosen; one that joins nothing asks for all."""
     case = Case(
-        "k", "w", (Named(0, "ana", "person", "Ana"), Named(1, "ana ruiz", "person", "Ana Ruiz")), (frozenset((0, 1)),)
+        "k", "w", (NamedEntity(0, "ana", "person", "Ana"), NamedEntity(1, "ana ruiz", "person", "Ana Ruiz")), (frozenset((0, 1)),)
     )  # fmt: skip
     assert choose([case], "part") == (Least(1, 0.5), 1, 1)
     assert choose([case], "typo") == (settings()[0], 0, 0)

@@ -11,8 +11,8 @@ from pathlib import Path
 from tests.table import each
 
 from memforest import errors
-from memforest.clock import system_clock
 from memforest.errors import MemForestError, SomeUsersFailedError
+from memforest.times import system_clock
 
 KINDS: list[type[MemForestError]] = [getattr(errors, name) for name in errors.__all__]
 PLAIN = [kind for kind in KINDS if kind is not SomeUsersFailedError]

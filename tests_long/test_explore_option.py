@@ -12,9 +12,8 @@ from tests.table import each
 
 from memforest import MemForest, Ranking, load_default_config
 from memforest.cli.app import main
-from memforest.cli.recalling import explore_option, read_explore, with_explore
-from memforest.explore import Explore
-from memforest.recall import Recall
+from memforest.cli.asking import explore_option, read_explore, with_explore
+from memforest.config import Explore, Recall
 
 TURNS = [{"speaker": "Ana", "text": "I live in Porto.", "timestamp": "2024-01-01"}]
 

@@ -42,12 +42,12 @@ from tests_long.worlds import (
 
 from memforest import AsyncMemForest, Config, MemForest
 from memforest.errors import CorruptStoreError, InputError, NotFoundError
-from memforest.forest import UserMemory
-from memforest.memory.transfer.export import SETTINGS, UNCARRIED_SETTINGS, kept_by_indexes
+from memforest.memory.user import UserMemory
 from memforest.models import HashEmbedder
-from memforest.store.parts import MEMORY, STRUCTURE, SUMMARIES, VECTORS
-from memforest.systems import registry
+from memforest.store.transfer import MEMORY, STRUCTURE, SUMMARIES, VECTORS
 from memforest.testing import FrozenClock, FunctionChat
+from memforest.trees import attached
+from memforest.write.transfer import SETTINGS, UNCARRIED_SETTINGS, kept_by_indexes
 
 QUESTIONS = (
     "Where does Ana live?",
@@ -253,9 +253,9 @@ def test_chunks_that_failed_come_along_and_can_be_resumed(folder: Path) -> None:
 @pytest.fixture
 def shelf() -> Iterator[None]:
     """An index that does not say what its numbers refer to."""
-    registry.INDEXES[ShelfIndex.name] = ShelfIndex
+    attached.INDEXES[ShelfIndex.name] = ShelfIndex
     yield
-    registry.INDEXES.pop(ShelfIndex.name, None)
+    attached.INDEXES.pop(ShelfIndex.name, None)
 
 
 def test_other_indexes_are_placed_anew(folder: Path, shelf: None) -> None:
@@ -273,13 +273,13 @@ def test_other_indexes_are_placed_anew(folder: Path, shelf: None) -> None:
         assert found(forest.user("u"), index="shelf") == before
         assert forest.user("u").verify().problems == ()
     assert differences(dump(made), dump(file_of(folder / "b"))) == {}
-    registry.INDEXES.pop("shelf")
+    attached.INDEXES.pop("shelf")
     with (
         MemForest(folder / "c", eager_config()) as forest,
         pytest.raises(InputError, match="is of an index 'shelf'"),
     ):
         forest.user("u").import_(folder / "x.jsonl")
-    registry.INDEXES["shelf"] = ShelfIndex
+    attached.INDEXES["shelf"] = ShelfIndex
 
 
 @pytest.mark.parametrize("vectors", [False, True])
@@ -325,7 +325,7 @@ and the records "index" say what is to be said. Jobs are their index's, which an
 
 
 def test_every_column_is_carried(folder: Path) -> None:
-    """A table or a column that is added to the schema must be added to `memforest.store.parts`, or named here."""
+    """A table or a column that is added to the schema must be added to `memforest.store.transfer`, or named here."""
     parts = {part.table: part for part in (*MEMORY, *STRUCTURE, SUMMARIES, *VECTORS)}
     with closing(sqlite3.connect(lived(folder, eager_config(retention=timedelta(days=36_500))))) as conn:
         tables = [

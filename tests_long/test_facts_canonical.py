@@ -30,19 +30,20 @@ from scripts.calibrate_merge import (
 )
 from tests.table import each
 
-from memforest.facts.canonical import (
+from memforest.models import available, open_embedder
+from memforest.reading.canonical import (
     FactPlan,
-    Said,
+    PlacedFact,
     Signature,
     fact_identity,
     may_merge,
+    merge_threshold,
     plan_facts,
+    same_wording,
     signature,
+    wording,
 )
-from memforest.facts.thresholds import merge_threshold
-from memforest.facts.wording import same_wording, wording
-from memforest.models import available, open_embedder
-from memforest.types import Candidate, Mention
+from memforest.records import ExtractedFact, Mention
 
 PAIRS, PARTICIPANTS = load_pairs()
 INSTALLED = [status.model_id for status in available() if status.installed]
@@ -62,16 +63,18 @@ def table() -> dict[str, dict[str, object]]:
     return dict(json.loads(text)["models"])
 
 
-def candidate(text: str, *, mentions: tuple[Mention, ...] = (), start: datetime | None = None) -> Candidate:
+def candidate(
+    text: str, *, mentions: tuple[Mention, ...] = (), start: datetime | None = None
+) -> ExtractedFact:
     """Return a candidate that says `text`."""
     end = None if start is None else start + timedelta(days=1)
-    return Candidate(text, (0,), "Ann", text, start=start, end=end, mentions=mentions)
+    return ExtractedFact(text, (0,), "Ann", text, start=start, end=end, mentions=mentions)
 
 
-def said(text: str, place: int = 0, *, hours: int = 0) -> Said:
+def said(text: str, place: int = 0, *, hours: int = 0) -> PlacedFact:
     """Return a candidate said at a place in a session."""
     ms = int((SAID + timedelta(hours=hours)).timestamp() * 1000)
-    return Said(candidate(text), 1, (1,), ms, f"s\x1f{place:06d}")
+    return PlacedFact(candidate(text), 1, (1,), ms, f"s\x1f{place:06d}")
 
 
 def unit(seed: int, noise: float = 0.0) -> NDArray[np.float32]:

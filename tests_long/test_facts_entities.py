@@ -14,12 +14,11 @@ from tests_long.worlds import fast_config, file_of, said
 from tests_long.worlds import rows as found
 
 from memforest import MemForest
-from memforest.facts.entities import EntityBook
+from memforest.reading.canonical import EntityBook
+from memforest.records import EntityKind
 from memforest.store import facts as rows
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
-from memforest.store.tx import Tx
-from memforest.types import EntityKind
+from memforest.store.connections import Tx
+from memforest.store.database import Database, ensure_schema
 
 
 @pytest.fixture

@@ -14,30 +14,34 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.table import each
 
-from memforest.facts.canonical import (
+from memforest.models import MINILM
+from memforest.reading.canonical import (
+    JUDGE_BELOW,
+    UNMEASURED,
     FactPlan,
-    Said,
+    PlacedFact,
     Same,
     fact_identity,
+    is_short_form,
+    judge_threshold,
     may_merge,
+    merge_threshold,
     plan_facts,
     signature,
+    speaker_key,
     tie_end,
 )
-from memforest.facts.entities import is_short_form, speaker_key
-from memforest.facts.thresholds import JUDGE_BELOW, UNMEASURED, judge_threshold, merge_threshold
-from memforest.models import MINILM
-from memforest.types import Candidate, Mention
+from memforest.records import ExtractedFact, Mention
 
 NOON = datetime(2023, 5, 7, 12, tzinfo=timezone.utc)
 NOON_MS = 1_683_460_800_000
 TEXTS = ("Ann left.", "Ann really left!", "ann LEFT", "Bob left.", "Bob really left.", "Ann stayed.")
 
 
-def said(text: str, hours: int = 0, place: int = 0, **more: object) -> Said:
+def said(text: str, hours: int = 0, place: int = 0, **more: object) -> PlacedFact:
     """Return a statement, said so many hours after noon at a place of its session."""
-    candidate = Candidate(text, (0,), "Ann", text, **more)  # type: ignore[arg-type]
-    return Said(candidate, 1, (1,), NOON_MS + hours * 3_600_000, f"s\x1f{place:06d}")
+    candidate = ExtractedFact(text, (0,), "Ann", text, **more)  # type: ignore[arg-type]
+    return PlacedFact(candidate, 1, (1,), NOON_MS + hours * 3_600_000, f"s\x1f{place:06d}")
 
 
 def unit(*parts: float) -> NDArray[np.float32]:
@@ -46,7 +50,7 @@ def unit(*parts: float) -> NDArray[np.float32]:
     return np.asarray(row / np.linalg.norm(row), dtype=np.float32)
 
 
-def plan(lot: list[Said], **more: object) -> list[FactPlan]:
+def plan(lot: list[PlacedFact], **more: object) -> list[FactPlan]:
     """Return the plan, without a threshold or stored facts where none are given."""
     return plan_facts(lot, **{"stored_ids": {}, "vectors": {}, "threshold": None, **more})  # type: ignore[arg-type]
 
@@ -82,7 +86,7 @@ def test_the_times_of_a_statement_are_in_milliseconds() -> None:
 
 def test_a_signature_is_of_all_that_decides() -> None:
     """A digest differs with wording, polarity and times; who is mentioned is compared, and not part of it."""
-    base = Candidate("Ann met Bob.", (0,), "Ann", "", start=NOON, end=NOON + timedelta(days=1))
+    base = ExtractedFact("Ann met Bob.", (0,), "Ann", "", start=NOON, end=NOON + timedelta(days=1))
     others = [
         replace(base, text="Ann met Bob?"),
         replace(base, text="Ann met Eve."),
@@ -109,7 +113,7 @@ ROLES = st.lists(
 @given(ROLES, ROLES)
 def test_roles_that_are_known_agree(one: list[Mention], other: list[Mention]) -> None:
     """Both name the same people, and of each that has a known role in both, the same roles."""
-    a, b = (signature(Candidate("x", (0,), "Ann", "", mentions=tuple(lot))) for lot in (one, other))
+    a, b = (signature(ExtractedFact("x", (0,), "Ann", "", mentions=tuple(lot))) for lot in (one, other))
 
     def roles(lot: list[Mention], name: str) -> set[str]:
         return {str(mention.role) for mention in lot if mention.name == name} - {"other"}
@@ -137,7 +141,7 @@ def test_near_merges_are_those_of_a_walk_in_time(
     lot = [said(text, hours, place) for place, (text, hours) in enumerate(drawn)]
     random_ = np.random.default_rng(seed)
     vectors = {text: unit(1, *random_.normal(0, 0.3, 3)) for text in sorted({one.fact_id for one in lot})}
-    facts: dict[str, list[Said]] = {}
+    facts: dict[str, list[PlacedFact]] = {}
     joined: dict[str, str] = {}
     for one in sorted(lot, key=lambda s: (s.said_ms, s.tie)):
         own = joined.get(one.fact_id, one.fact_id)

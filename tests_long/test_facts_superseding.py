@@ -20,21 +20,29 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, fast_folder, file_of, said
 
 from memforest import MemForest
-from memforest.facts import superseding
-from memforest.facts.superseding import segments_since, superseded_by
-from memforest.facts.timeline import Observation, superseded, time_order, timeline
-from memforest.search.load import load_snapshot
-from memforest.search.snapshot import OPEN
+from memforest.search import timeline as superseding
+from memforest.search.snapshot import OPEN, load_snapshot
+from memforest.search.timeline import (
+    StateFact,
+    observations,
+    segments_since,
+    superseded,
+    superseded_by,
+    superseded_facts,
+    time_order,
+    timeline,
+    timelines,
+    valid_until,
+)
 from memforest.store import snapshot as rows
-from memforest.store.db import Database
+from memforest.store.connections import Tx
+from memforest.store.database import Database
 from memforest.store.facts import facts_with_ids
-from memforest.store.tx import Tx
-from memforest.systems.states import observations, superseded_facts, timelines, valid_until
 
 VALUES = ["Davis", "Miami", "Oslo", "Lisbon, Portugal", "Lisbon", "Portugal", "the OSLO", "...", "New Miami"]
 OBSERVATIONS = st.lists(
     st.builds(
-        Observation,
+        StateFact,
         at_ms=st.integers(0, 40),
         tie=st.sampled_from("ab"),
         fact=st.integers(1, 12),
@@ -52,27 +60,25 @@ OBSERVATIONS = st.lists(
 class Listed:
     """The observations of one attribute, in memory; `read` counts those that were asked for."""
 
-    def __init__(self, seen: Sequence[Observation]) -> None:
+    def __init__(self, seen: Sequence[StateFact]) -> None:
         self.seen = sorted(seen, key=time_order)
         self.values = {value for o in seen for value in (o.value, o.previous) if value is not None}
         self.read = 0
 
-    def before(self, seen: Observation, most: int) -> Sequence[Observation]:
+    def before(self, seen: StateFact, most: int) -> Sequence[StateFact]:
         """Return the latest observations before another one."""
         found = self.seen[: self.seen.index(seen)][-most:]
         self.read += len(found)
         return found
 
-    def naming(self, seen: Observation, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+    def naming(self, seen: StateFact, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
         """Return what the observations before another one say of some values."""
         earlier = self.seen[: self.seen.index(seen)]
         return [(o.value, o.previous) for o in earlier if o.value in values or o.previous in values]
 
 
 @given(OBSERVATIONS, st.sampled_from([1, 3, 16]))
-def test_each_observation_superseded_what_the_whole_timeline_says(
-    seen: list[Observation], window: int
-) -> None:
+def test_each_observation_superseded_what_the_whole_timeline_says(seen: list[StateFact], window: int) -> None:
     """Random observations, endings and returns: every one of them, taken for the new one."""
     past = Listed(seen)
     with patch.object(superseding, "WINDOW", window):
@@ -83,18 +89,18 @@ def test_each_observation_superseded_what_the_whole_timeline_says(
 def test_only_the_neighbours_of_a_new_observation_are_read() -> None:
     """Ten thousand moves, and who moves again is compared with the last few of them."""
     random = Random(7)
-    seen = [Observation(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
-    past = Listed([*seen, Observation(20_000, "", 20_000, "Rome")])
+    seen = [StateFact(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
+    past = Listed([*seen, StateFact(20_000, "", 20_000, "Rome")])
     assert superseded_by(past.seen[-1], past) <= {o.fact for o in seen[-16:]}
     assert past.read == 16
 
 
 @given(OBSERVATIONS, st.sampled_from([1, 3, 16]), st.integers(0, 41))
 def test_the_last_segments_are_those_of_the_whole_timeline(
-    seen: list[Observation], window: int, since: int
+    seen: list[StateFact], window: int, since: int
 ) -> None:
     """Random observations, read from their end: the segments are the timeline's last ones, back to the time asked for."""
-    end = Observation(50, "", 0, "")
+    end = StateFact(50, "", 0, "")
     past = Listed([*seen, end])
     whole = timeline(seen)
     with patch.object(superseding, "WINDOW", window):
@@ -108,8 +114,8 @@ def test_the_last_segments_are_those_of_the_whole_timeline(
 def test_the_last_segment_of_many_is_read_from_the_end() -> None:
     """Ten thousand moves: the last 16 observations are read for the last segment."""
     random = Random(7)
-    seen = [Observation(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
-    end = Observation(20_000, "", 20_000, "Rome")
+    seen = [StateFact(at, "", at, random.choice(VALUES[:3])) for at in range(10_000)]
+    end = StateFact(20_000, "", 20_000, "Rome")
     past = Listed([*seen, end])
     found = segments_since(end, past, 10_000)
     assert past.read == 16

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.facts.timeline import (
+from memforest.search.timeline import (
     Change,
-    Observation,
     Segment,
+    StateFact,
     observe,
     same_value,
     superseded,
@@ -24,13 +24,13 @@ Told = tuple[int, str]
 """An instant, and what is said then: "Rome", "Rome<Oslo" (Rome, Oslo before it), "-Rome" (it has ended)."""
 
 
-def observations(told: list[Told]) -> list[Observation]:
+def observations(told: list[Told]) -> list[StateFact]:
     """Return the observations of a story; each is of the fact of its place, from 1."""
     found = []
     for fact, (at_ms, said) in enumerate(told, 1):
         value, _, previous = said.removeprefix("-").partition("<")
         change: Change = "end" if said.startswith("-") else "is"
-        found.append(Observation(at_ms, "", fact, value, previous or None, change))
+        found.append(StateFact(at_ms, "", fact, value, previous or None, change))
     return found
 
 
@@ -103,7 +103,7 @@ def test_what_a_new_observation_superseded(told: list[Told], new: int, expected:
 
 def test_a_fact_does_not_supersede_itself() -> None:
     """One that says two values of one instant, as "Rome, then Oslo" does, leaves itself out."""
-    seen = [Observation(1, "", 1, "Rome"), Observation(1, "", 1, "Oslo", row=1)]
+    seen = [StateFact(1, "", 1, "Rome"), StateFact(1, "", 1, "Oslo", row=1)]
     assert superseded(seen, seen) == set()
     assert written(timeline(seen)) == "Rome 1..1 [1], Oslo 1.. [1]"
 
@@ -140,7 +140,7 @@ def test_without_endings_every_observation_supports_one_segment(moves: list[Told
 def test_observations_of_one_instant_have_one_order() -> None:
     """By their place in what was said, then by their fact, then by their row."""
     seen = [
-        Observation(at_ms, tie, fact, "x", row=row)
+        StateFact(at_ms, tie, fact, "x", row=row)
         for at_ms in (1, 2)
         for tie in ("a", "b")
         for fact in (3, 20)
@@ -195,7 +195,7 @@ def test_a_segment_holds_from_its_start_until_before_its_end(
 
 def test_an_ending_of_what_is_known_elsewhere_tells_nothing_new() -> None:
     """A reader of a part of the past says what held in the rest; without that, the ended value was before."""
-    ended = Observation(9, "", 9, "Rome", change="end")
+    ended = StateFact(9, "", 9, "Rome", change="end")
     known, unknown = [Segment("Oslo", 1, None, (1,))], [Segment("Oslo", 1, None, (1,))]
     assert observe(known, ended, lambda seen: seen == ended) is None
     assert written(known) == "Oslo 1.. [1]"

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.facts.canonical import signature
-from memforest.facts.wording import same_wording, wording, wording_rules
-from memforest.types import Candidate
+from memforest.reading.canonical import same_wording, signature, wording, wording_rules
+from memforest.records import ExtractedFact
 
 
 def clauses(text: str) -> str:
@@ -77,8 +76,8 @@ def test_spellings_of_one_statement_have_one_wording(one: str, other: str) -> No
     """Contractions, signs for words, number words, letters of other widths; and whatever merges is found by its digest."""
     assert same_wording(wording(one), wording(other))
     assert (
-        signature(Candidate(one, (0,), "Ann", one)).digest
-        == signature(Candidate(other, (0,), "Ann", other)).digest
+        signature(ExtractedFact(one, (0,), "Ann", one)).digest
+        == signature(ExtractedFact(other, (0,), "Ann", other)).digest
     )
 
 

@@ -11,8 +11,9 @@ import pytest
 from tests.doubles import ChatServer, Fault, Schedule, local_reply, step_of
 
 from memforest import ChatEndpoint, Config, MemForest
-from memforest.models.base import ChatReply, ChatRequest
-from memforest.testing import FunctionChat, HashEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.ports import ChatReply, ChatRequest
+from memforest.testing import FunctionChat
 
 HOME, JOB = "I live in Ghent.", "I work at the harbour office."
 TURNS = [

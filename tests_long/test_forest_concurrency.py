@@ -21,8 +21,8 @@ from tests_long.worlds import differences, dump, fast_config, file_of, make_sess
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import SessionConflictError, StoreLockedError
-from memforest.steps.local.extract import LocalExtractor
-from memforest.types import Chunk, ChunkOutcome
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, ChunkOutcome
 
 ROOT = str(Path(__file__).parent.parent)
 

@@ -32,9 +32,9 @@ from memforest.errors import (
     StoreWriteError,
     TimestampError,
 )
-from memforest.memory.directory import file_name
 from memforest.models import HashEmbedder
-from memforest.store.schema import VERSION
+from memforest.store.database import VERSION
+from memforest.store.directory import file_name
 
 TURNS = [{"speaker": "Ann", "text": "I live in Porto.", "timestamp": "2024-01-01"}]
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no file modes")

@@ -36,11 +36,11 @@ from memforest import AsyncMemForest, MemForest
 from memforest.errors import StoreWriteError
 from memforest.models import HashEmbedder
 from memforest.models.base import Vectors
-from memforest.steps.local.extract import LocalExtractor
-from memforest.steps.local.summarise import LocalSummariser
+from memforest.reading.extract_local import LocalExtractor
+from memforest.reading.summarise_local import LocalSummariser
+from memforest.records import Chunk, ChunkOutcome, SummaryRequest
 from memforest.store import meta
-from memforest.store.db import Database
-from memforest.types import Chunk, ChunkOutcome, SummaryRequest
+from memforest.store.database import Database
 
 # -- processes ------------------------------------------------------------------------------------
 
@@ -159,8 +159,8 @@ def unlike_their_children(path: Path) -> list[int]:
     """Return the clean inner nodes whose summary was not made of their children's texts as they are."""
     db = Database(path)
     with db.read() as tx:
-        from memforest.refresh.requests import inputs_of
         from memforest.store import derived, trees
+        from memforest.trees.refresh import inputs_of
 
         nodes = [
             node

@@ -13,10 +13,10 @@ from tests.table import each
 
 from memforest import AsyncMemForest, Budget, Config, MemForest, Ranking
 from memforest.errors import ConfigError, InputError, MemForestError, TimestampError
-from memforest.forest.options import read_options
-from memforest.limits import QUESTION_CHARS
-from memforest.memory.query.query_path import Query
+from memforest.memory.options import read_options
 from memforest.models import HashEmbedder
+from memforest.read.query import Query
+from memforest.settings import QUESTION_CHARS
 from memforest.testing import FrozenClock
 
 NOW = datetime(2024, 6, 1, 12, 0, 0, 123_456, tzinfo=timezone.utc)

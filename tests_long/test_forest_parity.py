@@ -19,8 +19,8 @@ from tests_long.worlds import differences, dump, fast_config, file_of, make_sess
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import InputError, MemForestError, TimestampError
-from memforest.forest import AsyncUserMemory, UserMemory
-from memforest.memory.results import Evidence, IngestResult, QueryResult, Usage
+from memforest.memory.user import AsyncUserMemory, UserMemory
+from memforest.read.results import Evidence, IngestResult, QueryResult, Usage
 
 ROOT = str(Path(__file__).parent.parent)
 

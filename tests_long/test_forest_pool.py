@@ -18,9 +18,9 @@ from tests_long.worlds import fast_config, said
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import InputError, MemForestError, NotFoundError, SomeUsersFailedError
-from memforest.forest.pool import MemoryPool
 from memforest.memory.memory import Memory
-from memforest.memory.results import IngestResult, QueryResult
+from memforest.memory.pool import MemoryPool
+from memforest.read.results import IngestResult, QueryResult
 
 
 async def nothing(memory: Memory) -> Memory:

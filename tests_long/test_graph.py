@@ -16,15 +16,13 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, file_of, make_sessions, said
 
 from memforest import MemForest
-from memforest.graph.edges import OVERLAP, RELATION, TOGETHER
-from memforest.graph.graph import graph_of, names_of
-from memforest.graph.known import Graph
+from memforest.graph.graph import OVERLAP, RELATION, TOGETHER, Graph, graph_of, names_of
+from memforest.search.as_of import Moment, MomentCache
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
-from memforest.store import choices, meta
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems.moments import Moment, MomentCache
+from memforest.store import corrections, meta
+from memforest.store.connections import Tx
+from memforest.store.database import Database
 
 TOLD = (
     "I live in Oslo.",
@@ -158,7 +156,7 @@ def test_a_choice_joins_and_splits_and_its_removal_gives_back_what_was_before(
     snapshot, before = look()
     ana, lucia = snapshot.names["ana"], snapshot.names["lucia perez"]
     with db.write() as tx:
-        row = choices.add(tx, "same", ana, lucia, 1)
+        row = corrections.add(tx, "same", ana, lucia, 1)
         meta.bump(tx)
     now, joined = look()
     assert joined.place(ana) == joined.place(lucia)
@@ -170,7 +168,7 @@ def test_a_choice_joins_and_splits_and_its_removal_gives_back_what_was_before(
     assert both.weight == 2
     assert len(both.facts) == 2
     with db.write() as tx:
-        choices.remove(tx, row)
+        corrections.remove(tx, row)
         meta.bump(tx)
     later, after = look()
     assert plain(after, later) == plain(before, snapshot)

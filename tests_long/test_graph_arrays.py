@@ -17,17 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.hand_made import DAY, Fact, Said, hand_made
 
-from memforest.graph import made
-from memforest.graph.edges import OVERLAP, RELATION, TOGETHER, pairs_within
-from memforest.graph.expand import Expansion, damped, expand
-from memforest.graph.graph import put_graph
-from memforest.graph.known import Graph
-from memforest.graph.made import Read
-from memforest.graph.named import Choice, Named, Resolution
-from memforest.graph.near import AS_IF, near, seeds
-from memforest.graph.paths import path, relations_of
+from memforest.graph import graph as made
+from memforest.graph.graph import OVERLAP, RELATION, TOGETHER, Graph, GraphRows, pairs_within, put_graph
+from memforest.graph.names import NameDecision, NamedEntity, Resolution
+from memforest.graph.paths import AS_IF, Expansion, damped, expand, near, path, relations_of, seeds
 from memforest.search.snapshot import Snapshot
-from memforest.store.relations import RelationRow
+from memforest.store.entities import RelationRow
 from memforest.store.snapshot import EntityName
 
 FEW = settings(max_examples=60, deadline=None)
@@ -79,7 +74,7 @@ def planted(
         entities={**snapshot.entities, **dict(sorted(entities.items()))},
         names={**snapshot.names, **{one.key: row for row, one in entities.items()}},
     )
-    read = Read(
+    read = GraphRows(
         [
             RelationRow(
                 number,
@@ -93,7 +88,7 @@ def planted(
             )
             for number, (source, label, target, fact) in enumerate(told, 1)
         ],
-        [Choice(ids[one], ids[other], True, 1) for one, other in choices],
+        [NameDecision(ids[one], ids[other], True, 1) for one, other in choices],
     )
     return snapshot, put_graph(snapshot, read)
 
@@ -364,16 +359,16 @@ def test_names_that_look_alike_are_a_way_and_no_name() -> None:
 
 def test_only_one_statement_tells_that_two_are_two(monkeypatch: pytest.MonkeyPatch) -> None:
     """What two occurrences of one fact name is near each other, and yet may be one; what one of them names is not."""
-    compared: list[Named] = []
+    compared: list[NamedEntity] = []
 
-    def resolved(_: made.Making, named: Sequence[Named], choices: Sequence[Choice]) -> Resolution:
+    def resolved(_: made.Making, named: Sequence[NamedEntity], choices: Sequence[NameDecision]) -> Resolution:
         compared.extend(named)
         return Resolution()
 
     monkeypatch.setattr(made.Making, "resolved", resolved)
     snapshot, _ = planted([(frozenset({0, 1, 2}), 1), (frozenset({3, 4}), 2)])
     compared.clear()
-    made.make_graph(snapshot, Read(apart=[(201, 1, 50), (201, 1, 52), (201, 2, 51), (201, 2, 52)]))
+    made.make_graph(snapshot, GraphRows(apart=[(201, 1, 50), (201, 1, 52), (201, 2, 51), (201, 2, 52)]))
     told = {one.key: one for one in compared}
     assert told[NAMES[0]].neighbours == {51, 52}
     assert told[NAMES[0]].beside == {52}

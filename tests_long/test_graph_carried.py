@@ -17,15 +17,12 @@ from tests_long.worlds import fast_config, file_of, make_sessions, said
 
 from memforest import MemForest
 from memforest.graph import graph as graph_module
-from memforest.graph import made
-from memforest.graph.graph import graph_of
-from memforest.graph.known import Graph
-from memforest.graph.made import make_graph, read_graph
-from memforest.graph.named import Choice, Named
+from memforest.graph.graph import Graph, graph_of, make_graph, read_graph
+from memforest.graph.names import NameDecision, NamedEntity
 from memforest.graph.resolve import Resolver
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Lists
-from memforest.store.db import Database
+from memforest.store.database import Database
 
 
 def content(value: Any) -> Any:
@@ -111,17 +108,17 @@ def test_what_is_said_makes_nobody_else_be_compared_again(
 
 def test_who_takes_what_was_left_has_it_alone() -> None:
     """What a graph has left is changed by the next one; a second one begins from nothing."""
-    left = graph_module._Handed(made.Making())
+    left = graph_module._Handed(graph_module.Making())
     assert left.take() is not None
     assert left.take() is None
 
 
 def test_where_most_has_changed_all_is_compared_anew() -> None:
     """A making that has seen quite other entities decides as one that has seen none."""
-    one = [Named(at, f"name{at} one", "person", f"Name{at} One", supports=1) for at in range(6)]
-    two = [Named(1, "ana ruiz", "participant", "Ana Ruiz"), Named(2, "ana", "person", "Ana")]
-    making = made.Making()
+    one = [NamedEntity(at, f"name{at} one", "person", f"Name{at} One", supports=1) for at in range(6)]
+    two = [NamedEntity(1, "ana ruiz", "participant", "Ana Ruiz"), NamedEntity(2, "ana", "person", "Ana")]
+    making = graph_module.Making()
     making.resolved(one, ())
-    assert making.resolved(two, ()) == made.Making().resolved(two, ())
+    assert making.resolved(two, ()) == graph_module.Making().resolved(two, ())
     assert making.resolved(two, ()).into == {2: 1}
-    assert making.resolved(two, [Choice(1, 2, False, 1)]).into == {}
+    assert making.resolved(two, [NameDecision(1, 2, False, 1)]).into == {}

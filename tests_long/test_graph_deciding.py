@@ -16,10 +16,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.known_people import WHO, remembered
 
 from memforest import Config, InputError, MemForest, NotFoundError, UserMemory
-from memforest.memory.choosing import decide_apart, decide_same
-from memforest.store import choices, facts
+from memforest.store import corrections, facts
 from memforest.store.connections import Connection
 from memforest.text import entity_key
+from memforest.write.correct import decide_apart, decide_same
 
 NAMES = ("Mara", "Iven", "Lucía", "Rex", "Porto", "Lisbon", "Madrid", "Orrin Labs", "Kyoto")
 
@@ -115,7 +115,7 @@ def test_what_has_gone_cannot_be_decided_of(tx: Connection) -> None:
         decide_same(tx, one, gone, ((one,), (gone,)), 5)
     with pytest.raises(NotFoundError):
         decide_apart(tx, gone, [other], 5)
-    assert choices.read(tx) == []
+    assert corrections.read(tx) == []
 
 
 def test_only_the_splits_between_two_are_overruled(tx: Connection) -> None:
@@ -124,8 +124,8 @@ def test_only_the_splits_between_two_are_overruled(tx: Connection) -> None:
     decide_apart(tx, one, [third, fourth], 1)
     decide_apart(tx, other, [third], 2)
     decide_same(tx, one, other, ((one, fourth), (other, third)), 3)
-    assert [each.verdict for each in choices.history(tx)].count("apart") == 3
-    held = {(each.entity, each.other): each.verdict for each in choices.read(tx)}
+    assert [each.verdict for each in corrections.history(tx)].count("apart") == 3
+    held = {(each.entity, each.other): each.verdict for each in corrections.read(tx)}
     assert held == {
         (one, other): "same",
         (one, third): "same",
@@ -140,7 +140,7 @@ def test_what_is_linked_by_the_split_one_stays_one(tx: Connection) -> None:
     decide_same(tx, one, other, ((one,), (other,)), 1)
     decide_same(tx, third, one, ((third,), (one, other)), 2)
     decide_apart(tx, one, [other, third, fourth], 3)
-    held = {(each.entity, each.other): each.verdict for each in choices.read(tx)}
+    held = {(each.entity, each.other): each.verdict for each in corrections.read(tx)}
     assert held == {
         (one, other): "apart",
         (one, third): "apart",

@@ -25,8 +25,8 @@ from tests_long.worlds import fast_config, fast_folder, file_of, rows, said
 from memforest import MemForest
 from memforest.errors import InputError, NotFoundError, SessionConflictError
 from memforest.graph.graph import names_of
-from memforest.store import choices, meta
-from memforest.store.db import Database
+from memforest.store import corrections, meta
+from memforest.store.database import Database
 
 STEPS = 9
 SPELLED = {
@@ -121,7 +121,7 @@ def decide_again(path: Path, other: Path) -> None:
         row_of = dict(tx.execute("SELECT key, id FROM entity").fetchall())
         for made_ms, _, verdict, one, two in sorted(found):
             first, second = sorted((row_of[one], row_of[two]))
-            choices.put(tx, verdict, first, second, made_ms)
+            corrections.put(tx, verdict, first, second, made_ms)
         tx.executemany("UPDATE entity SET kind = ? WHERE key = ? AND kind != 'participant'", kinds)
         meta.bump(tx)
     db.close()

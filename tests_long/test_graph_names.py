@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from tests.table import each
 
-from memforest.graph.likeness import TIERS, apart, compare, least
-from memforest.graph.named import Named
-from memforest.graph.names import MOST_TOKENS, Form, form_of, kinds_fit, other_keys
+from memforest.graph.names import (
+    MOST_TOKENS,
+    TIERS,
+    Form,
+    NamedEntity,
+    apart,
+    compare,
+    form_of,
+    kinds_fit,
+    least,
+    other_keys,
+)
+from memforest.records import EntityKind
 from memforest.text import entity_key
-from memforest.types import EntityKind
 
 
 def form(text: str) -> Form:
     """Return the form of a "kind: name"."""
     kind, _, label = text.partition(": ")
-    return form_of(Named(1, entity_key(label) or label, kind, label))  # type: ignore[arg-type]
+    return form_of(NamedEntity(1, entity_key(label) or label, kind, label))  # type: ignore[arg-type]
 
 
 def rule(one: str, other: str) -> str | None:
@@ -151,7 +160,7 @@ def test_a_participant_is_a_person() -> None:
 def test_no_name_is_too_odd(kind: EntityKind, label: str) -> None:
     """Every name has a form that is like itself; one of only titles keeps a word."""
     key = entity_key(label) or label
-    made = form_of(Named(1, key, kind, label, (label,), (key,)))
+    made = form_of(NamedEntity(1, key, kind, label, (label,), (key,)))
     assert made.full
     assert len(made.tokens) <= MOST_TOKENS
     assert not apart(made, made)
@@ -170,6 +179,6 @@ def test_a_long_phrase_is_equal_to_itself_only() -> None:
 
 def test_keys_beside_its_own() -> None:
     """Spellings and aliases are keyed; its own key is none of them."""
-    one = Named(1, "ana ruiz", "person", "Ana Ruiz", ("ANA RUIZ", "Anita"), ("ani",))
+    one = NamedEntity(1, "ana ruiz", "person", "Ana Ruiz", ("ANA RUIZ", "Anita"), ("ani",))
     assert other_keys(one) == {"anita", "ani"}
-    assert other_keys(Named(2, "bea")) == frozenset()
+    assert other_keys(NamedEntity(2, "bea")) == frozenset()

@@ -14,7 +14,7 @@ from tests.doubles import local_reply
 from tests_long.known_people import WHO, remembered
 
 from memforest import Budget, Config, ConfigError, InputError, MemForest, NotFoundError, UserMemory
-from memforest.memory.results import Profile
+from memforest.read.profiles import Profile
 from memforest.testing import FunctionChat, ScriptedChat
 
 

@@ -15,17 +15,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, file_of, said
 
 from memforest import MemForest
-from memforest.graph.graph import graph_of
-from memforest.graph.known import Graph
+from memforest.graph.graph import Graph, graph_of
 from memforest.graph.paths import relations_of
 from memforest.graph.profile import MOST, MOST_CHARS, profile_of, salient
-from memforest.graph.relations import KnownRelation, Seen, known_relations, state_lines
-from memforest.profiles import MOST_SOURCES, FoundLine, ends_of
+from memforest.graph.relations import KnownRelation, RelationSeen, known_relations, state_lines
+from memforest.ports import MOST_SOURCES, FoundLine, ends_of
 from memforest.search.cache import SnapshotCache
 from memforest.search.snapshot import Snapshot
-from memforest.store.db import Database
+from memforest.store.connections import Tx
+from memforest.store.database import Database
 from memforest.store.snapshot import StateSeen
-from memforest.store.tx import Tx
 
 KEYS = ("ana", "bob", "davis", "miami")
 PLACES = {key: place for place, key in enumerate(KEYS)}
@@ -42,7 +41,9 @@ def seen(
     )
 
 
-def related(*states: StateSeen, told: tuple[Seen, ...] = ()) -> dict[tuple[str, str, str], KnownRelation]:
+def related(
+    *states: StateSeen, told: tuple[RelationSeen, ...] = ()
+) -> dict[tuple[str, str, str], KnownRelation]:
     """Return the relations by the keys of their ends; the occurrence of a state is 100 more than its row."""
     occurrences = {state.row: state.row + 100 for state in states}
     found = known_relations(told, state_lines(states, ENTITIES), PLACES, occurrences, KEYS)
@@ -98,9 +99,9 @@ def test_a_state_of_no_entity_of_oneself_or_of_nothing_is_no_relation() -> None:
 def test_one_label_however_it_is_written_and_a_state_gives_it_its_end() -> None:
     """Statements and states of one label are one relation, which the state ends."""
     told = (
-        Seen(0, "Residence", 2, 5, 50, 15),
-        Seen(0, " residence ", 2, 6, 60, 16),
-        Seen(0, "residence", 0, 7, 70, 17),
+        RelationSeen(0, "Residence", 2, 5, 50, 15),
+        RelationSeen(0, " residence ", 2, 6, 60, 16),
+        RelationSeen(0, "residence", 0, 7, 70, 17),
     )
     found = related(seen("Davis", 10, 1), seen("Miami", 20, 2), told=told)
     assert set(found) == {("ana", "residence", "davis"), ("ana", "residence", "miami")}
@@ -113,10 +114,10 @@ def test_one_label_however_it_is_written_and_a_state_gives_it_its_end() -> None:
 def test_a_statement_relates_from_when_it_was_first_so_with_no_end() -> None:
     """Of two occurrences the earlier one; a label of blanks is none."""
     told = (
-        Seen(0, "met", 1, 5, 50, 30),
-        Seen(0, "met", 1, 5, 51, 20),
-        Seen(1, "met", 0, 5, 50, 30),
-        Seen(0, " ", 1, 5, 50, 1),
+        RelationSeen(0, "met", 1, 5, 50, 30),
+        RelationSeen(0, "met", 1, 5, 51, 20),
+        RelationSeen(1, "met", 0, 5, 50, 30),
+        RelationSeen(0, " ", 1, 5, 50, 1),
     )
     found = related(told=told)
     assert set(found) == {("ana", "met", "bob"), ("bob", "met", "ana")}

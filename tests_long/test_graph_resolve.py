@@ -5,15 +5,19 @@ from __future__ import annotations
 import pytest
 from tests.table import each
 
-from memforest.graph.blocks import MOST_ASKED, MOST_BEGINNING
-from memforest.graph.likeness import Likeness, compare
-from memforest.graph.named import Choice, Decision, Named, Resolution
-from memforest.graph.names import Form
-from memforest.graph.resolve import MOST_NEIGHBOURS, MOST_OVERLAPS, Resolver, resolve
+from memforest.graph.names import Decision, Form, Likeness, NameDecision, NamedEntity, Resolution, compare
+from memforest.graph.resolve import (
+    MOST_ASKED,
+    MOST_BEGINNING,
+    MOST_NEIGHBOURS,
+    MOST_OVERLAPS,
+    Resolver,
+    resolve,
+)
+from memforest.records import EntityKind
 from memforest.text import entity_key
-from memforest.types import EntityKind
 
-FRIENDS = tuple(Named(900 + place, f"friend{place}", "person", f"Friend{place}") for place in range(4))
+FRIENDS = tuple(NamedEntity(900 + place, f"friend{place}", "person", f"Friend{place}") for place in range(4))
 
 
 def person(
@@ -25,10 +29,10 @@ def person(
     near: tuple[int, ...] = (),
     beside: tuple[int, ...] = (),
     aliases: tuple[str, ...] = (),
-) -> Named:
+) -> NamedEntity:
     """Return an entity by its label."""
     key = entity_key(label) or label
-    return Named(row, key, kind, label, (), aliases, supports, frozenset(near), frozenset(beside))
+    return NamedEntity(row, key, kind, label, (), aliases, supports, frozenset(near), frozenset(beside))
 
 
 def joined(found: Resolution) -> dict[int, int]:
@@ -70,34 +74,34 @@ def test_a_choice_joins_what_no_rule_would_and_its_undoing_parts_them() -> None:
     """A person's word counts for names that have nothing in common, and leaves nothing behind."""
     named = [person(1, "Pip", supports=3), person(2, "Eduardo Salas")]
     assert joined(resolve(named)) == {}
-    found = resolve(named, [Choice(1, 2, same=True)])
+    found = resolve(named, [NameDecision(1, 2, same=True)])
     assert joined(found) == {2: 1}
     assert found.decisions == (Decision(1, 2, "choice", 1.0),)
-    keeper = Resolver(named, [Choice(1, 2, same=True)])
+    keeper = Resolver(named, [NameDecision(1, 2, same=True)])
     keeper.update(choices=[])
     assert keeper.resolution == resolve(named)
 
 
 def test_a_choice_keeps_apart_what_a_rule_would_join() -> None:
     """Nor is there a repair edge between two that a person told apart."""
-    found = resolve([ANA, ANA_RUIZ], [Choice(2, 1, same=False)])
+    found = resolve([ANA, ANA_RUIZ], [NameDecision(2, 1, same=False)])
     assert joined(found) == {}
     assert found.overlaps == ()
 
 
 def test_whom_a_person_told_apart_still_makes_a_name_ambiguous() -> None:
     """That Ana is not Ana Ruiz does not make her Ana Gil."""
-    assert joined(resolve([ANA, ANA_RUIZ, ANA_GIL], [Choice(1, 2, same=False)])) == {}
+    assert joined(resolve([ANA, ANA_RUIZ, ANA_GIL], [NameDecision(1, 2, same=False)])) == {}
 
 
 def test_a_choice_decides_an_ambiguous_name() -> None:
     """Ana is Ana Gil because somebody said so."""
-    assert joined(resolve([ANA, ANA_RUIZ, ANA_GIL], [Choice(1, 3, same=True)])) == {3: 1}
+    assert joined(resolve([ANA, ANA_RUIZ, ANA_GIL], [NameDecision(1, 3, same=True)])) == {3: 1}
 
 
 def test_a_married_name_is_another_full_name_of_one_person() -> None:
     """After a choice that two full names are one, what fits either is hers."""
-    choices = [Choice(2, 3, same=True)]
+    choices = [NameDecision(2, 3, same=True)]
     named = [ANA, ANA_RUIZ, ANA_GIL, person(4, "A. Gil", near=(900,)), *FRIENDS]
     found = resolve(named, choices)
     assert len({found.of(row) for row in (1, 2, 3, 4)}) == 1
@@ -107,8 +111,8 @@ def test_a_married_name_is_another_full_name_of_one_person() -> None:
 def test_the_newest_of_contradicting_choices_counts(newest: str) -> None:
     """Also where they contradict each other over a third entity."""
     a, b, c = (person(row, label) for row, label in ((1, "Uma"), (2, "Olaf"), (3, "Piet")))
-    choices = [Choice(1, 2, same=True, made_ms=1), Choice(2, 3, same=True, made_ms=2)]
-    choices.append(Choice(1, 3, same=False, made_ms=3 if newest == "apart" else 0))
+    choices = [NameDecision(1, 2, same=True, made_ms=1), NameDecision(2, 3, same=True, made_ms=2)]
+    choices.append(NameDecision(1, 3, same=False, made_ms=3 if newest == "apart" else 0))
     found = resolve([a, b, c], choices)
     groups = {found.of(row) for row in (1, 2, 3)}
     assert len(groups) == (2 if newest == "apart" else 1)
@@ -118,7 +122,9 @@ def test_the_newest_of_contradicting_choices_counts(newest: str) -> None:
 
 def test_a_choice_about_what_is_not_there_waits() -> None:
     """A choice of a deleted entity is no error, and counts again when it is there; one about itself never does."""
-    keeper = Resolver([ANA], [Choice(1, 5, same=True), Choice(1, 1, same=True), Choice(1, 1, same=False)])
+    keeper = Resolver(
+        [ANA], [NameDecision(1, 5, same=True), NameDecision(1, 1, same=True), NameDecision(1, 1, same=False)]
+    )
     assert keeper.resolution == Resolution()
     keeper.update([person(5, "Quim")])
     assert len(keeper.into) == 1
@@ -138,10 +144,12 @@ def test_a_choice_about_what_is_not_there_waits() -> None:
         pytest.param([person(1, "Wade Jr"), person(2, "Cornelius Wade")], id="generation"),
     ],
 )
-def test_never_joined(named: list[Named]) -> None:
+def test_never_joined(named: list[NamedEntity]) -> None:
     """Whatever they share, two that must stay apart are two."""
     friends = frozenset(friend.id for friend in FRIENDS)
-    near = [Named(one.id, one.key, one.kind, one.label, (), (), 1, friends, one.beside) for one in named]
+    near = [
+        NamedEntity(one.id, one.key, one.kind, one.label, (), (), 1, friends, one.beside) for one in named
+    ]
     assert joined(resolve([*near, *FRIENDS])) == {}
 
 
@@ -178,10 +186,10 @@ def test_an_alias_joins_whom_it_stands_for_and_nobody_if_it_stands_for_two() -> 
 def test_shared_neighbours_speak_for_a_nickname() -> None:
     """The beginning of a first name needs neighbours; a participant or everybody's neighbour is none."""
     crowd = tuple(range(1000, 1001 + MOST_NEIGHBOURS))
-    many = Named(950, "many", "person", "Many", neighbours=frozenset(crowd))
+    many = NamedEntity(950, "many", "person", "Many", neighbours=frozenset(crowd))
     speaks = person(951, "Speaks", kind="participant")
 
-    def world(*near: int) -> list[Named]:
+    def world(*near: int) -> list[NamedEntity]:
         return [person(1, "Gwen", near=near), person(2, "Gwendolyn", near=near), *FRIENDS, many, speaks]
 
     assert joined(resolve(world(900, 901))) == {2: 1}
@@ -200,7 +208,7 @@ def test_shared_neighbours_speak_for_a_nickname() -> None:
         ([person(1, "Solberg"), person(2, "Ingrid Solberg")], 2),
     ],
 )
-def test_who_stands_for_a_group(named: list[Named], stands: int) -> None:
+def test_who_stands_for_a_group(named: list[NamedEntity], stands: int) -> None:
     """A participant, else who is named most, else the first by key."""
     assert set(joined(resolve(named)).values()) == {stands}
 
@@ -251,7 +259,7 @@ def test_a_name_that_crowds_answer_to_joins_nobody() -> None:
 )
 def test_odd_names_stay_by_themselves(label: str) -> None:
     """Nothing odd joins a name and none is an error; marks of direction are no part of a name."""
-    odd = Named(5, entity_key(label) or label, "person", label, (label, ""), (label,))
+    odd = NamedEntity(5, entity_key(label) or label, "person", label, (label, ""), (label,))
     found = resolve([ANA, ANA_RUIZ, odd])
     assert found.of(1) == found.of(2)
     assert (found.of(5) == found.of(1)) is (entity_key(label) == "ana")
@@ -305,7 +313,7 @@ def test_one_more_entity_is_compared_with_those_near_it(monkeypatch: pytest.Monk
         compared.append(other)
         return compare(one, other)
 
-    monkeypatch.setattr("memforest.graph.resolve.compare", counting)
+    monkeypatch.setattr("memforest.graph.names.compare", counting)
     keeper.update([person(2000, "Ingrid")])
     assert keeper.into == {1000: 2000}
     assert 0 < len(compared) < 5

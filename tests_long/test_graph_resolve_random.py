@@ -11,12 +11,10 @@ from typing import get_args
 
 from tests.table import each
 
-from memforest.graph.likeness import TIERS, apart, compare
-from memforest.graph.named import Choice, Named, Resolution
-from memforest.graph.names import form_of
+from memforest.graph.names import TIERS, NameDecision, NamedEntity, Resolution, apart, compare, form_of
 from memforest.graph.resolve import Resolver, resolve
+from memforest.records import EntityKind
 from memforest.text import entity_key
-from memforest.types import EntityKind
 
 FIRSTS = [
     "Ana",
@@ -71,7 +69,7 @@ KINDS: tuple[EntityKind, ...] = get_args(EntityKind)
 SEEDS = range(40)
 
 
-def world(seed: int, size: int = 40) -> list[Named]:
+def world(seed: int, size: int = 40) -> list[NamedEntity]:
     """Return random entities of few names, with mutual neighbours and pairs beside each other."""
     rng = Random(seed)
     labels: dict[str, str] = {}
@@ -94,7 +92,7 @@ def world(seed: int, size: int = 40) -> list[Named]:
         beside[one].add(other)
     kinds = ("person", "person", "person", "unknown", *KINDS)
     return [
-        Named(
+        NamedEntity(
             row, key, rng.choice(kinds), label, (), (rng.choice(list(labels)),) if rng.random() < 0.1 else (),
             rng.randint(1, 5), frozenset(near[row]), frozenset(beside[row]),
         )
@@ -102,18 +100,18 @@ def world(seed: int, size: int = 40) -> list[Named]:
     ]  # fmt: skip
 
 
-def choices_of(seed: int, named: Sequence[Named], many: int = 8) -> list[Choice]:
+def choices_of(seed: int, named: Sequence[NamedEntity], many: int = 8) -> list[NameDecision]:
     """Return random choices about entities, some of them about others that are not there."""
     rng = Random(seed)
     rows = [one.id for one in named] + [10**6]
     found = []
     for made in rng.sample(range(100), many):
         one, other = rng.sample(rows, 2)
-        found.append(Choice(one, other, rng.random() < 0.5, made))
+        found.append(NameDecision(one, other, rng.random() < 0.5, made))
     return found
 
 
-def groups(found: Resolution, named: Sequence[Named]) -> set[frozenset[str]]:
+def groups(found: Resolution, named: Sequence[NamedEntity]) -> set[frozenset[str]]:
     """Return the groups of more than one entity by their keys."""
     made: dict[int, set[str]] = {}
     for one in named:
@@ -121,7 +119,7 @@ def groups(found: Resolution, named: Sequence[Named]) -> set[frozenset[str]]:
     return {frozenset(group) for group in made.values() if len(group) > 1}
 
 
-def other_ids(named: Sequence[Named], rng: Random) -> dict[int, int]:
+def other_ids(named: Sequence[NamedEntity], rng: Random) -> dict[int, int]:
     """Return other ids for entities."""
     return dict(zip([one.id for one in named], rng.sample(range(10**5), len(named)), strict=True))
 
@@ -267,7 +265,7 @@ def test_changes_end_where_a_fresh_start_does(seed: int) -> None:
         assert keeper.into == dict(keeper.resolution.into)
 
 
-def _mutual(there: dict[int, Named]) -> list[Named]:
+def _mutual(there: dict[int, NamedEntity]) -> list[NamedEntity]:
     """Return entities whose neighbours are there."""
     return [replace(one, neighbours=one.neighbours & there.keys()) for one in there.values()]
 

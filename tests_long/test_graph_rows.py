@@ -17,12 +17,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import differences, dump, fast_config, file_of, rows, said
 
 from memforest import MemForest
-from memforest.memory.directory import file_name
-from memforest.steps.local.extract import LocalExtractor
-from memforest.store import choices, meta
-from memforest.store.db import Database
-from memforest.store.residue import bytes_with, rows_with
-from memforest.types import Chunk, ChunkOutcome, Mention, Relation
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, ChunkOutcome, Mention, Relation
+from memforest.store import corrections, meta
+from memforest.store.database import Database
+from memforest.store.directory import file_name
+from memforest.store.upkeep import bytes_with, rows_with
 
 OURS = ("relations", "names", "choices", "entities", "aliases", "mentions")
 STAMP = "SELECT value FROM meta WHERE key = 'graph_stamp'"
@@ -74,7 +74,7 @@ def decide(path: Path, verdict: Any, one: str, other: str, made_ms: int = 5) -> 
     db = Database(path)
     with db.write() as tx:
         who = dict(tx.execute("SELECT key, id FROM entity").fetchall())
-        choices.add(tx, verdict, who[one], who[other], made_ms)
+        corrections.add(tx, verdict, who[one], who[other], made_ms)
         meta.bump(tx)
     db.close()
 
@@ -323,7 +323,7 @@ def test_a_merge_is_as_if_all_had_been_said_in_one_memory(tmp_path: Path) -> Non
     assert decided(path) == [("apart", "dario", "orrin", 7), ("same", "dario", "orrin", 3)]
     db = Database(path)
     with db.read() as tx:
-        assert [one.verdict for one in choices.read(tx)] == ["apart"]
+        assert [one.verdict for one in corrections.read(tx)] == ["apart"]
     db.close()
 
 

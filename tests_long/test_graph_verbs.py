@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.known_people import TOLD, WHO, remembered, tell
 
 from memforest import Config, InputError, MemForest, NotFoundError, UserMemory
-from memforest.memory.results import Entity
+from memforest.read.entities import Entity
 
 
 @pytest.fixture(name="forest")

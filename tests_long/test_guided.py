@@ -30,15 +30,15 @@ from memforest.errors import (
     ReplyError,
     StepError,
 )
-from memforest.forest.options import QueryOptions, read_options
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
+from memforest.memory.options import QueryOptions, read_options
 from memforest.models import HashEmbedder
 from memforest.models.base import Vectors
-from memforest.steps.base import Answer, AnswerEvidence
-from memforest.steps.choose import Steps, choose_steps
-from memforest.systems.modes import adopted, choose_mode, sub_queries
-from memforest.types import BrowsePlan, QuestionPlan, SummaryRequest, TimeOperator, TreeCard
+from memforest.ports import Answer, AnswerEvidence
+from memforest.reading.steps import Steps, choose_steps
+from memforest.records import BrowsePlan, QuestionPlan, SummaryRequest, TimeOperator, TreeCard
+from memforest.trees.index import adopted, choose_mode, sub_queries
 
 T = TypeVar("T")
 

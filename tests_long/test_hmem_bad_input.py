@@ -23,8 +23,8 @@ from tests_long.worlds import said
 
 from memforest import MemForest
 from memforest.models import HashEmbedder
-from memforest.steps.local.extract import LocalExtractor
-from memforest.types import Chunk, ChunkOutcome, Mention, Relation, State
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, ChunkOutcome, Mention, Relation, State
 
 UTC = timezone.utc
 ODD = {

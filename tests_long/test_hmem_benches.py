@@ -26,10 +26,10 @@ from exploring.ways import ABLATIONS, BASE, DEFAULT, FORMS, PAPER, SCOPES, Way, 
 from locomo import measures
 from locomo.conversations import Conversation, Question
 from memforest import Config, MemForest
-from memforest.explore import Explore
+from memforest.config import Explore
 from memforest.importers import FileSession
 from memforest.models import HashEmbedder
-from memforest.systems.hmem.rows import Row
+from memforest.trees.hmem_rows import HMemNode
 
 TALK = (
     ("Ana", "I bought a red bicycle in the old market."),
@@ -237,9 +237,9 @@ def test_ways_and_profiles_are_shown_with_turns(forest: MemForest) -> None:
 # -- calls ------------------------------------------------------------------------------------------
 
 
-def row(node: int, level: int, founder: int, parent: int | None, n: int = 0) -> Row:
+def row(node: int, level: int, founder: int, parent: int | None, n: int = 0) -> HMemNode:
     """Return a node."""
-    return Row(node, level, founder, parent, "2024-W1", 0, "", None, 0, 1, 1, 5, n)
+    return HMemNode(node, level, founder, parent, "2024-W1", 0, "", None, 0, 1, 1, 5, n)
 
 
 def test_touched_parents_are_those_of_what_is_new_or_told_again() -> None:

@@ -15,10 +15,19 @@ from tests.table import each
 from memforest import Config, MemForest
 from memforest.errors import ConfigError
 from memforest.models import available
-from memforest.systems.hmem.cluster import Joined, Linkage, assign
-from memforest.systems.hmem.levels import MONTH, WEEK, YEAR, top_level
-from memforest.systems.hmem.settings import SCHEDULES, HMemSettings
-from memforest.systems.hmem.thresholds import calibrated, least_likenesses
+from memforest.trees.hmem_rows import (
+    MONTH,
+    SCHEDULES,
+    WEEK,
+    YEAR,
+    HMemSettings,
+    Joined,
+    Linkage,
+    assign,
+    calibrated,
+    least_likenesses,
+    top_level,
+)
 
 LINKAGES: tuple[Linkage, ...] = ("member", "mean", "parent")
 DAY_MS = 86_400_000

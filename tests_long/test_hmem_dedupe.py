@@ -9,7 +9,7 @@ from tests.table import each
 from tests_long.hand_made import Fact, Said, Tree, hand_made, planted
 
 from memforest.search.forest import INNER, Forest
-from memforest.systems.hmem.dedupe import FIRST, leaf_of_fact, leaf_of_turn, say_more, without_told
+from memforest.trees.hmem_score import FIRST, leaf_of_fact, leaf_of_turn, say_more, without_told
 
 
 def grown(seed: int, *, turns: bool = False) -> Forest:

@@ -12,13 +12,12 @@ from tests_long.hand_made import searching
 from tests_long.worlds import file_of
 
 from memforest import MemForest
-from memforest.graph.graph import graph_of
-from memforest.graph.known import Graph
-from memforest.interval import to_ms
-from memforest.search.load import load_snapshot
-from memforest.store.db import Database
-from memforest.systems.hmem.further import Further, described
-from memforest.types import QuestionPlan
+from memforest.graph.graph import Graph, graph_of
+from memforest.records import QuestionPlan
+from memforest.search.snapshot import load_snapshot
+from memforest.store.database import Database
+from memforest.times import to_ms
+from memforest.trees.hmem import Further, described
 
 NOW_MS = to_ms(datetime(2024, 9, 1, tzinfo=timezone.utc))
 LINES = (

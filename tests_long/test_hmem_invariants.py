@@ -30,13 +30,12 @@ from tests_long.worlds import file_of
 
 from memforest import AskResult, Budget, MemForest, UserMemory
 from memforest.errors import ModelRefusedError, ModelUnavailableError
-from memforest.models.base import ChatReply, ChatRequest
-from memforest.plans import QuestionPlan
-from memforest.ranking import robustness
-from memforest.ranking.parts import DAY_MS
-from memforest.steps.llm.prompt import read_data_block
-from memforest.steps.local.parts import parts_of
-from memforest.store.db import Database
+from memforest.ports import ChatReply, ChatRequest
+from memforest.reading.prompts import read_data_block
+from memforest.reading.question_parts import parts_of
+from memforest.records import QuestionPlan
+from memforest.search.scores import DAY_MS, robustness
+from memforest.store.database import Database
 from memforest.text import fold
 
 UTC = timezone.utc

@@ -21,7 +21,7 @@ from tests_long.living import VERBS, Life
 from tests_long.worlds import fast_folder, rows
 
 from memforest import Config, MemForest
-from memforest.systems.hmem.settings import SCHEDULES
+from memforest.trees.hmem_rows import SCHEDULES
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},

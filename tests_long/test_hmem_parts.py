@@ -13,11 +13,11 @@ from tests.doubles import CountingChat, local_reply, prompt_of
 from tests_long import hmems
 
 from memforest import Budget, MemForest, Ranking
+from memforest.config import Explore
 from memforest.errors import ModelUnavailableError
-from memforest.explore import Explore
-from memforest.memory.results import QueryResult
-from memforest.models.base import ChatRequest
-from memforest.steps.llm.prompt import read_data_block
+from memforest.ports import ChatRequest
+from memforest.read.results import QueryResult
+from memforest.reading.prompts import read_data_block
 
 NOW = datetime(2024, 9, 1, tzinfo=timezone.utc)
 LINES = (

@@ -28,8 +28,8 @@ from tests_long.worlds import fast_folder, file_of, rows
 from memforest import MemForest
 from memforest.errors import InputError, ModelError, NotFoundError
 from memforest.graph.profile import profile_of
-from memforest.store import packing
-from memforest.types import SummaryRequest
+from memforest.records import SummaryRequest
+from memforest.store import derived
 
 START = datetime(2024, 2, 20, 9, tzinfo=timezone.utc)
 DELETIONS = 200 if "MEMFOREST_SOAK_SEEDS" in os.environ else 12
@@ -60,7 +60,7 @@ class Parrot:
 @pytest.fixture(autouse=True)
 def readable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Store texts as they are: a compressed one would hide what is looked for in the files."""
-    monkeypatch.setattr(packing, "LEVEL", 0)
+    monkeypatch.setattr(derived, "LEVEL", 0)
 
 
 class Talk:

@@ -13,12 +13,12 @@ import pytest
 from tests.table import each
 from tests_long.hand_made import DAY, Fact, Said, Tree, hand_made, planted, searching
 
-from memforest.explore import Explore
-from memforest.interval import to_ms
+from memforest.config import Explore
+from memforest.records import QuestionPlan, SubQuery
+from memforest.search.context_scores import base_scores
 from memforest.search.snapshot import Snapshot
-from memforest.systems.hmem.score import asked_time, held, node_scores, similarities, turn_scores
-from memforest.systems.legs import base_scores
-from memforest.types import QuestionPlan, SubQuery
+from memforest.times import to_ms
+from memforest.trees.hmem_score import asked_time, held, node_scores, similarities, turn_scores
 
 UTC = timezone.utc
 NONE: Any = None

@@ -15,10 +15,10 @@ import pytest
 from tests_long import hmems
 
 from memforest import ConfigError, MemForest, Ranking
-from memforest.explore import Explore
-from memforest.memory.results import Evidence, QueryResult
+from memforest.config import Explore
 from memforest.models import HashEmbedder
-from memforest.search.texts import turn_text
+from memforest.read.results import Evidence, QueryResult
+from memforest.search.vectors import turn_text
 
 UTC = timezone.utc
 NOW = datetime(2024, 9, 1, tzinfo=UTC)

@@ -17,10 +17,10 @@ from tests_long.worlds import dump, fast_config, file_of, rows, said
 
 from memforest import AsyncMemForest, InputError, MemForest
 from memforest.errors import IdempotencyError, ModelRefusedError
-from memforest.memory.results import IngestResult
-from memforest.steps.local.extract import LocalExtractor
+from memforest.read.results import IngestResult
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, ChunkOutcome
 from memforest.testing import FrozenClock
-from memforest.types import Chunk, ChunkOutcome
 
 MOVES = said("I live in Davis.", "I work at Acme.", "I moved to Miami.")
 

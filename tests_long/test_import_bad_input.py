@@ -21,10 +21,10 @@ from tests_long.worlds import dump, fast_config, file_of, make_sessions, said
 
 from memforest import Config, MemForest
 from memforest.errors import InputError, StoreError, StoreWriteError, WeightsError
-from memforest.memory.transfer import lines as format_of
-from memforest.store import db as databases
+from memforest.store import database as databases
 from memforest.store.connections import Connection, set_up_writer
-from memforest.store.db import Database
+from memforest.store.database import Database
+from memforest.write import transfer as format_of
 
 Lines = list[dict[str, Any]]
 

@@ -20,12 +20,12 @@ from tests_long.worlds import file_of, rows
 
 from memforest import AsyncMemForest, Budget, Config, ImportResult, MemForest
 from memforest.errors import InputError
-from memforest.forest import ImportedMemory, ImportProgress
-from memforest.forest.importing import TURNS_TOGETHER
-from memforest.memory.results import ChunkReport, FlushResult, IngestResult, Usage
+from memforest.memory.importing import TURNS_TOGETHER
 from memforest.models import HashEmbedder
+from memforest.read.receipts import ImportedMemory, ImportProgress
+from memforest.read.results import ChunkReport, FlushResult, IngestResult, Usage
+from memforest.records import Refused, StepUsage
 from memforest.testing import FunctionChat
-from memforest.types import Refused, StepUsage
 
 HI = {"speaker": "Ann", "content": "I live in Oslo.", "timestamp": "2024-05-01T10:00:00Z"}
 YO = {"speaker": "Ann", "content": "I own a boat.", "timestamp": "2024-05-01T10:01:00Z"}

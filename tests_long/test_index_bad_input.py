@@ -18,9 +18,9 @@ from tests_long.worlds import dump, fast_config, file_of, make_sessions, rows, s
 
 from memforest import ConfigError, InputError, MemForest, NotFoundError
 from memforest.errors import StoreWriteError
-from memforest.forest import UserMemory
-from memforest.store import feed
-from memforest.systems import registry
+from memforest.memory.user import UserMemory
+from memforest.store import indexes
+from memforest.trees import attached
 
 BOTH = ("memforest", "dummy")
 
@@ -30,12 +30,12 @@ def use() -> Iterator[Callable[[type[Any] | None], None]]:
     """A function that registers a dummy index for the time of a test; None takes it away again."""
 
     def register(index: type[Any] | None) -> None:
-        registry.INDEXES.pop("dummy", None)
+        attached.INDEXES.pop("dummy", None)
         if index is not None:
-            registry.INDEXES[index.name] = index
+            attached.INDEXES[index.name] = index
 
     yield register
-    registry.INDEXES.pop("dummy", None)
+    attached.INDEXES.pop("dummy", None)
 
 
 Use = Callable[[type[Any] | None], None]
@@ -143,7 +143,7 @@ def test_a_place_in_the_feed_that_is_lost(
 ) -> None:
     """A cursor behind a compacted feed, or beyond its end: queries, `resume` and `verify` name the index and what helps."""
     use(Dummy)
-    monkeypatch.setattr(feed, "COMPACTED", 8)
+    monkeypatch.setattr(indexes, "COMPACTED", 8)
     told = f"'dummy' stands at note {cursor} of the feed, which {says}; rebuild(index='dummy') makes it anew"
     with grown(folder, indexes=BOTH) as forest:
         forest.ingest_session("u", "s0", said("I live in Oslo."), replace=True)
@@ -192,10 +192,9 @@ def test_an_index_that_raises_fails_the_write(
             first = memory.sessions()[0].session_id
             with monkeypatch.context() as patch:
                 patch.setattr(_Placing, step, boom)
-                write = {
-                    "leave": partial(memory.delete, session_id=first),
-                    "place": partial(memory.add, "I moved to Porto yesterday.", infer=False),
-                }[step]
+                write: Callable[[], object] = partial(memory.delete, session_id=first)
+                if step == "place":
+                    write = partial(memory.add, "I moved to Porto yesterday.", infer=False)
                 with pytest.raises(RuntimeError, match="boom"):
                     write()
             assert memory.list().facts == before

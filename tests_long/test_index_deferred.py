@@ -18,12 +18,12 @@ from tests_long.shelf import ShelfIndex
 from tests_long.worlds import CLOCK, fast_config, file_of, rows, said
 
 from memforest import MemForest
-from memforest.forest import UserMemory
+from memforest.memory.user import UserMemory
 from memforest.models import HashEmbedder
-from memforest.store.tx import Tx
-from memforest.systems import registry
-from memforest.systems.base import Items, Placed, Placing
-from memforest.systems.host import Host
+from memforest.store.connections import Tx
+from memforest.store.indexes import Items
+from memforest.trees import attached
+from memforest.trees.index import Host, Placed, Placing
 
 NAMES = ("dummy", "shelf")
 
@@ -85,10 +85,10 @@ def watch() -> Iterator[Watch]:
     state = Watch()
     for kind in (Dummy, ShelfIndex):
         made = deferred(kind, state)
-        registry.INDEXES[made.name] = made
+        attached.INDEXES[made.name] = made
     yield state
     for name in NAMES:
-        registry.INDEXES.pop(name, None)
+        attached.INDEXES.pop(name, None)
 
 
 def config(**settings: Any) -> Any:

@@ -28,11 +28,11 @@ from tests_long.worlds import dump, fast_config, fast_folder, file_of, make_sess
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import MemForestError
-from memforest.store import feed, indexes
-from memforest.store.tx import Tx
-from memforest.systems import base, registry
-from memforest.systems.base import Items
-from memforest.systems.host import Host
+from memforest.store import indexes
+from memforest.store.connections import Tx
+from memforest.store.indexes import Items
+from memforest.trees import attached, index
+from memforest.trees.index import Host
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks, and kills with a signal")
 
@@ -51,9 +51,9 @@ def crasher() -> Iterator[Crasher]:
 @pytest.fixture
 def dummy() -> Iterator[None]:
     """The dummy index is known."""
-    registry.INDEXES[Dummy.name] = Dummy
+    attached.INDEXES[Dummy.name] = Dummy
     yield
-    registry.INDEXES.pop("dummy", None)
+    attached.INDEXES.pop("dummy", None)
 
 
 def own(path: Path) -> list[tuple[Any, ...]]:
@@ -237,7 +237,7 @@ class Slow(Dummy):
         def read(tx: Tx) -> tuple[int, Items, int]:
             row = indexes.find(tx, self.name)
             assert row is not None
-            return row.cursor, *feed.read(tx, row.cursor, 8, until)
+            return row.cursor, *indexes.read(tx, row.cursor, 8, until)
 
         def place(tx: Tx, cursor: int, items: Items, upto: int) -> None:
             if indexes.move_from(tx, self.name, cursor, upto):
@@ -259,8 +259,8 @@ class Slow(Dummy):
 
 def bring(kind: type[Dummy], verb: str, folder: str, gate: Any, answers: Any) -> None:
     """Add or advance the index in this process, at the same moment as others."""
-    registry.INDEXES[kind.name] = kind
-    base.STEP = 4
+    attached.INDEXES[kind.name] = kind
+    index.STEP = 4
 
     async def run() -> str:
         async with AsyncMemForest(folder, fast_config()) as forest:
@@ -311,7 +311,7 @@ def test_two_processes_add_one_index(folder: Path) -> None:
 @pytest.mark.parametrize("kind", [Dummy, Slow])
 def test_two_processes_advance_one_index(folder: Path, kind: type[Dummy]) -> None:
     """Whoever is quicker places a note, and nobody places it again; none is lost."""
-    registry.INDEXES[kind.name] = kind
+    attached.INDEXES[kind.name] = kind
     try:
         with MemForest(folder, fast_config(indexes=("memforest", "dummy"))) as forest:
             for name, turns in make_sessions(3, sessions=3):
@@ -334,7 +334,7 @@ def test_two_processes_advance_one_index(folder: Path, kind: type[Dummy]) -> Non
             seen = rows(file_of(folder), "SELECT note FROM ix_dummy_seen")
             assert len(seen) == len(set(seen)) > 1
     finally:
-        registry.INDEXES.pop("dummy", None)
+        attached.INDEXES.pop("dummy", None)
 
 
 async def _nothing(*_: Any) -> None:

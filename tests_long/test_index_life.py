@@ -35,8 +35,8 @@ from tests_long.shelf import ShelfIndex
 from tests_long.worlds import differences, dump, eager_config, fast_folder, file_of, make_sessions, rows
 
 from memforest import Config, ConfigError, MemForest, NotFoundError
-from memforest.forest import UserMemory
-from memforest.systems import registry
+from memforest.memory.user import UserMemory
+from memforest.trees import attached
 
 OURS: dict[str, type[Any]] = {
     "dummy": Dummy,
@@ -268,14 +268,14 @@ CRASHER: list[Crasher] = []
 def ours() -> Iterator[None]:
     """The indexes of this file are known, and there is a process that forks and kills."""
     for index in OURS.values():
-        registry.INDEXES[index.name] = index
+        attached.INDEXES[index.name] = index
     if sys.platform != "win32":
         CRASHER.append(Crasher())
     yield
     while CRASHER:
         CRASHER.pop().close()
     for name in OURS:
-        registry.INDEXES.pop(name, None)
+        attached.INDEXES.pop(name, None)
 
 
 @pytest.mark.soak

@@ -16,12 +16,13 @@ from tests_long.dummy_index.index import Dummy
 from tests_long.worlds import dump, fast_config, file_of, make_sessions, rows, said
 
 from memforest import ConfigError, InputError, MemForest, NotFoundError
-from memforest.forest import UserMemory
-from memforest.store import feed, indexes
-from memforest.store.tx import Tx
-from memforest.systems import base, registry
-from memforest.systems.base import Items, Placed
-from memforest.systems.host import Host
+from memforest.memory.user import UserMemory
+from memforest.store import indexes
+from memforest.store.connections import Tx
+from memforest.store.indexes import Items
+from memforest.trees import attached
+from memforest.trees import index as base
+from memforest.trees.index import Host, Placed
 
 
 class Deferred(Dummy):
@@ -39,7 +40,7 @@ class Sure(Deferred):
         def notes(tx: Tx) -> tuple[int, Items, int]:
             row = indexes.find(tx, self.name)
             assert row is not None
-            return row.cursor, *feed.read(tx, row.cursor, 8, until)
+            return row.cursor, *indexes.read(tx, row.cursor, 8, until)
 
         def place(tx: Tx) -> bool:
             if not indexes.move_from(tx, self.name, cursor, upto):
@@ -62,13 +63,13 @@ def use() -> Iterator[Callable[[type[Any]], None]]:
     names: list[str] = []
 
     def register(index: type[Any]) -> None:
-        registry.INDEXES.pop(index.name, None)
-        registry.INDEXES[index.name] = index
+        attached.INDEXES.pop(index.name, None)
+        attached.INDEXES[index.name] = index
         names.append(index.name)
 
     yield register
     for name in names:
-        registry.INDEXES.pop(name, None)
+        attached.INDEXES.pop(name, None)
 
 
 def grown(folder: Path, **settings: Any) -> MemForest:
@@ -197,7 +198,7 @@ def test_a_memory_that_was_compacted_takes_a_new_index(
 ) -> None:
     """Notes of what is gone are missing in its feed; an index that begins later needs none of them, in however many steps."""
     use(Dummy)
-    monkeypatch.setattr(feed, "COMPACTED", 8)
+    monkeypatch.setattr(indexes, "COMPACTED", 8)
     monkeypatch.setattr(base, "STEP", 3)
     with grown(folder) as forest:
         forest.ingest_session("u", "s0", said("I live in Oslo."), replace=True)
@@ -214,7 +215,7 @@ def test_the_feed_does_not_grow_with_what_is_gone(
     folder: Path, use: Callable[[type[Any]], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session that is overwritten again and again leaves notes of what is stored, and some of the last writes."""
-    monkeypatch.setattr(feed, "COMPACTED", 32)
+    monkeypatch.setattr(indexes, "COMPACTED", 32)
     with MemForest(folder, fast_config()) as forest:
         for number in range(20):
             turns = said(f"I live in city number {number}.", f"I own {number} bikes.")

@@ -18,10 +18,17 @@ from tests_long.worlds import fast_config, rows
 
 from memforest import Config, MemForest, load_default_config
 from memforest.errors import ConfigError
-from memforest.settings import INDEX_SETTINGS, Bound, NoSettings, Settings
-from memforest.systems.memforest.settings import MemForestSettings
-from memforest.systems.registry import make_index
-from memforest.tables import kept_json, read_index_settings, with_kept
+from memforest.settings import (
+    INDEX_SETTINGS,
+    Bound,
+    NoSettings,
+    Settings,
+    kept_json,
+    read_index_settings,
+    with_kept,
+)
+from memforest.trees.attached import make_index
+from memforest.trees.memforest_rows import MemForestSettings
 
 TURNS = [{"speaker": "Ann", "text": f"I bought {n} apples.", "timestamp": "2024-01-01"} for n in range(20)]
 

@@ -17,8 +17,8 @@ from tests_long.shelf import ShelfIndex
 from tests_long.worlds import differences, dump, fast_config, file_of, make_sessions, rows, said
 
 from memforest import AsyncMemForest, ConfigError, MemForest, MemForestError, NotFoundError
-from memforest.forest import UserMemory
-from memforest.systems import registry
+from memforest.memory.user import UserMemory
+from memforest.trees import attached
 
 SESSIONS = make_sessions(7, sessions=4, most_turns=4)
 QUESTION = "Where does Ana live?"
@@ -34,10 +34,10 @@ class Later(ShelfIndex):
 def known() -> Iterator[None]:
     """The indexes of this file are known."""
     for one in (Dummy, ShelfIndex, Later):
-        registry.INDEXES[one.name] = one
+        attached.INDEXES[one.name] = one
     yield
     for name in ("dummy", "shelf", "later"):
-        registry.INDEXES.pop(name, None)
+        attached.INDEXES.pop(name, None)
 
 
 def wholly(folder: Path, names: tuple[str, ...]) -> dict[str, Any]:

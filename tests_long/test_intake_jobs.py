@@ -16,7 +16,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.taking_in import Tenants, request
 
-from memforest.access import Principal
 from memforest.endpoint import Budget
 from memforest.errors import (
     IdempotencyError,
@@ -27,7 +26,10 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from memforest.intake import Intake, IntakeBounds, JobView, running
+from memforest.server import job_runs
+from memforest.server.auth import Principal
+from memforest.server.job_rows import JobView
+from memforest.server.jobs import Intake, IntakeBounds
 
 WHO = Principal()
 ANA = Principal(user="ana")
@@ -36,10 +38,10 @@ Job = Callable[[Tenants, Intake], Awaitable[None]]
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "FLUSH_S", 0.0)
-    monkeypatch.setattr(running, "LOCKED_S", 0.0)
+    monkeypatch.setattr(job_runs, "FLUSH_S", 0.0)
+    monkeypatch.setattr(job_runs, "LOCKED_S", 0.0)
     # The double's files hold nothing; their owner is the user of the file's name.
-    monkeypatch.setattr("memforest.intake.live.owner_of", lambda path, _key: path.name.split("-")[0])
+    monkeypatch.setattr("memforest.store.directory.owner_of", lambda path, _key: path.name.split("-")[0])
 
 
 def run(folder: Path, work: Job, bounds: IntakeBounds | None = None, **tenants: Any) -> None:
@@ -366,7 +368,7 @@ def test_jobs_are_parked_as_well_as_their_file_allows(folder: Path, monkeypatch:
     async def work(access: Tenants, intake: Intake) -> None:
         await intake.submit(WHO, [request("ana", "one")])
         await until(lambda: access.taking().at_work)
-        monkeypatch.setattr("memforest.intake.rows.JobRows.set_state", full)
+        monkeypatch.setattr("memforest.server.job_rows.JobRows.set_state", full)
         await intake.close()
         assert not access.taking().at_work
 

@@ -17,15 +17,13 @@ from tests_long.taking_in import Tenants as Doubles
 from tests_long.taking_in import request
 
 from memforest import errors
-from memforest.access import Principal
 from memforest.endpoint import Budget
 from memforest.errors import InputError, NotFoundError
-from memforest.intake import requests, tenants, views
-from memforest.intake.live import LiveJob, Run, TenantJobs, digest_of, hash_of, user_of
-from memforest.intake.rows import JobRows
-from memforest.intake.stored import JobRow, SessionRow
-from memforest.intake.told import NOT_RECEIVED, sentence, told
-from memforest.memory.directory import file_name
+from memforest.server import job_rows, jobs
+from memforest.server.auth import Principal
+from memforest.server.job_rows import NOT_RECEIVED, JobRow, JobRows, SessionRow, sentence, told
+from memforest.server.job_runs import JobRun, LiveJob, TenantJobs, digest_of, hash_of, user_of
+from memforest.store.directory import file_name
 
 ANYBODY = Principal()
 ANA = Principal(user="ana")
@@ -61,7 +59,7 @@ def test_a_user_is_found_by_the_hash_of_the_memorys_file(
 ) -> None:
     """Whatever the user is called; and nobody by the hash of somebody who has none."""
     monkeypatch.setattr(
-        "memforest.intake.live.owner_of", lambda path, _key: {file_name(user): user}[path.name]
+        "memforest.store.directory.owner_of", lambda path, _key: {file_name(user): user}[path.name]
     )
     assert user_of(folder, hash_of(user), None) is None
     (folder / file_name(user)).touch()
@@ -84,7 +82,7 @@ def test_sessions_of_two_users_are_never_called_alike() -> None:
 def test_what_is_no_session_is_refused_at_its_place() -> None:
     """A wrong id, a missing one, and another user than the key's; the others keep their places."""
     given = [request("ana", "s"), request("", "s"), request("ana", "\0"), {"turns": []}, request("bob", "s")]
-    sessions, problems = requests.sessions_of(ANA, given)
+    sessions, problems = jobs.sessions_of(ANA, given)
     assert [one.place for one in sessions] == [0, 1, 2, 3, 4]
     assert [one.state for one in sessions] == ["new", *["refused"] * 4]
     assert {place: type(problem) for place, problem in problems.items()} == {
@@ -98,20 +96,20 @@ def test_what_is_no_session_is_refused_at_its_place() -> None:
 def test_a_refused_session_is_told_with_the_cores_message_where_it_is_known() -> None:
     """Later, when nobody knows it any more, the sentence of its class is there."""
     refused = [SessionRow(place, None, None, "refused", "InputError") for place in (1, 3)]
-    view = views.view_of(row(), refused)
+    view = job_rows.view_of(row(), refused)
     assert {one.message for one in view.refused} == {sentence("InputError")}
-    shown = requests.with_messages(view, {1: InputError("the session has no turns")})
+    shown = jobs.with_messages(view, {1: InputError("the session has no turns")})
     assert [one.message for one in shown.refused] == ["the session has no turns", sentence("InputError")]
 
 
 def test_idempotency_keys_are_the_callers_own_and_tell_nothing() -> None:
     """The same key of two users is two; a digest of a request needs its key, and does not hang on the order of fields."""
-    assert len({requests.key_digest(who, "k") for who in (ANA, ANYBODY, Principal(user="bob"))}) == 3
+    assert len({jobs.key_digest(who, "k") for who in (ANA, ANYBODY, Principal(user="bob"))}) == 3
     sent = [{"user_id": "ana", "session_id": "s", "turns": []}]
     turned = [dict(reversed(sent[0].items()))]
-    assert requests.request_digest("k", sent) == requests.request_digest("k", turned)
-    assert requests.request_digest("k", sent) != requests.request_digest("l", sent)
-    assert requests.request_digest("k", sent) != requests.request_digest("k", [*sent, *sent])
+    assert jobs.request_digest("k", sent) == jobs.request_digest("k", turned)
+    assert jobs.request_digest("k", sent) != jobs.request_digest("l", sent)
+    assert jobs.request_digest("k", sent) != jobs.request_digest("k", [*sent, *sent])
 
 
 # -- errors ------------------------------------------------------------------------------------------
@@ -144,20 +142,22 @@ def test_only_what_came_with_the_request_is_told() -> None:
 def test_a_job_is_shown_as_it_is_stored() -> None:
     """Times are in UTC, to the millisecond; an error is told by its class and a sentence; only three states are ends."""
     when = datetime(2026, 3, 2, 9, 0, 0, 123000, tzinfo=timezone.utc)
-    ms = views.ms_of(when)
-    shown = views.view_of(row(state="failed", made_ms=ms, ended_ms=ms, error="StoreWriteError", turns=3), [])
+    ms = job_rows.ms_of(when)
+    shown = job_rows.view_of(
+        row(state="failed", made_ms=ms, ended_ms=ms, error="StoreWriteError", turns=3), []
+    )
     assert (shown.made_at, shown.ended_at, shown.turns) == (when, when, 3)
     assert (shown.error, shown.message) == ("StoreWriteError", "The disk is full or cannot be written.")
-    assert views.view_of(row(), []).ended_at is None
-    ended = {state for state in views.JOB_STATES if views.view_of(row(state=state), []).ended}
-    assert ended == views.ENDED == {"finished", "failed", "cancelled"}
+    assert job_rows.view_of(row(), []).ended_at is None
+    ended = {state for state in job_rows.JOB_STATES if job_rows.view_of(row(state=state), []).ended}
+    assert ended == job_rows.ENDED == {"finished", "failed", "cancelled"}
 
 
 @each("number", [0, 1, 7, 10**9, 10**17])
 def test_a_cursor_leads_back_to_its_job(number: int) -> None:
     """And is no number to look at."""
-    cursor = views.cursor_of(number)
-    assert views.number_of(cursor) == number
+    cursor = job_rows.cursor_of(number)
+    assert job_rows.number_of(cursor) == number
     assert not cursor.isdigit()
 
 
@@ -165,7 +165,7 @@ def test_a_cursor_leads_back_to_its_job(number: int) -> None:
 def test_what_is_no_cursor_is_an_input_error(cursor: str) -> None:
     """Not base64, not a number, negative, too long, of another list, no text that could be encoded."""
     with pytest.raises(InputError, match="next_cursor"):
-        views.number_of(cursor)
+        job_rows.number_of(cursor)
 
 
 # -- jobs that have not ended ------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def test_a_job_that_is_forgotten_ends_the_runs_that_are_its_alone(folder: Path) 
 
     async def main() -> None:
         tenant = jobs_of(folder)
-        own, shared = Run({1}), Run({1, 2})
+        own, shared = JobRun({1}), JobRun({1, 2})
         tenant.runs = {"a": own, "b": shared}
         tenant.pending = {"c": {1, 2}, "d": {1}}
         assert tenant.forget(1) == [own]
@@ -215,10 +215,10 @@ def test_few_tenants_that_have_nothing_to_do_are_kept_open(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those used last are; one with a job, and one that is in use, are never closed."""
-    monkeypatch.setattr(tenants, "MOST_IDLE", 2)
+    monkeypatch.setattr(jobs, "MOST_IDLE", 2)
 
     async def main() -> None:
-        known = tenants.Tenants(Doubles(folder).access(), most_of_tenant=1)
+        known = jobs.Tenants(Doubles(folder).access(), most_of_tenant=1)
         with known.use(Principal(tenant="busy")) as busy:
             busy.jobs[1] = LiveJob(1, "j", frozenset())
         with known.use(Principal(tenant="held")) as held:
@@ -237,18 +237,18 @@ def test_few_tenants_that_have_nothing_to_do_are_kept_open(
 
 def test_work_in_the_background_is_the_tenants_and_nobodys_key() -> None:
     """It sees all users of the tenant, and no other tenant."""
-    who = tenants.background("acme")
+    who = jobs.background("acme")
     assert (who.tenant, who.user, who.key) == ("acme", None, "ingest")
 
 
 def test_files_of_jobs_are_found_where_they_are_made(folder: Path) -> None:
     """The server's own and those of tenants; neither directories nor other files of that name."""
-    assert tenants.job_files(folder) == []
+    assert jobs.job_files(folder) == []
     for place in (folder, folder / "tenants" / "a-0", folder / "elsewhere" / "b"):
         (place / "server").mkdir(parents=True)
         (place / "server" / "jobs.sqlite").touch()
     (folder / "tenants" / "c-0" / "server" / "jobs.sqlite").mkdir(parents=True)
-    assert tenants.job_files(folder) == [
+    assert jobs.job_files(folder) == [
         folder / "server" / "jobs.sqlite",
         folder / "tenants" / "a-0" / "server" / "jobs.sqlite",
     ]

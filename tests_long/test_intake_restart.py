@@ -16,16 +16,17 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.taking_in import Tenants, request
 from tests_long.test_intake_jobs import WHO, ended, until
 
-from memforest.access import Principal
 from memforest.errors import StoreClosedError
-from memforest.intake import Intake, running
-from memforest.intake.rows import JobRows
+from memforest.server import job_runs
+from memforest.server.auth import Principal
+from memforest.server.job_rows import JobRows
+from memforest.server.jobs import Intake
 
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "FLUSH_S", 0.0)
-    monkeypatch.setattr("memforest.intake.live.owner_of", lambda path, _key: path.name.split("-")[0])
+    monkeypatch.setattr(job_runs, "FLUSH_S", 0.0)
+    monkeypatch.setattr("memforest.store.directory.owner_of", lambda path, _key: path.name.split("-")[0])
 
 
 def state_of(folder: Path) -> list[str]:

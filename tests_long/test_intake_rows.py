@@ -15,9 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from memforest.errors import StoreError
-from memforest.intake import rows as module
-from memforest.intake.rows import JobRows
-from memforest.intake.stored import JobRow, SessionRow
+from memforest.server import job_rows as module
+from memforest.server.job_rows import JobRow, JobRows, SessionRow
 
 
 @pytest.fixture

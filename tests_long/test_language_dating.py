@@ -11,10 +11,10 @@ import pytest
 from tests.table import each
 from tests_long.fuzzing import random_text
 
-from memforest.calendar import find_dates
 from memforest.errors import TimestampError
-from memforest.interval import EARLIEST, LATEST
-from memforest.language.dating import dated_text
+from memforest.reading.date_phrases import find_dates
+from memforest.reading.timestamps import dated_text
+from memforest.times import EARLIEST, LATEST
 
 UTC = timezone.utc
 MONDAY = datetime(2023, 5, 8, 13, 56, tzinfo=UTC)

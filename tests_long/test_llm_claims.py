@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.table import each
 from tests.unit.test_llm_grounding import lack, source
 
-from memforest.steps.llm.clauses import split_clauses
+from memforest.reading.reply_text import split_clauses
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 

@@ -16,15 +16,14 @@ from tests_long.scripted import Scripted, run
 
 from memforest.endpoint import Budget
 from memforest.errors import ModelRefusedError, ModelRequestError, ModelUnavailableError
-from memforest.language.sentences import split_sentences
-from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
-from memforest.steps.llm.checks import most_statements
-from memforest.steps.llm.extract import ChatExtractor
-from memforest.steps.llm.prompt import load_prompt, read_data_block
-from memforest.steps.llm.source import MAX_TURN_CHARS
-from memforest.types import Candidate, Chunk, ChunkOutcome, Skipped, Turn
+from memforest.ports import ChatReply, ChatRequest
+from memforest.reading.extract_llm import ChatExtractor, most_statements
+from memforest.reading.prompts import load_prompt, read_data_block
+from memforest.reading.reply_source import MAX_TURN_CHARS
+from memforest.reading.tokens import split_sentences
+from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Skipped, Turn
 
 SAID = datetime(2024, 5, 8, 20, 0, tzinfo=timezone.utc)  # a Wednesday
 UNSUPPORTED = "not supported by the turns"
@@ -70,7 +69,7 @@ def extract(of: Chunk, *statements: str | dict[str, Any], timezone: str = "UTC")
     return outcomes[0]
 
 
-def kept(of: Chunk, *statements: str | dict[str, Any], **how: Any) -> Candidate:
+def kept(of: Chunk, *statements: str | dict[str, Any], **how: Any) -> ExtractedFact:
     """Return the one candidate that comes of it."""
     (candidate,) = extract(of, *statements, **how).candidates
     return candidate

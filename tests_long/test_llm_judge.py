@@ -11,12 +11,12 @@ from tests_long.scripted import Scripted, run
 
 from memforest.endpoint import Budget
 from memforest.errors import BudgetError, ModelRefusedError, ModelRequestError, ModelUnavailableError
-from memforest.models.base import ChatRequest
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
-from memforest.steps.llm.judge import MAX_KNOWN, MAX_PACKED, ChatJudge
-from memforest.steps.llm.prompt import load_prompt, read_data_block
-from memforest.types import Equivalence
+from memforest.ports import ChatRequest
+from memforest.reading.prompts import load_prompt, read_data_block
+from memforest.reading.steps_llm import MAX_KNOWN, MAX_PACKED, ChatJudge
+from memforest.records import Equivalence
 
 JOB = Equivalence("Ann began a job at a bank.", ("Ann visited a bank.", "Ann started to work at a bank."))
 

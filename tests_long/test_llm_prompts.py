@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
-from memforest.chat_steps import STEPS, chat_step
+from memforest.endpoint import STEPS, chat_step
 from memforest.errors import ConfigError, InputError
-from memforest.language.counting import count_words
-from memforest.models.base import ChatReply
-from memforest.profiles import join_sections
-from memforest.steps.llm.checks import check_extraction
-from memforest.steps.llm.prompt import (
+from memforest.ports import ChatReply, join_sections
+from memforest.reading.extract_llm import check_extraction
+from memforest.reading.prompts import (
     Example,
     Prompt,
     all_prompts,
@@ -30,14 +28,14 @@ from memforest.steps.llm.prompt import (
     load_prompt,
     prompt_data,
     read_data_block,
+    read_reply,
 )
-from memforest.steps.llm.records import LEVELS
-from memforest.steps.llm.replies import Extraction, Summary
-from memforest.steps.llm.source import read_source, show_time
-from memforest.steps.llm.structured import read_reply
-from memforest.steps.llm.summarise import ChatSummariser
+from memforest.reading.replies import Extraction, Summary
+from memforest.reading.reply_source import read_source, show_time
+from memforest.reading.summarise_llm import LEVELS, ChatSummariser
+from memforest.reading.tokens import count_words
+from memforest.records import Chunk, SummaryRequest, Turn
 from memforest.text import numbers, words
-from memforest.types import Chunk, SummaryRequest, Turn
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDEN = ROOT / "tests_long" / "data" / "prompts"
@@ -212,8 +210,8 @@ def test_the_examples_of_extraction_pass_its_checks(example: Example) -> None:
 
 def test_the_example_of_judgement_is_a_judgement() -> None:
     """What the example merges is not vetoed, and what it keeps apart stays apart."""
-    from memforest.steps.llm.judge import ChatJudge
-    from memforest.types import Equivalence
+    from memforest.reading.steps_llm import ChatJudge
+    from memforest.records import Equivalence
 
     prompt: Prompt[Any] = load_prompt("judge")
     (example,) = prompt.examples

@@ -24,21 +24,17 @@ from tests_long.worlds import fast_config, fast_folder, said
 from memforest import MemForest
 from memforest.endpoint import Budget
 from memforest.errors import ModelRefusedError, ModelUnavailableError, ReplyError
-from memforest.forest.options import QueryOptions, read_options
-from memforest.interval import EARLIEST
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.memory.results import AskResult, QueryResult
-from memforest.models.base import ChatReply, ChatRequest
-from memforest.steps.base import AnswerEvidence
-from memforest.steps.choose import choose_steps
-from memforest.steps.llm.answer import UNCITED, ChatAnswerer
-from memforest.steps.llm.browse import ChatBrowser
-from memforest.steps.llm.guide import ChatGuide
-from memforest.steps.llm.prompt import Prompt, load_prompt, read_data_block
-from memforest.steps.llm.replies import AnswerReply, BrowseChoice, BrowseGuide
-from memforest.steps.llm.structured import read_reply
-from memforest.types import BrowsePlan, QuestionPlan, TreeCard
+from memforest.memory.options import QueryOptions, read_options
+from memforest.ports import AnswerEvidence, ChatReply, ChatRequest
+from memforest.read.results import AskResult, QueryResult
+from memforest.reading.prompts import Prompt, load_prompt, read_data_block, read_reply
+from memforest.reading.replies import AnswerReply, BrowseChoice, BrowseGuide
+from memforest.reading.steps import choose_steps
+from memforest.reading.steps_llm import UNCITED, ChatAnswerer, ChatBrowser, ChatGuide
+from memforest.records import BrowsePlan, QuestionPlan, TreeCard
+from memforest.times import EARLIEST
 
 NOW = datetime(2024, 6, 1, 23, 30, tzinfo=timezone.utc)
 DAY = timedelta(days=1)

@@ -13,9 +13,8 @@ from tests.doubles import CountingChat
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
-from memforest.chat_steps import STEPS
 from memforest.config import Config
-from memforest.endpoint import Budget
+from memforest.endpoint import STEPS, Budget
 from memforest.errors import (
     BudgetError,
     ConfigError,
@@ -24,20 +23,20 @@ from memforest.errors import (
     ModelUnavailableError,
     ReplyError,
 )
-from memforest.interval import EARLIEST, LATEST
 from memforest.models.ledger import Ledger, keeping
-from memforest.steps.choose import Steps, choose_steps
-from memforest.steps.llm.prompt import load_prompt, read_data_block
-from memforest.steps.llm.recall import (
-    ALL_CHARS,
+from memforest.reading.prompts import load_prompt, read_data_block
+from memforest.reading.steps import Steps, choose_steps
+from memforest.reading.steps_llm import (
+    ALL_MEMORY_CHARS,
     LEVEL_NAMES,
+    MEMORY_CHARS,
     TARGETS,
-    TEXT_CHARS,
     Recalled,
     RecallPlan,
     gate,
     plan_recall,
 )
+from memforest.times import EARLIEST, LATEST
 
 UTC = timezone.utc
 NOW = datetime(2031, 6, 30, 12, tzinfo=UTC)
@@ -210,8 +209,8 @@ def test_long_memories_are_shown_by_head_and_tail(count: int) -> None:
     found = [memory(3, f"BEGIN {'word ' * 5_000}END")] * count
     assert run(gate(steps_of(model), "?", 2, found)) == [count - 1]
     texts = [row["text"] for row in read_data_block(model.data(), "memories")]
-    assert max(map(len, texts)) <= TEXT_CHARS + 3
-    assert sum(map(len, texts)) <= ALL_CHARS + 3 * count
+    assert max(map(len, texts)) <= MEMORY_CHARS + 3
+    assert sum(map(len, texts)) <= ALL_MEMORY_CHARS + 3 * count
     assert all(text.startswith("BEGIN") and text.endswith("END") for text in texts)
 
 

@@ -15,18 +15,14 @@ from tests_long.scripted import Scripted, run
 
 from memforest.endpoint import Budget
 from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableError, ReplyError
-from memforest.interval import EARLIEST, LATEST
-from memforest.language.counting import count_words
-from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
-from memforest.profiles import split_sections
-from memforest.steps.base import Kept
-from memforest.steps.llm.prompt import load_prompt, read_data_block
-from memforest.steps.llm.records import LEVELS, MIN_CHARS
-from memforest.steps.llm.shown import MAX_CHARS
-from memforest.steps.llm.summarise import ChatSummariser
-from memforest.types import SummaryRequest
+from memforest.ports import ChatReply, ChatRequest, UnchangedText, split_sections
+from memforest.reading.prompts import MAX_CHARS, load_prompt, read_data_block
+from memforest.reading.summarise_llm import LEVELS, MIN_CHARS, ChatSummariser
+from memforest.reading.tokens import count_words
+from memforest.records import SummaryRequest
+from memforest.times import EARLIEST, LATEST
 
 UTC = timezone.utc
 DAY = datetime(2031, 5, 6, tzinfo=UTC)
@@ -194,7 +190,7 @@ def test_a_record_is_cut_at_a_sentence() -> None:
     assert written(asked(words=6), said(GOOD)) == "Marit passed the audition."
     made = written(asked(words=8), said(GOOD))
     assert made == GOOD
-    assert not isinstance(made, Kept)
+    assert not isinstance(made, UnchangedText)
 
 
 def test_one_failure_is_of_one_record() -> None:

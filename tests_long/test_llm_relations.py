@@ -7,7 +7,7 @@ from typing import Any
 from tests.table import each
 from tests_long.test_llm_extract import chunk, extract, kept, statement
 
-from memforest.steps.llm.prompt import load_prompt
+from memforest.reading.prompts import load_prompt
 
 SAILED = chunk(("Ann", "My cousin Tom sailed to Porto with Ivo, and he loves “Quayside”."))
 SAILED_TEXT = "Ann's cousin Tom sailed to Porto with Ivo."

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
-from memforest.interval import EARLIEST, LATEST
-from memforest.steps.base import Answer, AnswerEvidence
-from memforest.steps.llm.answer import SUMMARY_CHARS, TEXT_CHARS, ChatAnswerer
-from memforest.steps.llm.prompt import read_data_block
-from memforest.steps.llm.shown import shown_cards, shown_day, shown_days
-from memforest.types import QuestionPlan, Spoken, TreeCard
+from memforest.ports import Answer, AnswerEvidence
+from memforest.reading.prompts import read_data_block, shown_cards, shown_day, shown_days
+from memforest.reading.steps_llm import EVIDENCE_CHARS, EVIDENCE_SUMMARY_CHARS, ChatAnswerer
+from memforest.records import QuestionPlan, SpokenText, TreeCard
+from memforest.times import EARLIEST, LATEST
 
 UTC = timezone.utc
 TOKYO = ZoneInfo("Asia/Tokyo")
@@ -130,7 +129,7 @@ def vars_of(one: AnswerEvidence) -> dict[str, Any]:
 
 def test_what_was_said_is_shown_as_a_quote() -> None:
     """Without the statement that rules made of it, and with the question in front; of a long turn the sentences found."""
-    pair = (Spoken("Eva", "Is it the 12th?"), Spoken("Ann", "Yes."))
+    pair = (SpokenText("Eva", "Is it the 12th?"), SpokenText("Ann", "Yes."))
     one = AnswerEvidence(
         text="Is it the 12th? – Yes.",
         quote="Yes. Of May.",
@@ -141,7 +140,7 @@ def test_what_was_said_is_shown_as_a_quote() -> None:
     )
     said = {"number": 1, "said": "Saturday 2024-06-01", "speaker": "Ann"}
     assert rows(one) == ({**said, "asked": "Is it the 12th?", "quote": "Yes. Of May."},)
-    long = AnswerEvidence(**{**vars_of(one), "quote": "Yes. " * TEXT_CHARS, "spoken": pair[1:]})
+    long = AnswerEvidence(**{**vars_of(one), "quote": "Yes. " * EVIDENCE_CHARS, "spoken": pair[1:]})
     assert rows(long) == ({**said, "quote": "Yes."},)
 
 
@@ -150,12 +149,16 @@ def test_long_evidence_is_shown_in_part_and_nobody_is_no_speaker() -> None:
     long = AnswerEvidence(**{**vars_of(PIECE), "text": "a " * 5000, "quote": "b " * 5000, "speaker": ""})
     summary = AnswerEvidence(**{**vars_of(long), "start": NOON, "end": NOON + DAY, "turns": 7})
     one, two = rows(long, summary, zone=TOKYO)
-    assert (len(one["statement"]), len(one["quote"]), "speaker" in one) == (TEXT_CHARS, TEXT_CHARS, False)
+    assert (len(one["statement"]), len(one["quote"]), "speaker" in one) == (
+        EVIDENCE_CHARS,
+        EVIDENCE_CHARS,
+        False,
+    )
     assert set(two) == {"number", "days", "summary_of_turns", "statement"}
     assert (two["number"], two["days"], len(two["statement"])) == (
         2,
         "2024-06-01 to 2024-06-02",
-        SUMMARY_CHARS,
+        EVIDENCE_SUMMARY_CHARS,
     )
 
 

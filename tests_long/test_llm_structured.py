@@ -14,13 +14,19 @@ from tests.table import each
 from tests_long.scripted import Scripted, run
 
 from memforest.errors import BudgetError, ModelRefusedError, ModelUnavailableError, ReplyError
-from memforest.models.base import ChatReply
 from memforest.models.ledger import Ledger, keeping
-from memforest.steps.llm.parse import MAX_DEPTH, find_json
-from memforest.steps.llm.prompt import Prompt, all_prompts, load_prompt
-from memforest.steps.llm.replies import AnswerReply, BrowseChoice, Extraction, Named, json_schema
-from memforest.steps.llm.structured import CUT_SHORT, ask, read_reply
-from memforest.tokens import count_tokens
+from memforest.ports import ChatReply
+from memforest.reading.prompts import CUT_SHORT, Prompt, all_prompts, ask, load_prompt, read_reply
+from memforest.reading.replies import (
+    MAX_DEPTH,
+    AnswerReply,
+    BrowseChoice,
+    EntityReply,
+    Extraction,
+    find_json,
+    json_schema,
+)
+from memforest.text import count_tokens
 
 EXTRACT: Prompt[Extraction] = load_prompt("extract")
 NO_DATA: dict[str, Any] = {"session": [], "context": [], "turns": []}
@@ -319,7 +325,7 @@ def test_a_reply_of_the_older_shape_is_read_like_a_lean_one() -> None:
     long, short = (read_reply(ChatReply(text), Extraction) for text in (LONG, SHORT))
     for one in long.statements:
         assert [entity.type for entity in one.entities] == ["person", "place"]
-        one.entities = [Named(name=entity.name) for entity in one.entities]
+        one.entities = [EntityReply(name=entity.name) for entity in one.entities]
     assert long == short
     assert json.loads(long.to_json()) == json.loads(SHORT)
     assert count_tokens(SHORT) < 0.6 * count_tokens(LONG)

@@ -20,15 +20,14 @@ from memforest.errors import (
     ModelUnavailableError,
     ReplyError,
 )
-from memforest.interval import EARLIEST, LATEST
-from memforest.language.counting import count_words
-from memforest.models.base import ChatReply, ChatRequest
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
-from memforest.steps.base import Kept
-from memforest.steps.llm.prompt import load_prompt, read_data_block
-from memforest.steps.llm.summarise import MAX_CHARS, ChatSummariser
-from memforest.types import SummaryRequest
+from memforest.ports import ChatReply, ChatRequest, UnchangedText
+from memforest.reading.prompts import MAX_CHARS, load_prompt, read_data_block
+from memforest.reading.summarise_llm import ChatSummariser
+from memforest.reading.tokens import count_words
+from memforest.records import SummaryRequest
+from memforest.times import EARLIEST, LATEST
 
 NOTES = ("Ann moved to Porto in 2024.", "Ann pays 640 euros of rent.", "Ann sails a boat on Sundays.")
 
@@ -268,7 +267,7 @@ def test_every_node_is_summarised_where_the_caller_wants_it() -> None:
     """Nothing is kept as it is, however short; blank children still make no call."""
     made = summarise(replace(node(words=60), summarise="every"), reply("Ann moved to Porto in 2024."))
     assert made == "Ann moved to Porto in 2024."
-    assert not isinstance(made, Kept)
+    assert not isinstance(made, UnchangedText)
     assert summarise(replace(node(" "), summarise="every")) == ""
 
 
@@ -330,8 +329,8 @@ def test_a_stretch_is_carried_on_from_its_record() -> None:
 def test_a_short_stretch_is_carried_on_without_a_call() -> None:
     """Record and addition together; its vector is that of the text, which no child of the node has."""
     assert summarise(carried_on(NOTES[2], words=6)) == "\n".join(NOTES)
-    assert not isinstance(summarise(carried_on(NOTES[2], words=6)), Kept)
-    assert isinstance(summarise(carried_on(NOTES[2], words=6, history=())), Kept)
+    assert not isinstance(summarise(carried_on(NOTES[2], words=6)), UnchangedText)
+    assert isinstance(summarise(carried_on(NOTES[2], words=6, history=())), UnchangedText)
     assert summarise(carried_on(NOTES[2], words=5), reply("Ann sails.")) == "Ann sails."
     assert summarise(carried_on(" ", words=5)) == "\n".join(NOTES[:2])
 

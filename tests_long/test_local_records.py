@@ -12,14 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.counting import count_words
-from memforest.profiles import join_sections, split_sections
-from memforest.refresh.requests import fingerprint
-from memforest.steps.base import Kept
-from memforest.steps.local import records
-from memforest.steps.local.records import MAKER, MAX_CHARS, MAX_INPUTS, most_telling, record_of
-from memforest.steps.local.summarise import LocalSummariser
-from memforest.types import SummaryRequest
+from memforest.ports import UnchangedText, join_sections, split_sections
+from memforest.reading import summarise_local
+from memforest.reading.summarise_local import (
+    MAKER,
+    MAX_CHARS,
+    MAX_INPUTS,
+    LocalSummariser,
+    most_telling,
+    record_of,
+)
+from memforest.reading.tokens import count_words
+from memforest.records import SummaryRequest
+from memforest.trees.refresh import fingerprint
 
 NOW = datetime(2024, 5, 7, tzinfo=timezone.utc)
 LEVELS = ("segment", "session", "day", "week")
@@ -214,7 +219,7 @@ def test_a_record_is_kept_and_needs_no_embedding(prompt: str) -> None:
     """It is made of texts below it, so its vector is their mean; and it has a maker of its own."""
     asked = request(*DAYS, prompt=prompt, statements=SECTIONS)
     [found] = asyncio.run(LocalSummariser().summarise([asked]))
-    assert isinstance(found, Kept)
+    assert isinstance(found, UnchangedText)
     assert LocalSummariser().maker_of(asked) == MAKER
     assert LocalSummariser().maker_of(replace(asked, prompt="")) == LocalSummariser.name
 
@@ -223,7 +228,7 @@ def test_other_requests_are_answered_as_before() -> None:
     """A request without a prompt has the text and the maker that it had."""
     plain = replace(request(*DAYS, max_words=40), prompt="", participants=())
     found = LocalSummariser().summarise_one(plain)
-    assert not isinstance(found, Kept)
+    assert not isinstance(found, UnchangedText)
     assert found == " ".join(
         [DAYS[0].split(". ")[0] + ".", DAYS[1], DAYS[4], DAYS[5]]
     )  # as version 2 had it before
@@ -261,13 +266,13 @@ def test_a_session_of_ten_thousand_turns_is_read_in_bounded_time() -> None:
     assert time.process_time() - start < 2.0
     assert texts[0] in found
     assert texts[-1] in found
-    assert len(records._read(texts)) == MAX_INPUTS
+    assert len(summarise_local._read_record(texts)) == MAX_INPUTS
 
 
 def test_of_long_inputs_whole_sentences_are_read_from_both_ends() -> None:
     """256 children of much text each are read within the limit, and not one sentence of them is cut."""
     child = " ".join(f"Ana saw bird number {at} over the long quiet lake." for at in range(200))
-    read = records._read([child] * MAX_INPUTS)
+    read = summarise_local._read_record([child] * MAX_INPUTS)
     assert sum(map(len, read)) <= MAX_CHARS + MAX_INPUTS
     for text in read:
         lines = text.splitlines()

@@ -16,9 +16,9 @@ from tests_long.mcp_worlds import call, serve, text_of
 from tests_long.worlds import fast_config
 
 from memforest import AsyncMemForest
-from memforest.access import OpenAccess, Principal
 from memforest.errors import NotFoundError
-from memforest.mcp.desk import NOBODY, Desk
+from memforest.server.auth import OpenAccess, Principal
+from memforest.server.mcp.shapes import NOBODY, ToolContext
 
 ALL, ANA = Principal(), Principal(user="ana")
 
@@ -43,7 +43,7 @@ def test_the_server_and_the_key_decide_and_a_name_only_where_they_do_not(
     tmp_path: Path, user: str | None, who: Principal, given: str, found: str | None
 ) -> None:
     """A user whom the caller may not see is as one who has no memory, in the same words."""
-    desk = Desk(OpenAccess(AsyncMemForest(tmp_path, fast_config())), user, fixed=user is not None)
+    desk = ToolContext(OpenAccess(AsyncMemForest(tmp_path, fast_config())), user, fixed=user is not None)
     if found is not None:
         assert desk.user_id(who, given) == found
         return

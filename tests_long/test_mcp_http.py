@@ -23,10 +23,9 @@ from tests_long.mcp_worlds import ERAS, Keys, call, text_of
 from tests_long.worlds import fast_config
 
 from memforest import AsyncMemForest
-from memforest.access import Access, OpenAccess, Principal
 from memforest.errors import IssuerUnavailableError, MemForestError, StoreWriteError
-from memforest.mcp import HttpApp, http_app
-from memforest.mcp.http import AccessVerifier
+from memforest.server.auth import Access, OpenAccess, Principal
+from memforest.server.mcp.http import AccessVerifier, HttpApp, http_app
 
 READ: frozenset[Any] = frozenset({"read"})
 KEYS = {
@@ -261,7 +260,7 @@ def test_bodies_that_are_none(tmp_path: Path, body: bytes) -> None:
 
 def test_a_body_over_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not read."""
-    monkeypatch.setattr("memforest.mcp.http.MAX_BODY_BYTES", 2000)
+    monkeypatch.setattr("memforest.settings.MAX_BODY_BYTES", 2000)
 
     async def work(address: str) -> int:
         async with httpx2.AsyncClient(headers=HEADERS) as http:

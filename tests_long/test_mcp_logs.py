@@ -16,7 +16,7 @@ from mcp.types import EmptyResult, LoggingMessageNotificationParams, SetLevelReq
 from tests.table import each
 from tests_long.mcp_worlds import ERAS, call, serve
 
-from memforest.mcp.logs import LEVELS, _went
+from memforest.server.mcp.prompts import LEVELS, _went
 
 SECRET = "I hide the key beneath the third stone."
 

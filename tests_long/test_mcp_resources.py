@@ -16,9 +16,8 @@ from mcp import Client, MCPError
 from mcp.types import ResourceTemplateReference
 from tests_long.mcp_worlds import ERAS, call, serve
 
-from memforest.display import UNSAFE
-from memforest.mcp.sentences import MOST_CHARS
-from memforest.mcp.shapes import NOTE
+from memforest.server.mcp.shapes import MOST_CHARS, NOTE
+from memforest.times import UNSAFE
 
 SAID = {
     "content": 'I live in Davis. He said "go".',

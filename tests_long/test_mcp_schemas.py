@@ -15,9 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from mcp import Client
 from tests_long.mcp_worlds import ERAS, serve
 
-from memforest.mcp.schemas import compact, without
-from memforest.mcp.toolsets import PROFILES
-from memforest.tokens import count_tokens
+from memforest.server.mcp.server import PROFILES, compact, without
+from memforest.text import count_tokens
 
 MOST_TOKENS = 1_800
 """What a default `tools/list` may cost every conversation of a host."""

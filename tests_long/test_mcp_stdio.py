@@ -15,7 +15,7 @@ from io import FileIO
 
 import pytest
 
-from memforest.mcp.stdio import PART_BYTES, InputLines, OutputLines
+from memforest.server.mcp.http import PART_BYTES, InputLines, OutputLines
 
 WAIT_S = 20.0
 
@@ -186,7 +186,7 @@ def test_output_that_nobody_reads_is_an_error(pipe: Pipe) -> None:
 
 HOST = """
 import asyncio, os, sys
-from memforest.mcp import serve_stdio
+from memforest.server.mcp import serve_stdio
 from mcp.server.mcpserver import MCPServer
 
 server = MCPServer("s")

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.mcp.stdio import readable
+from memforest.server.mcp.http import readable
 
 TEXTS = st.text(st.characters(codec=None, max_codepoint=0x10FFFF), max_size=30)
 """Also with lone surrogates."""

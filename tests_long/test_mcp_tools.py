@@ -17,9 +17,9 @@ from tests_long.mcp_worlds import ERAS, call, serve, text_of
 from tests_long.worlds import fast_config
 
 from memforest import MemForest
-from memforest.mcp import writing
-from memforest.mcp.shapes import NOTE
-from memforest.memory.progress import IngestProgress
+from memforest.progress import IngestProgress
+from memforest.server.mcp import writing
+from memforest.server.mcp.shapes import NOTE
 
 MOVED = {"content": "I moved to Lisbon in May 2024.", "session_id": "s", "timestamp": "2024-06-01T10:00:00Z"}
 

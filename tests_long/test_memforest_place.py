@@ -15,13 +15,12 @@ from tests_long.worlds import differences, dump, fast_config, file_of, make_sess
 
 from memforest import MemForest
 from memforest.store import facts as fact_rows
-from memforest.store import feed, indexes
+from memforest.store import indexes
 from memforest.store import trees as tree_rows
-from memforest.store.db import Database
-from memforest.store.leaves import placements
-from memforest.store.trees import SqliteArena
-from memforest.systems.attached import Attached, Placings
-from memforest.tree import insert
+from memforest.store.database import Database
+from memforest.store.trees import SqliteArena, placements
+from memforest.trees.attached import Attached, Placings
+from memforest.trees.node import insert
 
 SAME = "Melanie lives in Oslo."
 STANDS = """SELECT e.key, f.text FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest' AND t.kind = 'entity'
@@ -114,7 +113,7 @@ def test_placing_and_moving_are_one_transaction(path: Path) -> None:
     """When the indexes have placed what a transaction wrote, their cursors stand behind it, before anything is committed."""
     db, attached = Database(path), Attached(fast_config())
     with db.write() as tx:
-        placings, before = Placings(tx, attached), feed.position(tx)
+        placings, before = Placings(tx, attached), indexes.feed_position(tx)
         (fact, *_) = sorted(row.row for row in fact_rows.iter_facts(tx))
         leaves = placements(tx, "memforest", "fact", fact)
         placings.leave("fact", (fact,))
@@ -123,8 +122,8 @@ def test_placing_and_moving_are_one_transaction(path: Path) -> None:
         tx.execute("UPDATE fact SET said_ms = said_ms + 1 WHERE id = ?", (fact,))
         placings.close()
         assert [tree for tree, _ in placements(tx, "memforest", "fact", fact)] == [tree for tree, _ in leaves]
-        assert feed.position(tx) > before
-        assert {row.name: row.cursor for row in indexes.rows(tx)} == {"memforest": feed.position(tx)}
+        assert indexes.feed_position(tx) > before
+        assert {row.name: row.cursor for row in indexes.rows(tx)} == {"memforest": indexes.feed_position(tx)}
     db.close()
 
 

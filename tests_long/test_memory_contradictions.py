@@ -24,10 +24,10 @@ from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions, 
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, MemForestError
-from memforest.store import choices, jobs, names, relations
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems.memforest.place import ForestPlacing
+from memforest.store import corrections, entities, jobs
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.trees.memforest_place import ForestPlacing
 
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
 
@@ -130,10 +130,10 @@ def tell(tx: Tx) -> None:
            ON b.occurrence = a.occurrence AND b.entity > a.entity GROUP BY 1, 2 ORDER BY 2 LIMIT 2"""
     ).fetchall()
     for fact, occurrence, source, target in pairs:
-        relations.add(tx, (fact, occurrence), source, f"met {fact}", target)
-        names.add(tx, occurrence, source, {"A. B."}, "Ana")
-        choices.add(tx, "same", source, target, 7)
-        choices.add(tx, "apart", source, target, 8)
+        entities.add_relation(tx, (fact, occurrence), source, f"met {fact}", target)
+        entities.add_name(tx, occurrence, source, {"A. B."}, "Ana")
+        corrections.add(tx, "same", source, target, 7)
+        corrections.add(tx, "apart", source, target, 8)
     assert len(pairs) == 2
 
 

@@ -18,7 +18,7 @@ from tests_long.worlds import dump, fast_config, file_of, rows, said
 
 from memforest import MemForest
 from memforest.errors import CorruptStoreError, SessionConflictError
-from memforest.types import Chunk, ChunkOutcome
+from memforest.records import Chunk, ChunkOutcome
 
 TURNS = said("I have a dog.", "My PIN is 4711 and I owe Bob 40 euros.", "I live in Porto.")
 OTHER = said("I paint houses in Lisbon.", day=2)

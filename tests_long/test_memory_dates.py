@@ -11,8 +11,8 @@ from tests_long.worlds import fast_config, file_of, rows
 
 from memforest import MemForest
 from memforest.errors import ConfigError
-from memforest.language.dating import show_dates
-from memforest.types import ResolvedDate
+from memforest.reading.timestamps import show_dates
+from memforest.records import ResolvedDate
 
 UTC = timezone.utc
 WEDNESDAY = datetime(2024, 10, 16, 12, tzinfo=UTC)

@@ -22,14 +22,14 @@ from tests_long.worlds import CLOCK, fast_config, fast_folder
 
 from memforest import Evidence, MemForest, QueryResult, Ranking
 from memforest.errors import BudgetError, ModelRefusedError, ModelUnavailableError, StepError
-from memforest.memory.query.answer import without_questions
-from memforest.memory.query.memories import by_score
-from memforest.memory.query.rerank import BEFORE_CHARS, rerank_text, reranked
-from memforest.memory.results import Source
 from memforest.ports import Answer, AnswerEvidence
-from memforest.systems.base import Hit, NodeHit
-from memforest.tokens import count_tokens
-from memforest.types import QuestionPlan
+from memforest.read.answer import without_questions
+from memforest.read.evidence import by_score
+from memforest.read.rerank import BEFORE_CHARS, rerank_text, reranked
+from memforest.read.stored import Source
+from memforest.records import QuestionPlan
+from memforest.search.filters import NodeHit, TurnHit
+from memforest.text import count_tokens
 
 QUESTIONS = [
     "Where does Ana live now?",
@@ -453,7 +453,7 @@ def test_a_reranker_reads_the_end_of_the_turn_before() -> None:
 
 def test_a_turn_stands_before_a_summary_of_its_score() -> None:
     """Two rankings become one; scores that agree to nine decimals are the same."""
-    hits = [Hit(0, -1, 3.0, {}), Hit(1, -1, 2.0, {}), Hit(2, -1, 1.0, {})]
+    hits = [TurnHit(0, -1, 3.0, {}), TurnHit(1, -1, 2.0, {}), TurnHit(2, -1, 1.0, {})]
     nodes = [NodeHit(7, 2.5, {}), NodeHit(8, 2.0 + 1e-12, {}), NodeHit(9, 0.5, {})]
     assert list(by_score(hits, nodes)) == [hits[0], nodes[0], hits[1], nodes[1], hits[2], nodes[2]]
     assert list(by_score([], nodes)) == nodes

@@ -14,21 +14,15 @@ from tests_long.worlds import differences, dump, fast_config, file_of, make_sess
 
 from memforest import Config, MemForest
 from memforest.endpoint import Budget
-from memforest.errors import (
-    BudgetError,
-    MemForestError,
-    ModelError,
-    ModelRefusedError,
-    ModelUnavailableError,
-)
-from memforest.forest import AsyncMemForest
-from memforest.memory.results import IngestResult
-from memforest.models.base import ChatReply, ChatRequest, Message
+from memforest.errors import BudgetError, MemForestError, ModelError, ModelRefusedError, ModelUnavailableError
+from memforest.memory.forest import AsyncMemForest
 from memforest.models.calls import Calls
-from memforest.steps.local.extract import LocalExtractor
-from memforest.steps.local.summarise import LocalSummariser
+from memforest.ports import ChatReply, ChatRequest, Message
+from memforest.read.results import IngestResult
+from memforest.reading.extract_local import LocalExtractor
+from memforest.reading.summarise_local import LocalSummariser
+from memforest.records import Chunk, ChunkOutcome, Equivalence, SummaryRequest
 from memforest.testing import FunctionChat
-from memforest.types import Chunk, ChunkOutcome, Equivalence, SummaryRequest
 
 
 @dataclass

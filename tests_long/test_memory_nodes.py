@@ -25,16 +25,16 @@ from memforest import Evidence, MemForest, QueryResult
 from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.screen import Screen
 from memforest.errors import IndexStateError
-from memforest.memory.query.memories import SOURCE_TURNS
-from memforest.search.forests import forest_of
+from memforest.read.evidence import SOURCE_TURNS
+from memforest.search.cache import forest_of
+from memforest.search.filters import IndexResult, NodeHit, Search
 from memforest.search.snapshot import Snapshot
-from memforest.store.tx import Tx
-from memforest.systems import registry
-from memforest.systems.base import Found, NodeHit, Search
-from memforest.systems.flat.index import FlatIndex
-from memforest.systems.memforest.index import MemForestIndex
-from memforest.systems.nodes import allowed_nodes, turns_beneath
+from memforest.store.connections import Tx
 from memforest.testing import FunctionChat
+from memforest.trees import attached
+from memforest.trees.flat import FlatIndex
+from memforest.trees.index import allowed_nodes, turns_beneath
+from memforest.trees.memforest import MemForestIndex
 
 THINGS = ("canoe", "lamp", "kettle", "violin", "tent", "map", "clock")
 
@@ -49,7 +49,7 @@ class Summaries(FlatIndex):
         """Return the names of the scopes of the forest's trees."""
         return MemForestIndex().labels(tx, trees)
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return every turn and every such node."""
         forest = forest_of(tx, snapshot, "memforest")
         rows = [row for row in forest.inner.tolist() if forest.tree_kind[forest.tree[row]] in self.kinds]
@@ -59,7 +59,7 @@ class Summaries(FlatIndex):
             for n, row in enumerate(rows)
         ]
         found = FlatIndex().search(tx, snapshot, request)
-        return Found(found.hits, notes=found.notes, nodes=nodes[:1] + nodes)  # the first one twice
+        return IndexResult(found.hits, notes=found.notes, nodes=nodes[:1] + nodes)  # the first one twice
 
 
 class Everything(Summaries):
@@ -71,7 +71,7 @@ class Everything(Summaries):
 class Last(Summaries):
     """One that finds them behind all turns."""
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return every turn, then every node."""
         found = super().search(tx, snapshot, request)
         return replace(found, nodes=[replace(node, score=node.score - 1000) for node in found.nodes])
@@ -80,19 +80,19 @@ class Last(Summaries):
 class Wrong(Summaries):
     """One that hands back a leaf."""
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return a leaf as if it were an inner node."""
         forest = forest_of(tx, snapshot, "memforest")
         leaf = int(forest.ids[np.flatnonzero(forest.kind)[0]])
-        return Found((), nodes=[NodeHit(leaf, 1.0)])
+        return IndexResult((), nodes=[NodeHit(leaf, 1.0)])
 
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.INDEXES, Summaries.name, Summaries)
-    monkeypatch.setitem(registry.INDEXES, "everything", Everything)
-    monkeypatch.setitem(registry.INDEXES, "last", Last)
-    monkeypatch.setitem(registry.INDEXES, "wrong", Wrong)
+    monkeypatch.setitem(attached.INDEXES, Summaries.name, Summaries)
+    monkeypatch.setitem(attached.INDEXES, "everything", Everything)
+    monkeypatch.setitem(attached.INDEXES, "last", Last)
+    monkeypatch.setitem(attached.INDEXES, "wrong", Wrong)
 
 
 def fill(forest: MemForest, sessions: int = 3, *, refresh: bool = True) -> None:

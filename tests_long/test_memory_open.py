@@ -16,8 +16,8 @@ from tests_long.worlds import fast_config, said
 
 from memforest import MemForest
 from memforest.errors import ForeignStoreError, StoreError
-from memforest.memory.directory import file_name, has_memory, is_own_name, memory_files, owner_of, survey
 from memforest.memory.open import label_of
+from memforest.store.directory import file_name, has_memory, is_own_name, memory_files, owner_of, survey
 
 IDS = st.text(min_size=1, max_size=80).filter(lambda text: text.isprintable())
 

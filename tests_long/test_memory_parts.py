@@ -15,8 +15,7 @@ from tests_long.worlds import dump, fast_config, file_of, make_sessions, rows, s
 
 from memforest import MemForest
 from memforest.errors import SessionConflictError, StoreWriteError
-from memforest.memory.ingest import commit as module
-from memforest.memory.ingest import parts as parts_module
+from memforest.write import commit as module
 
 LONG = [f"I bought a {thing} in {city}." for thing in ("car", "bike", "tent") for city in ("Oslo", "Miami")]
 LONG += ["I live in Oslo.", "I moved to Miami.", "I bought a car in Oslo.", "Bob works at Acme.", "Thanks!"]
@@ -25,8 +24,8 @@ LONG += ["I live in Oslo.", "I moved to Miami.", "I bought a car in Oslo.", "Bob
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of one cell follow each other at once."""
-    monkeypatch.setattr(parts_module, "PART_CELLS", 1)
-    monkeypatch.setattr(parts_module, "PAUSE_S", 0.0)
+    monkeypatch.setattr(module, "PART_CELLS", 1)
+    monkeypatch.setattr(module, "PAUSE_S", 0.0)
 
 
 def before_part(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], Any]) -> list[int]:
@@ -38,7 +37,7 @@ def before_part(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], 
         parts.append(len(parts) + 1)
         module.commit(*args)
 
-    original = parts_module._commit_part
+    original = module._commit_part
 
     def acting(*args: Any) -> None:
         if len(parts) + 1 == number and not acted:
@@ -46,8 +45,8 @@ def before_part(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], 
             act()
         original(*args)
 
-    monkeypatch.setattr(parts_module, "commit", counted)
-    monkeypatch.setattr(parts_module, "_commit_part", acting)
+    monkeypatch.setattr(module, "commit", counted)
+    monkeypatch.setattr(module, "_commit_part", acting)
     return parts
 
 
@@ -58,7 +57,7 @@ def test_parts_make_what_one_transaction_makes(
     sessions = [*make_sessions(soak_seed, sessions=4, most_turns=14), ("long", said(*LONG))]
     results, dumps = [], []
     for at, cells in enumerate((1, 10_000)):
-        monkeypatch.setattr(parts_module, "PART_CELLS", cells)
+        monkeypatch.setattr(module, "PART_CELLS", cells)
         with MemForest(folder / str(at), fast_config()) as forest:
             made = [
                 forest.ingest_session("u", name, turns[: len(turns) // 2 + 1]) for name, turns in sessions

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.memory.plain import LINE_CHARS, MOST_LEVELS, Result, json_bytes, plain
-from memforest.memory.timing import Timer
-from memforest.memory.usage import shared, usage
 from memforest.models.ledger import Ledger
-from memforest.types import StepUsage
+from memforest.plain import LINE_CHARS, MOST_LEVELS, Result, json_bytes, plain
+from memforest.progress import Timer
+from memforest.read.results import shared, usage
+from memforest.records import StepUsage
 
 LEAVES = (
     st.none()

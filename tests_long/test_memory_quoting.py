@@ -18,12 +18,12 @@ from tests.doubles import local_reply
 from tests_long.worlds import fast_config, fast_folder
 
 from memforest import MemForest
-from memforest.language.quoting import MARK
-from memforest.memory.quoting import DASH
-from memforest.memory.results import WHOLE_CHARS, AskResult, Evidence
+from memforest.read.quoting import DASH
+from memforest.read.results import WHOLE_CHARS, AskResult, Evidence
+from memforest.reading.clauses import MARK
+from memforest.records import SpokenText
 from memforest.testing import FunctionChat
-from memforest.tokens import count_tokens
-from memforest.types import Spoken
+from memforest.text import count_tokens
 
 DAY = datetime(2024, 5, 7, 10, tzinfo=timezone.utc)
 LONG = f"I adopted a dog called Rex. {'Wow, thanks so much! ' * 40}"
@@ -75,7 +75,7 @@ def folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def was_said(spoken: Sequence[Spoken], said: Sequence[tuple[str, str]]) -> bool:
+def was_said(spoken: Sequence[SpokenText], said: Sequence[tuple[str, str]]) -> bool:
     """Return whether each passage of what was said stands in a turn of its speaker."""
     return bool(spoken) and all(
         any(name == one.speaker and all(folded(part) in folded(text) for part in one.text.split(MARK)) for name, text in said)
@@ -121,7 +121,7 @@ def test_everything_shown_of_a_memory_without_a_model_was_said(said: list[tuple[
             shown += user.timeline(name) if any(one == name for one, _ in said) else []
         stored = [(folded(name), text) for name, text in said]
         for one in shown:
-            assert was_said([Spoken(folded(part.speaker), part.text) for part in one.spoken], stored)
+            assert was_said([SpokenText(folded(part.speaker), part.text) for part in one.spoken], stored)
             assert one.text == DASH.join(s.text for s in one.spoken)
 
 
@@ -143,7 +143,7 @@ def test_evidence_quotes_and_keeps_the_statement(memory: MemForest, question: st
 
 def test_a_bare_answer_has_its_question_in_front(memory: MemForest) -> None:
     """With who asked and who answered, whichever turn is ranked; a sentence that stands for itself has none."""
-    pair = (Spoken("Ana", "Do you live in Oslo?"), Spoken("Bob", "Yes."))
+    pair = (SpokenText("Ana", "Do you live in Oslo?"), SpokenText("Bob", "Yes."))
     yes = found(memory, "Yes.", "Does Bob live in Oslo?")
     assert (yes.spoken, yes.text) == (pair, "Do you live in Oslo? – Yes.")
     assert 'Ana: "Do you live in Oslo?" – Bob: "Yes."' in yes.line(1)

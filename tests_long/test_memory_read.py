@@ -12,16 +12,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.table import each
 from tests_long.hand_made import Said, hand_made
 
-from memforest.memory.query.evidence import once_per_fact
-from memforest.memory.query.surface_names import surface_names
+from memforest.read.evidence import once_per_fact
+from memforest.read.query import surface_names
+from memforest.search.filters import TurnHit
 from memforest.search.snapshot import Snapshot, once_per_snapshot
-from memforest.search.texts import without_names
-from memforest.systems.base import Hit
+from memforest.search.vectors import without_names
 
 
-def hit(turn: int, fact: int) -> Hit:
+def hit(turn: int, fact: int) -> TurnHit:
     """Return a hit with a score that falls with its row."""
-    return Hit(turn=turn, fact=fact, score=-float(turn))
+    return TurnHit(turn=turn, fact=fact, score=-float(turn))
 
 
 def test_a_fact_comes_at_its_best_turn_only() -> None:

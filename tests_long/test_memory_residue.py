@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memforest import MemForest
-from memforest.store import packing
+from memforest.store import derived
 
 START = datetime(2023, 5, 1, 9, tzinfo=timezone.utc)
 MARKERS = ("quixplotz", "Zorblatt", "vrukkam")
@@ -55,7 +55,7 @@ def plain(number: int) -> list[str]:
 @pytest.fixture(autouse=True)
 def readable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Store summaries as they are: a compressed one would hide what is looked for in the files."""
-    monkeypatch.setattr(packing, "LEVEL", 0)
+    monkeypatch.setattr(derived, "LEVEL", 0)
 
 
 def bytes_of(directory: Path) -> bytes:

@@ -12,16 +12,13 @@ from tests.table import each
 from tests_long.scripted import Scripted, run
 
 from memforest.errors import ModelError, ReplyError
-from memforest.language.counting import count_words
-from memforest.refresh.requests import PROMPTS, makers_of
-from memforest.steps.base import Kept
-from memforest.steps.llm.prompt import load_prompt, read_data_block
-from memforest.steps.llm.records import MEMORY, MIN_CHARS
-from memforest.steps.llm.shown import MAX_CHARS
-from memforest.steps.llm.summarise import ChatSummariser
-from memforest.steps.local.records import MAKER
-from memforest.steps.local.summarise import LocalSummariser
-from memforest.types import SummaryRequest
+from memforest.ports import UnchangedText
+from memforest.reading.prompts import MAX_CHARS, load_prompt, read_data_block
+from memforest.reading.summarise_llm import MEMORY, MIN_CHARS, ChatSummariser
+from memforest.reading.summarise_local import MAKER, LocalSummariser
+from memforest.reading.tokens import count_words
+from memforest.records import SummaryRequest
+from memforest.trees.refresh import PROMPTS, makers_of
 
 DAY = datetime(2031, 5, 6, tzinfo=timezone.utc)
 NOTES = (
@@ -75,7 +72,7 @@ def test_a_memory_has_a_prompt_of_its_own() -> None:
     model = Scripted(said(GOOD))
     (made,) = run(ChatSummariser(model.calls).summarise([asked()]))
     assert made == GOOD
-    assert not isinstance(made, Kept)
+    assert not isinstance(made, UnchangedText)
     (call,) = model.requests
     assert (call.step, prompt_of(call)) == ("summarise", "hmem_memory")
     node = {"memory": "2031-05", "window": "2031-05", "from": "2031-05-06", "to": "2031-05-30"}
@@ -107,7 +104,7 @@ def test_what_the_texts_below_do_not_bear_out_is_sent_back(text: str, lack: str)
 
 def test_one_text_alone_is_the_memory_without_a_call() -> None:
     """If it fits and may be kept; else the model is asked, as for several."""
-    assert isinstance(written(asked(NOTES[0])), Kept)
+    assert isinstance(written(asked(NOTES[0])), UnchangedText)
     assert written(asked(NOTES[0], " ")) == NOTES[0]
     long = asked(" ".join(NOTES), words=8)
     assert written(long, said("Marit moved to Bergen.")) == "Marit moved to Bergen."
@@ -194,7 +191,7 @@ def test_what_two_tell_alike_is_told_once() -> None:
 def test_one_text_alone_stands_as_it_is(text: str) -> None:
     """With what a record would leave out; it is kept, so it costs no vector."""
     found = told(asked(text))
-    assert isinstance(found, Kept)
+    assert isinstance(found, UnchangedText)
     assert found == text.strip()
 
 

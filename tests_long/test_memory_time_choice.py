@@ -10,9 +10,9 @@ import pytest
 
 from memforest import Config, Evidence, MemForest, QueryResult
 from memforest.config import Ranking
-from memforest.memory.query.rerank import within_tokens
 from memforest.models import CallableReranker, HashEmbedder
-from memforest.tokens import count_tokens
+from memforest.read.rerank import within_tokens
+from memforest.text import count_tokens
 
 PLACES = ("cellar", "attic", "shed", "garage")
 SAID = [

@@ -17,9 +17,9 @@ from tests_long.worlds import fast_config, fast_folder, make_sessions
 
 from memforest import MemForest
 from memforest.errors import InputError, ModelError, NotFoundError, StepError
-from memforest.forest.handle import UserMemory
-from memforest.memory.results import IndexView, TreeView
-from memforest.types import SummaryRequest
+from memforest.memory.user import UserMemory
+from memforest.read.stored import IndexView, TreeView
+from memforest.records import SummaryRequest
 
 
 def turn(speaker: str, text: str, day: int, hour: int = 10) -> dict[str, Any]:

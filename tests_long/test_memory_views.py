@@ -18,10 +18,10 @@ from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions
 
 from memforest import MemForest
 from memforest.errors import InputError, NotFoundError
-from memforest.forest.handle import UserMemory
-from memforest.memory.results import FactPage, FactView
-from memforest.steps.local.extract import LocalExtractor
-from memforest.types import Chunk, ChunkOutcome
+from memforest.memory.user import UserMemory
+from memforest.read.stored import FactPage, FactView
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, ChunkOutcome
 
 MS = timedelta(milliseconds=1)
 

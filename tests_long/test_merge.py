@@ -27,7 +27,7 @@ from tests_long.worlds import (
 )
 
 from memforest import MemForest
-from memforest.memory.directory import file_name
+from memforest.store.directory import file_name
 
 SAME_BUT_SCENES = (
     "sessions",
@@ -111,7 +111,7 @@ def test_any_order_of_merging_gives_the_same_memory(folder: Path) -> None:
 
 def test_unmatched_trees_keep_their_summaries(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of sessions, of who is new, and of large scenes are taken over with summaries and vectors; nothing is dirty."""
-    monkeypatch.setattr("memforest.systems.memforest.merge.LEAST_FACTS", 1)
+    monkeypatch.setattr("memforest.trees.memforest_place.LEAST_FACTS", 1)
     with MemForest(folder, eager_config()) as forest:
         fill(forest, "a", sessions_of("a", 3, 4, most_turns=12))
         forest.register_user("into")
@@ -126,7 +126,7 @@ def test_facts_of_small_scenes_are_routed_anew(folder: Path, monkeypatch: pytest
     """Also where a fact stands in two scenes, and only one of them is taken over."""
     made = {user: sessions_of(user, seed, 6, most_turns=30) for seed, user in enumerate("ab", 70)}
     for least in (2, 3, 5):
-        monkeypatch.setattr("memforest.systems.memforest.merge.LEAST_FACTS", least)
+        monkeypatch.setattr("memforest.trees.memforest_place.LEAST_FACTS", least)
         with MemForest(folder / str(least), fast_config()) as forest:
             for user, sessions in made.items():
                 fill(forest, user, sessions)

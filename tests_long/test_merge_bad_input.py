@@ -17,11 +17,11 @@ from tests_long.worlds import PAPER, differences, dump, eager_config, fast_confi
 
 from memforest import EmbedderMismatchError, InputError, MemForest, NotFoundError
 from memforest.errors import CorruptStoreError, StoreError
-from memforest.memory.directory import file_name
-from memforest.memory.merge import run
-from memforest.memory.merge.copy import copy_sessions
 from memforest.models import HashEmbedder
-from memforest.systems import registry
+from memforest.store.directory import file_name
+from memforest.trees import attached
+from memforest.write import merge
+from memforest.write.merge_copy import copy_sessions
 
 
 def filled(folder: Path, *users: str, **settings: Any) -> MemForest:
@@ -209,19 +209,19 @@ def test_a_dry_run_counts_what_a_merge_does_and_writes_nothing(folder: Path) -> 
 
 def test_a_memory_that_is_written_while_it_is_merged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each session is copied as it is when its turn comes: none is half there, and one that went is left out."""
-    monkeypatch.setattr(run, "BATCH_TURNS", 1)
+    monkeypatch.setattr(merge, "BATCH_TURNS", 1)
     with filled(folder, "a", "b") as forest:
         copy = copy_sessions
         # The log cannot be emptied while the merge reads the file: replacing waits no longer for that than this.
         other = MemForest(folder, fast_config(busy_timeout_s=0.5))
 
         def meanwhile(*args: Any) -> None:
-            monkeypatch.setattr(run, "copy_sessions", copy)
+            monkeypatch.setattr(merge, "copy_sessions", copy)
             other.ingest_session("b", "b-s1", said("I live in Kyoto.", speaker="Ana"), replace=True)
             other.ingest_session("b", "b-new", said("I work at Globex now.", speaker="Ana"))
             copy(*args)
 
-        monkeypatch.setattr(run, "copy_sessions", meanwhile)
+        monkeypatch.setattr(merge, "copy_sessions", meanwhile)
         forest.user("a").merge("b")
         other.close()
         assert forest.user("a").verify().problems == ()
@@ -246,7 +246,7 @@ def test_other_zones_chunk_sizes_and_tree_shapes(folder: Path) -> None:
 
 def test_in_the_papers_own_form(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells with summaries of their own, and nodes of scenes with vectors, are taken over as well."""
-    monkeypatch.setattr("memforest.systems.memforest.merge.LEAST_FACTS", 1)
+    monkeypatch.setattr("memforest.trees.memforest_place.LEAST_FACTS", 1)
     with MemForest(folder, eager_config(index_settings=PAPER)) as forest:
         for user, seed in (("a", 61), ("b", 62)):
             for name, turns in make_sessions(seed, sessions=3):
@@ -260,7 +260,7 @@ def test_in_the_papers_own_form(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 
 def test_every_index_gets_what_is_merged(folder: Path) -> None:
     """One that takes over nothing places everything from the feed; one that raises in it is named and made anew."""
-    registry.INDEXES[ShelfIndex.name] = ShelfIndex
+    attached.INDEXES[ShelfIndex.name] = ShelfIndex
     try:
         indexes = ("memforest", "shelf", "flat")
         with filled(folder, "a", "b", indexes=indexes) as forest:
@@ -273,7 +273,7 @@ def test_every_index_gets_what_is_merged(folder: Path) -> None:
                     for tree in forest.user("a").tree()
                 )
     finally:
-        registry.INDEXES.pop("shelf", None)
+        attached.INDEXES.pop("shelf", None)
 
 
 def test_an_index_whose_merge_raises(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,7 +283,7 @@ def test_an_index_whose_merge_raises(folder: Path, monkeypatch: pytest.MonkeyPat
         def broken(*_args: Any, **_how: Any) -> None:
             raise RuntimeError("no room")
 
-        monkeypatch.setattr("memforest.systems.memforest.merge.graft", broken)
+        monkeypatch.setattr("memforest.store.trees.graft", broken)
         result = forest.user("a").merge("b")
         assert any("no room" in warning for warning in result.warnings)
         assert result.trees_copied == 0

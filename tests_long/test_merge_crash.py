@@ -18,7 +18,7 @@ from tests_long.crashing import Crasher
 from tests_long.worlds import differences, dump, eager_config, fast_folder, make_sessions, rows
 
 from memforest import MemForest
-from memforest.memory.directory import file_name
+from memforest.store.directory import file_name
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks and kills")
 

@@ -14,8 +14,8 @@ from tests.doubles import ChatServer
 from tests_long.worlds import fast_config, make_sessions, said
 
 from memforest import Budget, ChatEndpoint, Config, MemForest
-from memforest.memory.results import Usage
 from memforest.models import HashEmbedder
+from memforest.read.results import Usage
 
 NEAR = {
     "a": "I love hiking in the hills near Davis.",

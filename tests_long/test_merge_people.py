@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import differences, dump, fast_config, rows, said
 
 from memforest import InputError, MemForest
-from memforest.memory.directory import file_name
+from memforest.store.directory import file_name
 
 
 def told(*texts: str, role: str = "user", day: int = 1) -> list[dict[str, str]]:

@@ -16,7 +16,7 @@ from tests_long.worlds import dump, fast_config, file_of, said
 
 from memforest import InputError, MemForest
 from memforest.errors import ModelUnavailableError
-from memforest.models.base import ChatRequest
+from memforest.ports import ChatRequest
 from memforest.testing import FrozenClock, FunctionChat
 
 OSLO: dict[str, Any] = {"id": "m1", "role": "user", "content": "I live in Oslo."}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from memforest import Config, MemForest
-from memforest.clock import Clock
 from memforest.models import available, open_embedder
+from memforest.times import Clock
 
 START = datetime(2023, 5, 1, 9, tzinfo=timezone.utc)
 ALONE = "Yesterday I adopted a grey cat from the shelter in Bergen."

@@ -22,8 +22,8 @@ from tests.doubles.listener import HttpReply, HttpRequest, Listener
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint, IngestResult, MemForest
 from memforest.errors import ModelError, ModelUnavailableError
 from memforest.models import HashEmbedder, OpenAIChat, OpenAIEmbedder
-from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.ledger import MOST_COUNTED
+from memforest.ports import ChatReply, ChatRequest, Message
 from memforest.testing import FunctionChat
 
 TURN = [{"speaker": "Ann", "text": "I live in Porto.", "timestamp": "2024-01-01"}]

@@ -18,15 +18,15 @@ from tests.doubles import ChatServer, Fault, Latency, Reply, Schedule
 from tests.doubles.listener import HttpReply, HttpRequest, Listener
 from tests.table import each
 
-from memforest import portal
+from memforest import _sync
 from memforest.endpoint import ChatEndpoint
 from memforest.errors import ModelRefusedError, ModelRequestError, ModelUnavailableError
 from memforest.models import OpenAIChat
-from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
-from memforest.models.openai_dialect import Dialect, is_about_length, strict
-from memforest.tokens import count_tokens
+from memforest.models.openai import Dialect, is_about_length, strict
+from memforest.ports import ChatReply, ChatRequest, Message
+from memforest.text import count_tokens
 
 R = TypeVar("R")
 
@@ -652,9 +652,9 @@ def test_one_client_serves_many_requests_and_several_loops() -> None:
 
         asyncio.run(run())
         asyncio.run(run())
-        portal.run(run())
+        _sync.run(run())
         asyncio.run(run())
-        portal.run(run())
+        _sync.run(run())
         deadline = time.monotonic() + 5
         while connections() > 1 and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -670,7 +670,7 @@ def test_one_client_serves_many_requests_and_several_loops() -> None:
 def test_a_model_that_is_dropped_closes_its_connections() -> None:
     """Nobody need close a model: its connections end when it is collected."""
     with ChatServer(reply=lambda body: "ok") as server:
-        portal.run(OpenAIChat(at(server)).complete(ask()))
+        _sync.run(OpenAIChat(at(server)).complete(ask()))
         gc.collect()
         deadline = time.monotonic() + 5
         while server._listener.connections and time.monotonic() < deadline:

@@ -28,7 +28,7 @@ from memforest.errors import (
 from memforest.models import HashEmbedder, OpenAIEmbedder
 from memforest.models.base import Vectors
 from memforest.models.ledger import Ledger, keeping
-from memforest.models.openai_embed import open_embedding_endpoint
+from memforest.models.openai import open_embedding_endpoint
 
 SOON = 0.01
 WRONG_INDICES: list[tuple[Any, Any]] = [

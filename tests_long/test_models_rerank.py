@@ -16,15 +16,9 @@ from tests.table import each
 
 from memforest import Config, MemForest
 from memforest.errors import ConfigError, InputError, ModelError, WeightsError
-from memforest.models import (
-    MS_MARCO,
-    CallableReranker,
-    LocalReranker,
-    open_reranker,
-    reranker_status,
-)
-from memforest.models.wordpiece import WordPiece
-from memforest.steps.choose import choose_steps
+from memforest.models import MS_MARCO, CallableReranker, LocalReranker, open_reranker, reranker_status
+from memforest.models.onnx import WordPiece
+from memforest.reading.steps import choose_steps
 
 installed = pytest.mark.skipif(MS_MARCO.find() is None, reason=f"not installed: {MS_MARCO.fix}")
 QUESTION = "Where does Priya work?"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.errors import ConfigError
-from memforest.models.wordpiece import VOCABULARY_SHA256, VOCABULARY_SIZE, WordPiece, load_vocabulary
+from memforest.models.onnx import VOCABULARY_SHA256, VOCABULARY_SIZE, WordPiece, load_vocabulary
 
 ROOT = Path(__file__).parents[1]
 WORDPIECE = WordPiece()

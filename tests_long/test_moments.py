@@ -17,21 +17,20 @@ from tests.doubles import local_reply
 from tests_long.worlds import PAPER, eager_config, fast_config, file_of, make_sessions, said
 
 from memforest import MemForest
-from memforest.interval import to_ms
-from memforest.memory.ingest.verdicts import verdicts_at
-from memforest.memory.results import QueryResult
-from memforest.search.cache import MOMENTS, SnapshotCache
+from memforest.read.corrections import verdicts_at
+from memforest.read.results import QueryResult
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, ChunkOutcome, QuestionPlan
+from memforest.search.as_of import Moment, MomentCache, snapshot_at
+from memforest.search.cache import MOMENTS, SnapshotCache, forest_of
+from memforest.search.filters import Search
 from memforest.search.forest import FACT, INNER
-from memforest.search.forests import forest_of
-from memforest.steps.local.extract import LocalExtractor
-from memforest.store.db import Database
-from memforest.systems.base import Search
-from memforest.systems.memforest.vocabulary import vocabulary
-from memforest.systems.moments import Moment, MomentCache, snapshot_at
-from memforest.systems.nodes import allowed_nodes
-from memforest.systems.states import timelines, valid_until
+from memforest.search.timeline import timelines, valid_until
+from memforest.search.vocabulary import vocabulary
+from memforest.store.database import Database
 from memforest.testing import FrozenClock, FunctionChat
-from memforest.types import Chunk, ChunkOutcome, QuestionPlan
+from memforest.times import to_ms
+from memforest.trees.index import allowed_nodes
 
 ASKED = Search(tokens=(), plan=QuestionPlan(), reference_ms=0)
 INDEXES = ("memforest", "segtree")

@@ -23,14 +23,14 @@ from memforest import Config, MemForest
 from memforest.cli import main
 from memforest.config import Ranking
 from memforest.errors import ModelError
-from memforest.memory import words
-from memforest.memory.directory import memory_files
-from memforest.memory.known import known_shares
 from memforest.models import MINILM, open_embedder
-from memforest.models.wordpiece import WordPiece
+from memforest.models.onnx import WordPiece
+from memforest.read.views import known_shares
 from memforest.store import derived, meta
-from memforest.store.db import Database
+from memforest.store.database import Database
+from memforest.store.directory import memory_files
 from memforest.text import lexical_tokens
+from memforest.write import rebuild
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -160,12 +160,12 @@ def test_a_memory_whose_words_were_cut_otherwise_is_indexed_anew_when_opened(tmp
     db = Database(file)
     with db.write() as tx:
         derived.put_words(tx, "turn", 1, ["1", "march", "2024", "варя", "чинила", "мебель"])
-        tx.execute("DELETE FROM meta WHERE key = ?", (words.KEY,))
+        tx.execute("DELETE FROM meta WHERE key = ?", (rebuild.KEY,))
     db.close()
     with MemForest(tmp_path, config) as forest:
         assert forest.user("u").verify().ok
         assert forest.query("u", "Кто работает с мебелью?").evidence[0].scores["lexical"] > 0
     db = Database(file)
     with db.read() as tx:
-        assert meta.get(tx, words.KEY) == words.WORDS
+        assert meta.get(tx, rebuild.KEY) == rebuild.WORDS
     db.close()

@@ -19,9 +19,9 @@ from memforest import MemForest
 from memforest.errors import InputError, TimestampError
 from memforest.store import jobs
 from memforest.store import trees as tree_rows
-from memforest.store.tx import Tx
-from memforest.systems import registry
-from memforest.systems.host import Host
+from memforest.store.connections import Tx
+from memforest.trees import attached
+from memforest.trees.index import Host
 
 TEXTS = [
     "I bought two tents in Oslo.",
@@ -34,12 +34,12 @@ TEXTS = [
 @pytest.fixture(autouse=True)
 def diary() -> Iterator[None]:
     """The index is known."""
-    registry.INDEXES[Diary.name] = Diary
+    attached.INDEXES[Diary.name] = Diary
     Diary.act = None
     Diary.reopened.clear()
     Diary.occasions.clear()
     yield
-    registry.INDEXES.pop("diary", None)
+    attached.INDEXES.pop("diary", None)
 
 
 @pytest.fixture
@@ -203,8 +203,8 @@ def test_an_import_without_summaries_lets_it_schedule_what_it_carries(
 
         carried: Mapping[str, str] | None = MappingProxyType({"talk": "session"})
 
-    registry.INDEXES.pop("diary", None)
-    registry.INDEXES[Carried.name] = Carried
+    attached.INDEXES.pop("diary", None)
+    attached.INDEXES[Carried.name] = Carried
     config = fast_config(indexes=("diary",), summariser=prompted)
     with MemForest(folder, config) as forest:
         ingest(forest)

@@ -17,11 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions
 
 from memforest import MemForest
-from memforest.forest.handle import UserMemory
+from memforest.memory.user import UserMemory
 from memforest.search import cache
-from memforest.store.connections import Connection
-from memforest.store.tx import Tx
-from memforest.systems.memforest import rows
+from memforest.store.connections import Connection, Tx
+from memforest.trees import memforest_rows
 
 
 @pytest.fixture
@@ -101,13 +100,13 @@ def test_what_sets_scenes_apart_is_read_of_all_facts_once(
 ) -> None:
     """Not for a tree or node that is no scene, and not again until something is written; then it is."""
     read: list[Tx] = []
-    topics = rows.topics
+    topics = memforest_rows.topics
 
     def count(tx: Tx, most: int = 3) -> dict[int, tuple[str, ...]]:
         read.append(tx)
         return topics(tx, most)
 
-    monkeypatch.setattr(rows, "topics", count)
+    monkeypatch.setattr(memforest_rows, "topics", count)
     memory = forest.user("u")
     [session] = memory.tree(memory.sessions(limit=1)[0].session_id, depth=0)
     memory.tree(node=session.node_id, depth=1)

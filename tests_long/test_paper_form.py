@@ -23,17 +23,15 @@ from tests_long.worlds import fast_config, fast_folder, file_of, rows
 from memforest import Config, MemForest, QueryResult, load_default_config
 from memforest.errors import InputError
 from memforest.ports import ChatRequest
+from memforest.search.context_scores import Base, base_scores
+from memforest.search.filters import Search, first_turns
 from memforest.search.snapshot import Snapshot
-from memforest.systems.base import Search
-from memforest.systems.legs import Base, base_scores
-from memforest.systems.memforest.browse import nearness_to
-from memforest.systems.memforest.reached import of_leaves
-from memforest.systems.memforest.recall import Recalled, leaf_similarity, recall, recall_trees
-from memforest.systems.memforest.settings import FAMILIES, MemForestSettings
-from memforest.systems.memforest.thresholds import scene_thresholds
-from memforest.systems.places import first_turns
-from memforest.systems.registry import make_index
 from memforest.testing import FunctionChat
+from memforest.trees.attached import make_index
+from memforest.trees.browse import nearness_to
+from memforest.trees.memforest_recall import Recalled, leaf_similarity, of_leaves, recall, recall_trees
+from memforest.trees.memforest_rows import FAMILIES, MemForestSettings
+from memforest.trees.scenes import scene_thresholds
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 FORM: dict[str, Any] = {"evidence": "reached", "families": ["session"]}

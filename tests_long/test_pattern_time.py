@@ -21,14 +21,14 @@ from tests.table import each
 from tests_long.patterns import Used, attacks, patterns
 
 from memforest import MemForest
-from memforest.language.operator import read_operator
-from memforest.limits import QUESTION_CHARS
-from memforest.steps.local.plan import plan_question
+from memforest.reading.plan_local import plan_question
+from memforest.reading.question_parts import read_operator
+from memforest.settings import QUESTION_CHARS
 
 LENGTH = 6_400 if "MEMFOREST_SOAK_SEEDS" in os.environ else 3_200
 FLOOR_S = 2e-6 * LENGTH
 """2 µs a character, several times what the slowest linear pattern takes."""
-OWN_DATA = ("memforest.calendar.language._SPACES",)
+OWN_DATA = ("memforest.reading.date_language._SPACES",)
 """Read nothing but the package's own data files."""
 
 

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.table import each
 from tests_long.worlds import fast_config
 
-from memforest import MemForest, portal
+from memforest import MemForest, _sync
 
 ROOT = str(Path(__file__).parent.parent)
 
@@ -59,9 +59,9 @@ def test_results_and_errors_come_back() -> None:
     async def fail() -> None:
         raise KeyError("mine")
 
-    assert portal.run(give()) == 42
+    assert _sync.run(give()) == 42
     with pytest.raises(KeyError, match="mine"):
-        portal.run(fail())
+        _sync.run(fail())
 
 
 @each("kind", [SystemExit, KeyboardInterrupt])
@@ -83,10 +83,10 @@ def test_who_wants_to_end_the_process_ends_the_call(kind: type[BaseException], d
         await (asyncio.gather(ends(), asyncio.sleep(0)) if deep else ends())
 
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(portal.run, other())
+        waiting = pool.submit(_sync.run, other())
         assert begun.wait(20)
         with pytest.raises(kind, match="enough"):
-            portal.run(call())
+            _sync.run(call())
         go.set()
         assert waiting.result(20) == 42
 
@@ -101,7 +101,7 @@ def test_a_call_that_was_stopped_says_so() -> None:
         await asyncio.sleep(60)
 
     with pytest.raises(CancelledError):
-        portal.run(stopped())
+        _sync.run(stopped())
 
 
 def test_blocking_hands_on_arguments_and_results() -> None:
@@ -117,7 +117,7 @@ def test_blocking_hands_on_arguments_and_results() -> None:
 
     class Facade:
         _async = Behind()
-        sum = portal.blocking(Behind.sum)
+        sum = _sync.blocking(Behind.sum)
 
     assert (Facade().sum(1), Facade().sum(1, 2, 3), Facade().sum(1, times=2)) == (11, 16, 22)
     assert (Facade.sum.__name__, Facade.sum.__doc__) == ("sum", "Add up.")
@@ -132,10 +132,10 @@ def test_a_call_on_the_portals_own_loop_is_refused() -> None:
         return 1
 
     async def outer() -> int:
-        return portal.run(inner())
+        return _sync.run(inner())
 
     with pytest.raises(RuntimeError, match="async classes"):
-        portal.run(outer())
+        _sync.run(outer())
 
 
 def test_blocking_calls_work_inside_a_running_loop(forest: MemForest) -> None:
@@ -360,7 +360,7 @@ def test_waiting_does_not_hold_the_loop(forest: MemForest) -> None:
     async def slow() -> None:
         await asyncio.to_thread(release.wait)
 
-    thread = threading.Thread(target=lambda: portal.run(slow()))
+    thread = threading.Thread(target=lambda: _sync.run(slow()))
     thread.start()
     started = time.monotonic()
     forest.ingest_session("u", "s", turns())

@@ -21,10 +21,10 @@ from tests_long.worlds import differences, dump, eager_config, fast_config, file
 
 from memforest import AsyncMemForest, Budget, IngestProgress, InputError, MemForest, SessionConflictError
 from memforest.errors import ModelUnavailableError, SomeUsersFailedError
-from memforest.memory.ingest import extract
-from memforest.models.base import ChatRequest
-from memforest.steps.local.extract import LocalExtractor
+from memforest.ports import ChatRequest
+from memforest.reading.extract_local import LocalExtractor
 from memforest.testing import FunctionChat
+from memforest.write import extract
 
 MOVES = said("I live in Davis.", "I work at Acme.", "I moved to Miami.")
 

@@ -19,10 +19,10 @@ from tests_long.worlds import said
 
 from memforest import Config, MemForest, QueryResult
 from memforest.errors import InputError, StepError
-from memforest.search.texts import question_tokens
-from memforest.steps.local.plan import plan_question
-from memforest.systems.base import Search
-from memforest.types import QuestionPlan, SubQuery, TimeOperator
+from memforest.reading.plan_local import plan_question
+from memforest.records import QuestionPlan, SubQuery, TimeOperator
+from memforest.search.filters import Search
+from memforest.search.vectors import question_tokens
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
 NAMES = {name.casefold(): name for name in ("Ana", "Bob", "Bob Ruiz")}
@@ -214,7 +214,7 @@ def test_no_index_is_handed_the_question() -> None:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         attributes = {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-        assert not modules & {"memforest.language.operator", "memforest.steps.local.plan"}, path
+        assert not modules & {"memforest.reading.question_parts", "memforest.reading.plan_local"}, path
         texts = {one for one in attributes if one.endswith(".question")}
         # A weight of the ranking, and what a model is handed that plans, browses or sifts for the question.
         assert texts <= {"weights.question", "self._host.question", "host.question"}, path

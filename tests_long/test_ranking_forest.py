@@ -10,18 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.ranking import (
-    activation,
+from memforest.search.flow import (
     ancestors,
     bounded,
     decay_sum,
     means_below,
     propagate,
     relevance_shares,
-    robustness,
     sums_below,
-    time_overlap,
 )
+from memforest.search.scores import activation, robustness, time_overlap
 
 DAY = 86_400_000
 

@@ -14,13 +14,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.table import each
 
 from memforest import Config, Ranking, load_default_config
-from memforest.cli.recalling import read_recall, recall_option, with_recall
+from memforest.cli.asking import read_recall, recall_option, with_recall
+from memforest.config import BUDGETS, COMPLEXITIES, LEAVES, Recall
 from memforest.errors import ConfigError
-from memforest.plans import QuestionPlan
-from memforest.recall import BUDGETS, COMPLEXITIES, LEAVES, Recall
-from memforest.settings import NoSettings, settings_of
-from memforest.steps.local.complexity import complexity_of
-from memforest.tables import checked
+from memforest.reading.question_parts import complexity_of
+from memforest.records import QuestionPlan
+from memforest.settings import NoSettings, checked, settings_of
 
 
 def test_the_budgets_are_those_of_the_paper() -> None:

@@ -28,9 +28,9 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from memforest.keys import Key
-from memforest.memory.directory import file_name
-from memforest.store import recrypt, salts
+from memforest.protection import Key
+from memforest.store import files, upkeep
+from memforest.store.directory import file_name
 from memforest.store.files import beside
 
 pytestmark = encrypted
@@ -105,16 +105,16 @@ def test_the_salt_outlives_a_new_key(filled: Path) -> None:
         forest.encrypt()
         forest.close()
         backup = file_of(filled).read_bytes()
-        salt = salts.salt_file(file_of(filled)).read_bytes()
+        salt = files.salt_file(file_of(filled)).read_bytes()
         forest.rekey(OTHER)
-    kept = salts.read(file_of(filled))
+    kept = files.read(file_of(filled))
     assert kept is not None
     file_of(filled).write_bytes(backup)
-    salts.salt_file(file_of(filled)).write_bytes(salt)
+    files.salt_file(file_of(filled)).write_bytes(salt)
     with a_forest(filled, KEY) as forest:
         assert answers(forest.user("nora"))
-    assert salts.read(file_of(filled)).salt == kept.salt  # type: ignore[union-attr]
-    salts.erase(file_of(filled))
+    assert files.read(file_of(filled)).salt == kept.salt  # type: ignore[union-attr]
+    files.erase(file_of(filled))
     with a_forest(filled, KEY) as forest, pytest.raises(StoreKeyError):
         forest.query("nora", "x")
 
@@ -135,9 +135,9 @@ def test_one_user_or_all(folder: Path) -> None:
         with pytest.raises(NotFoundError):
             forest.encrypt("nobody")
         assert set(forest.decrypt().done) == {file_name("a"), file_name("b")}
-        salts.erase(folder / file_name("a"))
+        files.erase(folder / file_name("a"))
         assert forest.decrypt("a").already == (file_name("a"),)
-        assert salts.read(folder / file_name("a")) is None
+        assert files.read(folder / file_name("a")) is None
         forest.encrypt()
     with a_forest(folder, OTHER) as forest:
         with pytest.raises(StoreKeyError):
@@ -222,13 +222,13 @@ def test_nobody_writes_while_it_is_under_way(
     """Up to the moment of the switch another process is told that the memory is locked, so no write is lost."""
     fill(folder, have)
     told: list[subprocess.CompletedProcess[str]] = []
-    switch = recrypt._switch
+    switch = upkeep._switch
 
     def late(*args: Any) -> None:
         told.append(in_another_process(WRITE, str(folder), "" if have is None else have.hex()))
         switch(*args)
 
-    monkeypatch.setattr(recrypt, "_switch", late)
+    monkeypatch.setattr(upkeep, "_switch", late)
     with a_forest(folder, KEY) as forest:
         forest.encrypt() if have is None else forest.rekey(OTHER)
     assert [one.returncode for one in told] == [1]
@@ -240,9 +240,9 @@ def test_nobody_writes_while_it_is_under_way(
 def test_who_waited_for_it_finds_the_new_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that had the old file open when it was replaced writes nothing into it, and makes no log for the new one."""
     fill(folder, None)
-    path, switch = file_of(folder), recrypt._switch
+    path, switch = file_of(folder), upkeep._switch
     waiting: list[subprocess.Popen[str]] = []
-    code = "import sys, pathlib, memforest.store.db as db; db.Database(pathlib.Path(sys.argv[1]), busy_timeout_s=60)"
+    code = "import sys, pathlib, memforest.store.database as db; db.Database(pathlib.Path(sys.argv[1]), busy_timeout_s=60)"
 
     def late(*args: Any) -> None:
         waiting.append(
@@ -251,7 +251,7 @@ def test_who_waited_for_it_finds_the_new_file(folder: Path, monkeypatch: pytest.
         _wait_until_open(waiting[0].pid, path)
         switch(*args)
 
-    monkeypatch.setattr(recrypt, "_switch", late)
+    monkeypatch.setattr(upkeep, "_switch", late)
     with a_forest(folder, KEY) as forest:
         forest.encrypt()
         _, error = waiting[0].communicate(timeout=60)
@@ -335,7 +335,7 @@ def test_a_plain_copy_that_was_left_is_overwritten(filled: Path) -> None:
 
 def test_a_copy_that_differs_is_not_used(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row of the copy is compared with the one that it is of, in both directions."""
-    attached = recrypt._attached
+    attached = upkeep._attached
     for sql in (
         "DELETE FROM turn WHERE id = 2",
         "UPDATE fact SET text = 'x' WHERE id = 1",
@@ -351,7 +351,7 @@ def test_a_copy_that_differs_is_not_used(filled: Path, monkeypatch: pytest.Monke
             return made
 
         with monkeypatch.context() as patch, a_forest(filled, KEY) as forest:
-            patch.setattr(recrypt, "_attached", wrong)
+            patch.setattr(upkeep, "_attached", wrong)
             with pytest.raises(CorruptStoreError):
                 forest.encrypt("nora")
     with a_forest(filled, None) as forest:
@@ -411,7 +411,7 @@ def test_killed_at_any_step(filled: Path, worlds: Path, change: tuple[str, str],
     have, want = change
     path = file_of(filled)
     if have != "-":
-        recrypt.recrypt(path, None, Key(have), timeout_s=5)
+        upkeep.recrypt(path, None, Key(have), timeout_s=5)
     held = {one.name: one.read_bytes() for one in filled.iterdir()}
     code, steps = killed(path, have, want, -1)
     assert code == 0
@@ -429,7 +429,7 @@ def test_killed_at_any_step(filled: Path, worlds: Path, change: tuple[str, str],
         assert no_leftovers(filled)
         assert (marked(filled) == []) == (want != "-")
         if want != "-":
-            recrypt.recrypt(path, Key(want), None, timeout_s=5)
+            upkeep.recrypt(path, Key(want), None, timeout_s=5)
         assert differences(dump(file_of(worlds)), dump(path)) == {}
 
 

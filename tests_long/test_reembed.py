@@ -19,10 +19,10 @@ from tests_long.worlds import differences, dump, fast_config, file_of, make_sess
 
 from memforest import AsyncMemForest, EmbedderMismatchError, MemForest
 from memforest.errors import InputError, ModelError, NotFoundError, SomeUsersFailedError, StoreLockedError
-from memforest.memory import reembed
 from memforest.models import HashEmbedder
-from memforest.steps.local.extract import LocalExtractor
-from memforest.types import Chunk, ChunkOutcome
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, ChunkOutcome
+from memforest.write import rebuild
 
 SESSIONS = make_sessions(5, sessions=6)
 OLD, NEW = HashEmbedder(32), HashEmbedder(48)
@@ -47,8 +47,8 @@ class Watched:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few texts be made at a time."""
-    monkeypatch.setattr(reembed, "BLOCK", 16)
-    monkeypatch.setattr(reembed, "LEFT", 0)
+    monkeypatch.setattr(rebuild, "BLOCK", 16)
+    monkeypatch.setattr(rebuild, "LEFT", 0)
 
 
 def fill(folder: Path, embedder: Any = OLD, **settings: Any) -> Path:
@@ -338,6 +338,6 @@ def test_all_users_at_once(folder: Path) -> None:
 
 def own_file(user: str) -> str:
     """Return the name of a user's file."""
-    from memforest.memory.directory import file_name
+    from memforest.store.directory import file_name
 
     return file_name(user)

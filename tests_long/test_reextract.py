@@ -34,11 +34,10 @@ from tests_long.worlds import (
 from memforest import MemForest
 from memforest.endpoint import Budget
 from memforest.errors import BudgetError, StepError
-from memforest.forest import UserMemory
-from memforest.steps.local.extract import LocalExtractor
-from memforest.steps.local.version import rules_version
-from memforest.store.db import Database
-from memforest.types import Chunk, ChunkOutcome, Turn
+from memforest.memory.user import UserMemory
+from memforest.reading.extract_local import LocalExtractor, rules_version
+from memforest.records import Chunk, ChunkOutcome, Turn
+from memforest.store.database import Database
 
 DATA = Path(__file__).parent / "data"
 SESSIONS = make_sessions(9, sessions=6, short_forms=False)
@@ -300,7 +299,7 @@ def test_readers_have_the_old_index_until_the_new_one_is_there(
 
 
 def test_the_version_of_the_rules_tells_what_they_make() -> None:
-    """Raise `RULES` in `steps/local/version.py` when only `made` differs; then write the file anew (`make docs`)."""
+    """Raise `RULES` in `reading/extract_local.py` when only `made` differs; then write the file anew (`make docs`)."""
     made = blake2b(digest_size=8)
     extractor = LocalExtractor()
     demo = json.loads((files("memforest.data") / "demo" / "nora_and_mateo.json").read_text(encoding="utf-8"))

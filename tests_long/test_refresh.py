@@ -20,11 +20,11 @@ from tests_long.worlds import CLOCK, fast_config, file_of, make_sessions, rows, 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import ModelError, StepError
 from memforest.models import HashEmbedder
-from memforest.refresh.requests import fingerprint
-from memforest.steps.base import Kept
-from memforest.steps.local.summarise import LocalSummariser
-from memforest.systems.memforest.scenes import YOUNG
-from memforest.types import SummaryRequest
+from memforest.ports import UnchangedText
+from memforest.reading.summarise_local import LocalSummariser
+from memforest.records import SummaryRequest
+from memforest.trees.refresh import fingerprint
+from memforest.trees.scenes import YOUNG
 
 
 class Watched:
@@ -229,7 +229,7 @@ class Keeping:
     async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
         """Return the children's texts where they have few words, else a summary of a few words."""
         return [
-            Kept("\n".join(one.inputs))
+            UnchangedText("\n".join(one.inputs))
             if sum(len(text.split()) for text in one.inputs) <= 40
             else (await self._local.summarise([replace(one, max_words=30)]))[0]
             for one in requests

@@ -20,12 +20,12 @@ from tests_long.worlds import fast_config, file_of, make_sessions, rows, said, s
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import BudgetError, ModelError, StepError
 from memforest.models import HashEmbedder
-from memforest.steps.local.summarise import LocalSummariser
-from memforest.store.tx import Tx
-from memforest.systems import registry
-from memforest.systems.base import NodeWork
-from memforest.tree import Node
-from memforest.types import SummaryRequest
+from memforest.nodes import Node
+from memforest.reading.summarise_local import LocalSummariser
+from memforest.records import SummaryRequest
+from memforest.store.connections import Tx
+from memforest.trees import attached
+from memforest.trees.refresh import NodeWork
 
 DIRTY = "SELECT count(*) FROM node WHERE dirty AND level > 0"
 
@@ -374,7 +374,7 @@ OF_ALL = " WHERE tree = (SELECT id FROM tree WHERE kind = 'all')"
 def test_a_node_that_needs_no_summary_is_up_to_date_without_one(folder: Path) -> None:
     """Nobody is asked for it, and what stands above it is made all the same, of the texts that there are."""
     noting = Noting()
-    registry.INDEXES[Sparse.name] = Sparse
+    attached.INDEXES[Sparse.name] = Sparse
     try:
         config = fast_config(summariser=noting, indexes=("memforest", "dummy"))
         with MemForest(folder, config) as forest:
@@ -387,4 +387,4 @@ def test_a_node_that_needs_no_summary_is_up_to_date_without_one(folder: Path) ->
             forest.resume("u")
             assert levels == [(3, len([one for one in noting.asked if one.kind == "all"]))]
     finally:
-        registry.INDEXES.pop("dummy", None)
+        attached.INDEXES.pop("dummy", None)

@@ -12,9 +12,8 @@ from tests_long.test_cli_drawing import laid_out
 
 from memforest import ChatEndpoint, Config, MemForest
 from memforest.cli.ingest import draw_memories
-from memforest.forest import ImportedMemory
-from memforest.memory.chunks import MOST_REFUSED, ChunkReport, RefusedStatement
-from memforest.memory.results import IngestResult
+from memforest.read.receipts import ImportedMemory
+from memforest.read.results import MOST_REFUSED, ChunkReport, IngestResult, RefusedStatement
 from memforest.testing import ScriptedChat
 
 TURNS = [

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import httpx
 from tests_long.serving import TURNS, Client, app_of, key_of, served, told
 
-from memforest.limits import MAX_BODY_BYTES, MAX_ID_CHARS
-from memforest.memory.directory import file_name
-from memforest.rest.params import encoded
+from memforest.server.rest.bodies import encoded
+from memforest.settings import MAX_BODY_BYTES, MAX_ID_CHARS
+from memforest.store.directory import file_name
 
 JSON = {"Content-Type": "application/json"}
 SEARCH = "/v1/users/ana/search"
@@ -376,7 +376,7 @@ def test_pages_of_other_origins_do_not_write(folder: Path) -> None:
 def test_origins_that_are_allowed(folder: Path) -> None:
     """They are told so before they ask, and what they may read; others are not."""
     from memforest import AsyncMemForest
-    from memforest.rest import create_app
+    from memforest.server.rest.app import create_app
 
     origin = "https://app.example"
     with served(create_app(AsyncMemForest(folder), origins=[origin])) as client:

@@ -23,12 +23,12 @@ from jsonschema import Draft202012Validator
 from tests_long.serving import app_of
 
 from memforest import AsyncMemForest, errors
-from memforest.access.faults import STATUS
-from memforest.forest.handle import AsyncUserMemory
-from memforest.forest.options import QueryOptions
-from memforest.limits import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, ROLES
-from memforest.rest.problems import title_of
-from memforest.rest.routing import SCOPES
+from memforest.memory.options import QueryOptions
+from memforest.memory.user import AsyncUserMemory
+from memforest.server.auth import STATUS
+from memforest.server.rest.problems import title_of
+from memforest.server.rest.routing import SCOPES
+from memforest.settings import MAX_ID_CHARS, MAX_PAGE, MAX_TOP_K, ROLES
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "serving.md"
 WRITE = "MEMFOREST_WRITE_DOCS" in os.environ

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from jsonschema import Draft202012Validator, FormatChecker
 from tests_long.serving import LATER, TURNS, Client, app_of, as_text, served
 
-from memforest.rest import examples
+from memforest.server.rest import openapi
 
-FILE = Path(examples.__file__).with_name(examples.FILE)
+FILE = Path(openapi.__file__).with_name(openapi.FILE)
 WRITE = "MEMFOREST_WRITE_DOCS" in os.environ
 MOST = 2
 """Items of a list that an example shows."""

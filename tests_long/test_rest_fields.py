@@ -18,16 +18,20 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tests.table import each
 
-from memforest.config import Config, Ranking
+from memforest.config import Config, Explore, Ranking, Recall
 from memforest.endpoint import Budget
 from memforest.errors import InputError
-from memforest.explore import Explore
-from memforest.forest.options import read_time
-from memforest.recall import Recall
-from memforest.rest.bodies import AddBody, SearchBody
-from memforest.rest.fields import FIRST_SECONDS, MOST, settings_body
-from memforest.rest.params import encoded, pair
-from memforest.rest.routing import read_json
+from memforest.memory.options import read_time
+from memforest.server.rest.bodies import (
+    FIRST_SECONDS,
+    MOST,
+    AddBody,
+    SearchBody,
+    encoded,
+    pair,
+    settings_body,
+)
+from memforest.server.rest.routing import read_json
 
 PLAIN = Config(embedder="none")
 

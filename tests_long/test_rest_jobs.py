@@ -21,17 +21,18 @@ pytest.importorskip("sse_starlette")
 
 from tests_long.serving import TURNS, Client, app_of, key_of, served
 
-from memforest.access import Principal
 from memforest.errors import UnauthenticatedError
-from memforest.intake import JobEvent, running
-from memforest.rest.routes.jobs import _stream
+from memforest.server import job_runs
+from memforest.server.auth import Principal
+from memforest.server.job_rows import JobEvent
+from memforest.server.rest.job_routes import _stream
 
 SENT = {"sessions": [{"user_id": "ana", "session_id": "first", "turns": TURNS}]}
 
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "FLUSH_S", 0.0)
+    monkeypatch.setattr(job_runs, "FLUSH_S", 0.0)
 
 
 @pytest.fixture

@@ -21,11 +21,12 @@ from tests.table import each
 from tests_long.serving import PROBLEM, app_of, as_text, key_of, served, told
 
 from memforest import AsyncMemForest, errors
-from memforest.access import OpenAccess, Principal
-from memforest.rest import create_app, problems
-from memforest.rest.answers import answer
-from memforest.rest.problems import detail_of, status_of, title_of, type_of
-from memforest.store.faults import mapped_errors
+from memforest.server.auth import OpenAccess, Principal
+from memforest.server.rest import problems
+from memforest.server.rest.app import create_app
+from memforest.server.rest.problems import detail_of, status_of, title_of, type_of
+from memforest.server.rest.routing import answer
+from memforest.store.connections import mapped_errors
 
 SECRET = "/srv/memories/ana-1f.db at http://10.0.0.7:8000/v1: I live in Davis."
 

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.serving import LATER, TURNS, Client, app_of, served, told
 
-from memforest.limits import MAX_ID_CHARS
+from memforest.settings import MAX_ID_CHARS
 
 BASE = "/v1/users/ana/sessions"
 

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.serving import PROBLEM, Client, app_of, served, told
 
-from memforest.rest import streams
-from memforest.rest.streams import Pipe, PipeResponse
+from memforest.server.rest import user_routes
+from memforest.server.rest.user_routes import Pipe, PipeResponse
 
 LINES = {"Content-Type": "application/octet-stream"}
 
@@ -126,7 +126,7 @@ def test_a_writer_does_not_go_on_without_a_reader(monkeypatch: pytest.MonkeyPatc
     def write(pipe: Pipe) -> None:
         try:
             while True:
-                pipe.write(b"x" * streams.CHUNK)
+                pipe.write(b"x" * user_routes.CHUNK)
         except BrokenPipeError:
             ended.append("broken")
             raise
@@ -138,7 +138,7 @@ def test_a_writer_does_not_go_on_without_a_reader(monkeypatch: pytest.MonkeyPatc
         await _until(lambda: bool(ended))
 
     async def slow() -> None:
-        monkeypatch.setattr(streams, "PATIENCE_S", 0.05)
+        monkeypatch.setattr(user_routes, "PATIENCE_S", 0.05)
         chunks = Pipe(lambda pipe: asyncio.to_thread(write, pipe)).chunks()
         await chunks.__anext__()
         await _until(lambda: len(ended) == 2)

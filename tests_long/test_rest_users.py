@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.serving import Client, app_of, key_of, served, told
 
-from memforest.rest.routing import SCOPES
+from memforest.server.rest.routing import SCOPES
 
 
 @pytest.fixture

@@ -14,20 +14,10 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest import MemForest
-from memforest.memory.inspect.stored import turn_sources
-from memforest.memory.plain import Result, plain
-from memforest.memory.results import (
-    ChunkReport,
-    Evidence,
-    FlushResult,
-    IngestResult,
-    Problem,
-    RepairReport,
-    TreeView,
-    Usage,
-    VerifyReport,
-)
-from memforest.types import StepUsage
+from memforest.plain import Result, plain
+from memforest.read.results import ChunkReport, Evidence, FlushResult, IngestResult, Usage
+from memforest.read.stored import Problem, RepairReport, TreeView, VerifyReport, turn_sources
+from memforest.records import StepUsage
 
 WHEN = datetime(2024, 1, 1, tzinfo=timezone.utc)
 TURNS = [

@@ -18,18 +18,18 @@ from tests_long.worlds import fast_config, said
 
 from memforest import AsyncMemForest, Config, MemForest
 from memforest.errors import ConfigError, StoreLockedError
-from memforest.systems import registry
-from memforest.systems.host import Host
+from memforest.trees import attached
+from memforest.trees.index import Host
 
 
 @pytest.fixture(autouse=True)
 def diary() -> Iterator[None]:
     """The index is known."""
-    registry.INDEXES[Diary.name] = Diary
+    attached.INDEXES[Diary.name] = Diary
     Diary.act = None
     Diary.occasions.clear()
     yield
-    registry.INDEXES.pop("diary", None)
+    attached.INDEXES.pop("diary", None)
 
 
 def config(every_s: float = 0.01, *indexes: str) -> Config:

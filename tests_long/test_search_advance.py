@@ -17,13 +17,12 @@ from tests_long.arrays import assert_equal, assert_same, plain
 from tests_long.worlds import PAPER, fast_config, file_of, make_sessions
 
 from memforest import MemForest
-from memforest.search.advance import advance
+from memforest.search.cache import advance, carry_forests, embedded_forest
 from memforest.search.forest import EmbeddedForest
-from memforest.search.forests import carry_forests, embedded_forest
-from memforest.search.load import load_snapshot
+from memforest.search.snapshot import load_snapshot
 from memforest.store import derived, meta
-from memforest.store.db import Database
-from memforest.systems.memforest.layout import cell_of_turn, fact_blocks, scene_blocks, session_blocks
+from memforest.store.database import Database
+from memforest.trees.memforest_recall import cell_of_turn, fact_blocks, scene_blocks, session_blocks
 
 QUESTIONS = ("Where does Ana live?", "Who works at Acme?", "What did Bob buy before he moved to Oslo?")
 

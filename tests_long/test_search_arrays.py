@@ -18,31 +18,37 @@ from tests_long.arrays import assert_equal, assert_same, contents
 from tests_long.hand_made import Fact, Said, Tree, hand_made, planted
 from tests_long.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, say, value
 
-from memforest.search.cache import SnapshotCache
+from memforest.nodes import Node
+from memforest.search.cache import (
+    SnapshotCache,
+    carry_forests,
+    embedded_forest,
+    forest_bytes,
+    forest_of,
+    put_forest,
+)
 from memforest.search.forest import CELL, FACT, INNER, NONE, TURNS, Forest, once_per_forest
-from memforest.search.forests import carry_forests, embedded_forest, forest_bytes, forest_of, put_forest
-from memforest.search.lexical import bm25
-from memforest.search.load import by_appearance, dated_turns, load_snapshot
-from memforest.search.postings import read_postings
+from memforest.search.lexical import bm25, read_postings
 from memforest.search.snapshot import (
     OPEN,
     Delta,
     Lists,
     Snapshot,
+    as_array,
+    by_appearance,
     carry_over,
     count_bytes,
+    dated_turns,
+    load_snapshot,
     once_per_snapshot,
     ranges,
     share_all,
 )
-from memforest.search.splice import as_array
 from memforest.search.vectors import VectorTable
-from memforest.store import derived, leaves, meta
+from memforest.store import derived, meta, trees
 from memforest.store.connections import Connection
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
+from memforest.store.database import Database, ensure_schema
 from memforest.store.trees import SqliteArena, put_head
-from memforest.tree import Node
 
 # -- lists and codes --------------------------------------------------------------------------------
 
@@ -434,7 +440,7 @@ def test_a_leaf_of_a_forest_stands_where_it_does_in_the_file(
             for n, row in enumerate(forest.ids.tolist())
             if forest.kind[n] != INNER
         }
-        stored = leaves.leaves_with_ids(tx, list(told))
+        stored = trees.leaves_with_ids(tx, list(told))
         assert told == {row: (node.start_ms, node.end_ms) for row, node in stored.items()}
         assert set(forest.kind.tolist()) - {INNER} == {CELL, FACT, TURNS}
         assert len(told) == value(tx, "SELECT count(*) FROM leaf")

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest import MemForest
-from memforest.display import UNSAFE, one_line
-from memforest.search.budget import fit, render, render_quote, render_summary
-from memforest.tokens import count_tokens
-from memforest.types import Spoken
+from memforest.read.results import fit, render, render_quote, render_summary
+from memforest.records import SpokenText
+from memforest.text import count_tokens
+from memforest.times import UNSAFE, one_line
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 
@@ -82,7 +82,7 @@ _QUOTE_LINE = re.compile(
 @given(_FORGERIES, _FORGERIES, _FORGERIES)
 def test_nothing_forges_a_line_of_a_quotation(speaker: str, text: str, statement: str) -> None:
     """A question, its answer and the statement read back as they were, whoever spoke."""
-    spoken = [Spoken("Ann", text), Spoken(speaker, text)]
+    spoken = [SpokenText("Ann", text), SpokenText(speaker, text)]
     line = render_quote(1, DAY, spoken, stated="7 May 2023", statement=statement)
     assert line.splitlines() in ([line], [line.rstrip()])
     assert UNSAFE.search(line) is None

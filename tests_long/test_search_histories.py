@@ -12,17 +12,21 @@ from hypothesis import strategies as st
 from tests_long.arrays import assert_equal, assert_same, plain
 from tests_long.stored import empty_memory, plant, put_fact, say
 
-from memforest.interval import from_ms
-from memforest.search.advance import advance
-from memforest.search.cache import SnapshotCache
+from memforest.records import State, Turn
+from memforest.search.cache import (
+    SnapshotCache,
+    advance,
+    carry_forests,
+    embedded_forest,
+    forest_of,
+    forests_read,
+)
 from memforest.search.forest import EmbeddedForest
-from memforest.search.forests import carry_forests, embedded_forest, forest_of, forests_read
 from memforest.search.lexical import bm25, carry_words
-from memforest.search.load import load_snapshot
-from memforest.search.snapshot import Snapshot, once_per_snapshot
-from memforest.store import aliases, derived, facts, leaves, meta, sessions, trees
+from memforest.search.snapshot import Snapshot, load_snapshot, once_per_snapshot
+from memforest.store import derived, entities, facts, meta, sessions, trees
 from memforest.store.connections import Connection
-from memforest.types import State, Turn
+from memforest.times import from_ms
 
 OWNERS = ("ix", "other")
 SPEAKERS = ("Ana", "Bob", "Zoë")
@@ -93,7 +97,7 @@ class World:
             if a % 3 == n:
                 facts.add_state(self.tx, where, who, State("x", "home", f"v{b}"))
             if b % 3 == 0:
-                aliases.use_alias(self.tx, f"a{b % 2}", who, where[1])
+                entities.use_alias(self.tx, f"a{b % 2}", who, where[1])
         derived.put_words(self.tx, "fact", row, ["paints"] * b)
         if b % 2:
             derived.put_vectors(self.tx, "fact", [(row, b"d", unit(row))])
@@ -102,13 +106,13 @@ class World:
         """Delete a fact, or one of the places where it was said."""
         table = "occurrence" if a % 2 else "fact"
         for owner in OWNERS if table == "fact" else ():
-            for tree, _ in leaves.placements(self.tx, owner, "fact", self.pick(table, b)):
+            for tree, _ in trees.placements(self.tx, owner, "fact", self.pick(table, b)):
                 trees.drop_tree(self.tx, trees.head_of(self.tx, tree)[2])
         keys = {row[0] for row in self.tx.execute("SELECT key FROM alias_use")}
         self.tx.execute(f"DELETE FROM {table} WHERE id = ?", (self.pick(table, b),))
         self.tx.execute("DELETE FROM mention WHERE occurrence NOT IN (SELECT id FROM occurrence)")
         derived.clear_words(self.tx, "fact", 0)
-        aliases.resolve_aliases(self.tx, keys)
+        entities.resolve_aliases(self.tx, keys)
 
     def entity(self, a: int, b: int) -> None:
         """Let somebody take part, or none any more, or drop whom nothing names."""

@@ -19,14 +19,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.hand_made import Said, hand_made
 
-from memforest.search.lexical import K1, B, bm25, carry_words
-from memforest.search.postings import MAX_LATER, bring_up_to_date, read_postings
+from memforest.search.lexical import K1, MAX_LATER, B, bm25, bring_up_to_date, carry_words, read_postings
 from memforest.search.snapshot import Snapshot
-from memforest.search.texts import index_tokens, question_tokens
+from memforest.search.vectors import index_tokens, question_tokens
 from memforest.store import derived
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
-from memforest.store.tx import Tx
+from memforest.store.connections import Tx
+from memforest.store.database import Database, ensure_schema
 
 DAY = datetime(2023, 5, 8, tzinfo=timezone.utc)
 

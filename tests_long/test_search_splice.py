@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memforest.search.splice import as_array, rows_of, sorted_splice, spliced
+from memforest.search.snapshot import as_array, rows_of, sorted_splice, spliced
 
 IDS = st.sets(st.integers(0, 30), max_size=15)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.search.texts import (
+from memforest.search.vectors import (
     asks,
     digest,
     index_tokens,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from memforest.ranking import cosines
+from memforest.search.scores import cosines
 from memforest.search.vectors import SIDE_BY_SIDE, Side, VectorTable
 
 

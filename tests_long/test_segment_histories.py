@@ -6,7 +6,9 @@ from random import Random
 
 from tests_long.segments import Shape, decisions, leaf, shape, spans
 
-from memforest.tree import Contract, DictArena, TreeHead, check, leaves, segment
+from memforest.nodes import DictArena, TreeHead
+from memforest.trees import segment
+from memforest.trees.node import Contract, check, leaves
 
 
 def lived(random: Random, *, cuts: float = 0.3) -> tuple[DictArena, TreeHead, list[Shape]]:

@@ -9,9 +9,12 @@ from tests.table import each
 from tests_long.segments import shape
 from tests_long.stored import empty_memory, put_fact
 
+from memforest.nodes import Arena, DictArena, TreeHead
 from memforest.store import facts, trees
 from memforest.store.trees import SqliteArena
-from memforest.tree import Arena, Contract, DictArena, NewLeaf, TreeHead, check, segment
+from memforest.trees import segment
+from memforest.trees.node import Contract, check
+from memforest.trees.segment import NewLeaf
 
 
 def step(random: Random, arena: Arena, head: TreeHead, leaf: NewLeaf) -> TreeHead:

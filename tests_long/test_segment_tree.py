@@ -8,7 +8,10 @@ from random import Random
 import pytest
 from tests_long.segments import decisions, grow, leaf, levels
 
-from memforest.tree import Contract, DictArena, NewLeaf, TreeHead, check, outline, segment
+from memforest.nodes import DictArena, TreeHead
+from memforest.trees import segment
+from memforest.trees.node import Contract, check, outline
+from memforest.trees.segment import NewLeaf
 
 # -- growing --------------------------------------------------------------------------------------
 

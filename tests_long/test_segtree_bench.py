@@ -21,7 +21,7 @@ from tests_long.segtrees import configured, spans
 import segtree_shape
 from memforest import MemForest
 from memforest.models import HashEmbedder, available
-from memforest.tree import check_partition, outline
+from memforest.trees.node import check_partition, outline
 from segtree_fold import (
     ByCentroid,
     ByCosine,

@@ -99,7 +99,7 @@ def test_another_threshold_makes_the_tree_stale(folder: Path, monkeypatch: pytes
             assert memory.stale().indexes == {}
             with monkeypatch.context() as patch:
                 for module in ("advance", "index"):
-                    patch.setattr(f"memforest.systems.segtree.{module}.least_likeness", lambda *_: 0.31)
+                    patch.setattr(f"memforest.trees.{module}.least_likeness", lambda *_: 0.31)
                 assert len(memory.stale().indexes) == stale
                 memory.rebuild(stale=True)
                 assert not memory.stale()

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from tests_long.worlds import fast_config, file_of, rows, said
 
 from memforest import MemForest
-from memforest.systems.segtree.turn_order import order_of_turns
-from memforest.tree import DictArena, TreeHead
-from memforest.tree.segment import NewLeaf, cut, insert
-from memforest.tree.segment_nodes import cut_at
+from memforest.nodes import DictArena, TreeHead
+from memforest.trees.segment import NewLeaf, cut, cut_at, insert
+from memforest.trees.segtree import order_of_turns
 
 
 def grown(folder: Path, *sessions: int, **settings: Any) -> MemForest:

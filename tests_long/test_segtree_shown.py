@@ -23,8 +23,8 @@ from tests_long.worlds import fast_config
 from memforest import MemForest
 from memforest.cli import inspecting, main
 from memforest.errors import ConfigError, NotFoundError
-from memforest.limits import MAX_TREE_DEPTH
-from memforest.memory.results import TreeView
+from memforest.read.stored import TreeView
+from memforest.settings import MAX_TREE_DEPTH
 
 BOTH = ("memforest", "segtree")
 TALK = {

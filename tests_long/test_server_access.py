@@ -20,11 +20,10 @@ from fastapi.testclient import TestClient
 from tests_long.test_access_keys import GARBAGE
 from tests_long.worlds import fast_config
 
-from memforest.access import AccessSettings
-from memforest.access.keys import KeyStore
 from memforest.cli import main
-from memforest.server.app import create_server
-from memforest.server.settings import ServerSettings
+from memforest.server.auth import AccessSettings
+from memforest.server.keys import KeyStore
+from memforest.server.serving import ServerSettings, create_server
 
 TURN = {"role": "user", "content": "I live in Davis.", "timestamp": "2024-05-01T10:00:00Z"}
 ALL = ("read", "write", "delete", "admin")

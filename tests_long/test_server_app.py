@@ -25,15 +25,13 @@ from tests.table import each
 from tests_long.serving import TURNS
 from tests_long.worlds import fast_config
 
-from memforest.access import AccessSettings, IssuerSettings
-from memforest.access.keys import KeyStore
 from memforest.cli import main
 from memforest.errors import ConfigError
-from memforest.intake import IntakeBounds
-from memforest.server import serve_command, serving
-from memforest.server.app import create_server, served
-from memforest.server.listening import listen
-from memforest.server.settings import END_S, ServerSettings
+from memforest.server import commands, serving
+from memforest.server.auth import AccessSettings, IssuerSettings
+from memforest.server.jobs import IntakeBounds
+from memforest.server.keys import KeyStore
+from memforest.server.serving import END_S, ServerSettings, create_server, listen, served
 
 
 @contextmanager
@@ -118,7 +116,7 @@ def test_jobs_of_tenants_are_finished_by_the_next_server(
     sent = {"sessions": [{"user_id": "ana", "session_id": "s", "turns": TURNS}]}
     headers = {"X-API-Key": key}
     with monkeypatch.context() as patch:
-        patch.setattr("memforest.intake.running.Runner.add", lambda *_: None)  # it ends before it begins
+        patch.setattr("memforest.server.job_runs.Runner.add", lambda *_: None)  # it ends before it begins
         with server(folder) as client:
             job = client.post("/v1/ingest", json=sent, headers=headers).json()["id"]
     with server(folder) as client:
@@ -251,7 +249,7 @@ def test_what_it_serves_is_printed_when_it_accepts_connections(
         return True
 
     monkeypatch.setattr(serving, "run", runs)
-    monkeypatch.setattr(serve_command, "with_log", lambda _: None)
+    monkeypatch.setattr(commands, "with_log", lambda _: None)
     done = CliRunner().invoke(
         main, ["--dir", str(folder), "serve", "--port", "0", "--no-ui", "--rate", "none"]
     )

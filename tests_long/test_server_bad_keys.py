@@ -21,10 +21,11 @@ from tests_long.attacking import JSON, Answer, Wire, attacked, operations
 from tests_long.serving import TURNS
 from tests_long.worlds import CLOCK, fast_config
 
-from memforest.access import AccessSettings, KeyedAccess
-from memforest.access.keys import KeyStore
 from memforest.errors import StoreWriteError
-from memforest.ui.site import COOKIE
+from memforest.server.access import KeyedAccess
+from memforest.server.auth import AccessSettings
+from memforest.server.keys import KeyStore
+from memforest.server.ui.site import COOKIE
 
 ALL = ("read", "write", "delete", "admin")
 RPC = {**JSON, "accept": "application/json, text/event-stream"}
@@ -362,7 +363,7 @@ def test_keys_that_cannot_be_read_let_nobody_in(world: World, monkeypatch: pytes
         raise StoreWriteError(f"cannot read {world.folder}/server/keys.sqlite")
 
     async def asks(wire: Wire) -> None:
-        monkeypatch.setattr("memforest.access.rows.KeyFile.changed", fails)
+        monkeypatch.setattr("memforest.server.keys.KeyFile.changed", fails)
         found = await at_the_doors(wire, key)
         assert set(found.values()) == {503}, found
         for target in ("/v1/users", "/mcp", "/ui/"):

@@ -113,7 +113,7 @@ def test_a_full_disk_where_the_jobs_are(folder: Path, monkeypatch: pytest.Monkey
 
     async def asks(wire: Wire) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr("memforest.intake.rows.JobRows.begin", _full_rows)
+            patch.setattr("memforest.server.job_rows.JobRows.begin", _full_rows)
             clear(await wire("POST", "/v1/ingest", JOB, JSON), 507, folder)
         assert (await wire("GET", "/v1/jobs")).json()["jobs"] == []
         assert (await wire("POST", "/v1/ingest", JOB, JSON)).status == 202
@@ -122,7 +122,7 @@ def test_a_full_disk_where_the_jobs_are(folder: Path, monkeypatch: pytest.Monkey
 
 
 def _full_rows(self: Any, *_: object, **__: object) -> Any:
-    from memforest.store.faults import mapped_errors
+    from memforest.store.connections import mapped_errors
 
     with mapped_errors(self.path):
         raise sqlite3.OperationalError("database or disk is full")

@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.attacking import JSON, Wire, attacked
 from tests_long.serving import TURNS
 
-from memforest.intake.intake import TAKE_S, Intake
+from memforest.server.jobs import TAKE_S, Intake
 
 SENT = json.dumps({"turns": TURNS}).encode()
 SEARCH = b'{"question": "Where do I live?"}'
@@ -109,7 +109,7 @@ def test_a_stream_of_a_job_that_nobody_works_on_is_left(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever leaves it frees its place; no task follows the job any more."""
-    monkeypatch.setattr("memforest.intake.running.Runner.add", lambda *_: None)
+    monkeypatch.setattr("memforest.server.job_runs.Runner.add", lambda *_: None)
 
     async def asks(wire: Wire) -> None:
         job = (await wire("POST", "/v1/ingest", json.dumps(JOB).encode(), JSON)).json()["id"]
@@ -171,14 +171,14 @@ def test_many_readers_and_writers_at_once(folder: Path) -> None:
 def test_two_servers_of_one_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both read and write; the jobs are worked on by one, and by the other when that has ended."""
     for name in ("TAKE_S", "LOOK_S"):
-        monkeypatch.setattr(f"memforest.intake.intake.{name}", 0.05)
+        monkeypatch.setattr(f"memforest.server.jobs.{name}", 0.05)
     assert TAKE_S <= 5.0
     sent = json.dumps(JOB).encode()
 
     async def first(begun: asyncio.Queue[str], over: asyncio.Event) -> None:
         async with attacked(folder) as wire:
             with monkeypatch.context() as patch:
-                patch.setattr("memforest.intake.running.Runner.add", lambda *_: None)
+                patch.setattr("memforest.server.job_runs.Runner.add", lambda *_: None)
                 begun.put_nowait((await wire("POST", "/v1/ingest", sent, JSON)).json()["id"])
             await over.wait()
             assert (await wire("GET", "/v1/users/ben/stats")).json()["sessions"] == 1

@@ -17,13 +17,13 @@ import pytest
 from tests.doubles import local_reply
 
 from memforest import Config
-from memforest.access import AccessSettings
-from memforest.access.keys import KeyStore
-from memforest.limits import MAX_BODY_ITEMS
-from memforest.rest import asgi, streams
-from memforest.rest.operations import DOWNLOADS
-from memforest.server.app import create_server
-from memforest.server.settings import ServerSettings
+from memforest.server.auth import AccessSettings
+from memforest.server.keys import KeyStore
+from memforest.server.rest import app as asgi
+from memforest.server.rest import user_routes
+from memforest.server.rest.app import DOWNLOADS
+from memforest.server.serving import ServerSettings, create_server
+from memforest.settings import MAX_BODY_ITEMS
 from memforest.testing import FunctionChat
 
 T = TypeVar("T")
@@ -320,8 +320,8 @@ def test_downloads_that_nobody_reads_hold_nobody_up(folder: Path) -> None:
 
 def test_a_download_that_is_read_too_slowly_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece now and then is not enough: it has so long for so many bytes."""
-    monkeypatch.setattr(streams, "PATIENCE_S", 0.5)
-    monkeypatch.setattr(streams, "LEAST_BYTES_S", 1_000_000)
+    monkeypatch.setattr(user_routes, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(user_routes, "LEAST_BYTES_S", 1_000_000)
     server = Server(folder)
     much = session(*(f"{number} " + "x" * 4_000 for number in range(1_000)))
     sizes: list[int] = []

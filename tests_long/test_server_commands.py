@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from tests.table import each
 
 from memforest.cli import main
-from memforest.server.access_options import TOOLS
+from memforest.server.commands import TOOLS
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -68,7 +68,7 @@ def test_importing_the_library_imports_no_extra_and_no_room_of_a_server() -> Non
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "memforest.forest" in loaded
+    assert "memforest.memory" in loaded
     rooms = {f"memforest.{one}" for one in ("access", "intake", "rest", "mcp", "ui", "server")}
     assert loaded & (PACKAGES - {"opentelemetry"} | rooms) == set()
 
@@ -116,7 +116,9 @@ def test_a_missing_extra_is_named_with_what_installs_it(
     monkeypatch: pytest.MonkeyPatch, command: str, extra: str, module: str
 ) -> None:
     """One line, whether anything of it is there or nothing."""
-    for name in [one for one in sys.modules if one.startswith(("memforest.server.app", "memforest.rest"))]:
+    for name in [
+        one for one in sys.modules if one.startswith(("memforest.server.serving", "memforest.server.rest"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)
     told = run(command)
@@ -132,9 +134,10 @@ def test_serve_gives_mcp_the_tools_that_are_asked_for(
     pytest.importorskip("fastapi")
     pytest.importorskip("jinja2")
     pytest.importorskip("mcp.server.mcpserver")
-    from memforest.mcp.http import http_app
-    from memforest.mcp.toolsets import PROFILES
-    from memforest.server import app, serving
+    from memforest.server import serving
+    from memforest.server import serving as app
+    from memforest.server.mcp.http import http_app
+    from memforest.server.mcp.server import PROFILES
 
     assert tuple(PROFILES) == TOOLS
     seen: dict[str, Any] = {}

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.test_access_keys import NO_LIMITS
 from tests_long.worlds import fast_config
 
-from memforest.access import KeyedAccess
-from memforest.access.keys import KEY_FILE, KeyStore
-from memforest.server.guard import OpenGuard
+from memforest.server.access import KeyedAccess
+from memforest.server.keys import KEY_FILE, KeyStore
+from memforest.server.serving import OpenGuard
 
 OWN = [
     {"host": "memory.example:443"}, {"host": "127.0.0.1:8420"}, {"host": "localhost"}, {"host": "LOCALHOST:1"}, {"host": "[::1]:8420"},

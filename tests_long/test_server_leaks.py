@@ -30,14 +30,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from tests_long.leaking import AGAIN, COOKIE, MCP, USERS, Drawn, Request, Tenant, unwrapped
 
 from memforest import Config
-from memforest.access.keyed import KeyedAccess
-from memforest.access.keys import KeyStore
-from memforest.access.settings import AccessSettings
 from memforest.models import HashEmbedder
-from memforest.rest.compat.tokens import seal
-from memforest.server.app import create_server
-from memforest.server.serve_command import with_log
-from memforest.server.settings import ServerSettings
+from memforest.server.access import KeyedAccess
+from memforest.server.auth import AccessSettings
+from memforest.server.commands import with_log
+from memforest.server.keys import KeyStore
+from memforest.server.rest.mem0_records import seal
+from memforest.server.serving import ServerSettings, create_server
 
 REQUESTS = 500
 EVERY = 20

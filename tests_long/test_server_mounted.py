@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config
 
 from memforest import MemForest
-from memforest.rest import create_app
-from memforest.server.app import create_server
+from memforest.server.rest.app import create_app
+from memforest.server.serving import create_server
 
 TURNS = [{"role": "user", "content": "I live in Davis.", "timestamp": "2024-05-01T10:00:00Z"}]
 INITIALIZE = {

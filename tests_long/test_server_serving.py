@@ -27,18 +27,15 @@ pytest.importorskip("mcp")
 from fastapi import FastAPI
 from tests_long.taking_in import Tenants, request
 
-from memforest.access import Principal
 from memforest.config import Config
 from memforest.errors import StoreWriteError
-from memforest.forest import AsyncMemForest
-from memforest.forest.readiness import Readiness
-from memforest.intake import Intake
+from memforest.memory.forest import AsyncMemForest, Readiness
 from memforest.models import HashEmbedder
-from memforest.rest.health import Health
-from memforest.rest.operations import operating
-from memforest.rest.routes import jobs as routes
-from memforest.server.serving import Serving, _Ending
-from memforest.server.settings import END_S, ServerSettings
+from memforest.server.auth import Principal
+from memforest.server.jobs import Intake
+from memforest.server.rest import job_routes as routes
+from memforest.server.rest.app import Health, operating
+from memforest.server.serving import END_S, ServerSettings, Serving, _Ending
 
 
 class Timers:

@@ -23,12 +23,9 @@ from mcp import Client
 
 import serving
 from memforest import AsyncMemForest, Config
-from memforest.access import AccessSettings, OpenAccess
-from memforest.mcp import MemoryServer
-from memforest.server.app import create_server
-from memforest.server.listening import listen
-from memforest.server.serving import Serving
-from memforest.server.settings import ServerSettings
+from memforest.server.auth import AccessSettings, OpenAccess
+from memforest.server.mcp.server import MemoryServer
+from memforest.server.serving import ServerSettings, Serving, create_server, listen
 from served import latency, load, tenants
 from served.latency import paired, percentile
 from served.load import Soaked

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from memforest import Budget, ChatEndpoint, Config, EmbeddingEndpoint, Ranking, load_default_config
+from memforest.config import Explore
 from memforest.errors import ConfigError
-from memforest.explore import Explore
-from memforest.systems.registry import make_index
+from memforest.trees.attached import make_index
 
 FULL = """
 timezone = "Europe/Madrid"

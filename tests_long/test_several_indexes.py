@@ -18,27 +18,26 @@ from tests_long.shelf import NAME, ShelfIndex
 from tests_long.worlds import fast_config, file_of, make_sessions, rows
 
 from memforest import Config, MemForest
-from memforest.memory.query.evidence import make_evidence
-from memforest.memory.results import QueryResult
-from memforest.search.advance import advance
-from memforest.search.cache import SnapshotCache
-from memforest.search.forest import CELL, FACT, TURNS, Forest, once_per_forest
-from memforest.search.forests import (
+from memforest.read.evidence import make_evidence
+from memforest.read.results import QueryResult
+from memforest.search.cache import (
+    SnapshotCache,
+    advance,
     carry_forests,
     embedded_forest,
     forest_bytes,
     forest_of,
     forests_read,
 )
-from memforest.search.load import load_snapshot
-from memforest.store.changes import changes_since, position, prune
-from memforest.store.db import Database
+from memforest.search.forest import CELL, FACT, TURNS, Forest, once_per_forest
+from memforest.search.snapshot import load_snapshot
+from memforest.store.database import Database
 from memforest.store.derived import vectors_of_leaf
 from memforest.store.evidence import turn_texts
-from memforest.store.leaves import leaf_texts
-from memforest.store.trees import nodes_with_ids
-from memforest.systems import registry
-from memforest.systems.attached import Attached
+from memforest.store.meta import change_position, changes_since, prune
+from memforest.store.trees import leaf_texts, nodes_with_ids
+from memforest.trees import attached
+from memforest.trees.attached import Attached
 
 QUESTIONS = ("Where does Ana live?", "Who works at Acme?", "What did Bob buy before he moved to Oslo?")
 ROWS = {
@@ -50,9 +49,9 @@ ROWS = {
 @pytest.fixture(autouse=True)
 def shelf() -> Iterator[None]:
     """The index of the tests is known."""
-    registry.INDEXES[ShelfIndex.name] = ShelfIndex
+    attached.INDEXES[ShelfIndex.name] = ShelfIndex
     yield
-    registry.INDEXES.pop(NAME, None)
+    attached.INDEXES.pop(NAME, None)
 
 
 def both(**more: Any) -> Config:
@@ -128,7 +127,7 @@ def test_a_search_without_trees_reads_none(folder: Path) -> None:
     """A flat query has no forest read, and a query of one index only that one; each counts in the cache's bytes."""
     talked(MemForest(folder, both())).close()
     db, cache = Database(file_of(folder)), SnapshotCache()
-    index, request = registry.make_index("flat"), replace(searching(), vector=None)
+    index, request = attached.make_index("flat"), replace(searching(), vector=None)
     with db.read() as tx:
         snapshot = cache.get(tx)
         hits = list(index.search(tx, snapshot, request).hits)[:3]
@@ -207,7 +206,7 @@ def test_a_forest_follows_what_is_written(folder: Path, monkeypatch: pytest.Monk
             with db.read() as tx:
                 found = [embedded_forest(tx, cache.get(tx), owner) for owner in ("memforest", NAME)]
             for part in ("load_forest", "load_vectors"):
-                monkeypatch.setattr(f"memforest.search.forests.{part}", None)
+                monkeypatch.setattr(f"memforest.search.cache.{part}", None)
             forest.user("u").add(f"I bought a red car number {step}.", session_id="live")
         assert [one.forest.owner for one in found] == ["memforest", NAME]
         db.close()
@@ -219,8 +218,8 @@ def test_the_log_of_changes_reaches_as_far_as_with_one_index(folder: Path) -> No
     db = Database(file_of(folder))
     with db.write() as tx:
         prune(tx, 10)
-        assert position(tx) - tx.execute("SELECT min(seq) FROM change").fetchone()[0] < 20
-        assert changes_since(tx, position(tx) - 20) is not None
+        assert change_position(tx) - tx.execute("SELECT min(seq) FROM change").fetchone()[0] < 20
+        assert changes_since(tx, change_position(tx) - 20) is not None
     db.close()
 
 
@@ -339,7 +338,7 @@ class _reading:
 
 
 def test_a_leaf_starts_and_ends_when_its_item_does() -> None:
-    """Also a fact that ends where it begins, or before; see `memforest.store.leaves`."""
+    """Also a fact that ends where it begins, or before; see `memforest.store.trees`."""
     facts = [Fact((0,)), Fact((0,), start=3, end=5), Fact((0,), start=4, end=4), Fact((0,), start=6)]
     tree = Tree("entity", 1, tuple(("fact", at) for at in range(4)))
     start, end = planted(hand_made([Said("Ana", 2)], facts, [tree])).forest.intervals

@@ -21,7 +21,7 @@ import pytest
 from memforest import Config, MemForest
 from memforest.endpoint import Budget, ChatEndpoint
 from memforest.models import HashEmbedder
-from memforest.models.base import ChatRequest, Message
+from memforest.ports import ChatRequest, Message
 
 pytestmark = [
     pytest.mark.live,
@@ -85,7 +85,7 @@ def test_the_endpoint_is_a_chat_model(endpoint: ChatEndpoint) -> None:
     """A reply comes through the client, with its tokens counted; a cut one says so."""
     import asyncio
 
-    from memforest.models.openai_chat import OpenAIChat
+    from memforest.models.openai import OpenAIChat
 
     async def ask() -> Any:
         chat = OpenAIChat(replace(endpoint, max_reply_tokens=None))

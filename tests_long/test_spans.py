@@ -15,11 +15,11 @@ from tests.table import each
 
 from memforest import AsyncMemForest, Config, MemForest
 from memforest.errors import ConfigError, InputError, NotFoundError
-from memforest.forest.handle import AsyncUserMemory
-from memforest.memory.directory import file_name
+from memforest.memory.user import AsyncUserMemory
 from memforest.models import MINILM
 from memforest.models.local import LocalEmbedder
 from memforest.spans import CAPTURE, span, store_id
+from memforest.store.directory import file_name
 from memforest.testing import FunctionChat
 
 trace = pytest.importorskip("opentelemetry.sdk.trace")

@@ -12,9 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 
 from memforest.store import meta
-from memforest.store.changes import changes_since, position, prune
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
+from memforest.store.database import Database, ensure_schema
+from memforest.store.meta import change_position, changes_since, prune
 
 
 @pytest.fixture
@@ -68,7 +67,7 @@ def test_every_write_that_a_snapshot_would_show_is_noted(
 ) -> None:
     """Inserts, updates and deletions, cascades included, name the row that is to be read again."""
     with db.read() as tx:
-        before = position(tx)
+        before = change_position(tx)
     with db.write() as tx:
         tx.execute(statement)
     with db.read() as tx:
@@ -80,26 +79,26 @@ def test_every_write_that_a_snapshot_would_show_is_noted(
 def test_marks_that_no_query_sees_are_not_noted(db: Database) -> None:
     """A node that gets clean, a cell's status or a setting costs no reader anything."""
     with db.read() as tx:
-        before = position(tx)
+        before = change_position(tx)
     with db.write() as tx:
         tx.execute("UPDATE node SET dirty = 0")
         tx.execute("UPDATE cell SET status = 'extracted'")
         meta.put(tx, "label", "Ana")
     with db.read() as tx:
-        assert position(tx) == before
+        assert change_position(tx) == before
 
 
 def test_a_reader_too_far_behind_is_told(db: Database) -> None:
     """What the log no longer holds, or never did, is not passed off as no change."""
     with db.write() as tx:
-        newest = position(tx)
+        newest = change_position(tx)
         prune(tx, 3)
         assert changes_since(tx, newest - 3) is not None
         assert changes_since(tx, newest - 4) is None
         assert changes_since(tx, newest + 1) is None
         assert changes_since(tx, -1) is None
         prune(tx, 0)  # keeps one
-        assert position(tx) == newest
+        assert change_position(tx) == newest
         assert changes_since(tx, newest) == (frozenset(),) * 5
 
 
@@ -108,7 +107,7 @@ def test_a_row_is_noted_once_and_every_reader_hears_of_it(db: Database) -> None:
     seen = []
     for text in ("y", "z"):
         with db.read() as tx:
-            seen.append(position(tx))
+            seen.append(change_position(tx))
         with db.write() as tx:
             tx.execute("UPDATE fact SET text = ? WHERE id = 7", (text,))
             tx.execute("UPDATE fact SET text = text")

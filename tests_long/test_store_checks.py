@@ -23,9 +23,9 @@ from tests_long.stored import (
     value,
 )
 
-from memforest.store import aliases, checks, contradictions, derived, facts, indexes, sessions
+from memforest.records import State
+from memforest.store import checks, derived, entities, facts, indexes, sessions
 from memforest.store.connections import Connection, connect
-from memforest.types import State
 
 EARLIEST, LATEST = -62135596800000, 253402300799999
 """The first and last millisecond of the years 1 to 9999."""
@@ -50,7 +50,7 @@ def built() -> Iterator[Connection]:
             where = say(tx, rows[n], *turns[:2], tie=tie, quote="Hi. Ho.", topics=("b",), cosine=0.5)
             facts.add_mention(tx, where, ana, "subject")
         facts.add_state(tx, where, ana, State("Ana", "home", "Oslo"))
-        aliases.use_alias(tx, "an", ana, where[1])
+        entities.use_alias(tx, "an", ana, where[1])
         head = plant(tx, rows)
         leaf(tx, head.tree, "cell", cell_of(tx, turns[0]))
         leaf(tx, head.tree, "turn", turns[0], turns[2])
@@ -74,9 +74,9 @@ def sound(built: Connection) -> Iterator[Connection]:
 def told(tx: Connection) -> list[str]:
     """Return all that SQL alone can tell."""
     return [
-        *contradictions.cell_contradictions(tx), *contradictions.fact_contradictions(tx),
-        *contradictions.entity_contradictions(tx), *contradictions.setting_contradictions(tx),
-        *(message for message, _ in contradictions.leaf_contradictions(tx)), *contradictions.undecodable_texts(tx),
+        *checks.cell_contradictions(tx), *checks.fact_contradictions(tx),
+        *checks.entity_contradictions(tx), *checks.setting_contradictions(tx),
+        *(message for message, _ in checks.leaf_contradictions(tx)), *checks.undecodable_texts(tx),
         *checks.session_problems(tx), *checks.state_problems(tx),
     ]  # fmt: skip
 
@@ -196,22 +196,18 @@ def test_a_text_that_is_no_text_any_more_is_named_by_its_column(
 ) -> None:
     """However it reads; a turn's has its digest, and what is derived is made anew."""
     sound.execute(f"UPDATE {table} SET {column} = CAST(x'41ff42' AS TEXT)")
-    assert contradictions.undecodable_texts(sound) == [
-        f"{table}: there is a {column} that is no text any more"
-    ]
+    assert checks.undecodable_texts(sound) == [f"{table}: there is a {column} that is no text any more"]
     sound.execute(f"UPDATE {table} SET {column} = 'Zoë \U0001f98a' || rowid") if table != "alias" else None
     sound.execute("UPDATE turn SET text = CAST(x'ff' AS TEXT)")
     sound.execute("UPDATE derived_word_change SET kind = CAST(x'ff' AS TEXT)")
-    assert (contradictions.undecodable_texts(sound) == []) == (table != "alias")
+    assert (checks.undecodable_texts(sound) == []) == (table != "alias")
 
 
 def test_a_turn_of_another_session_supports_nothing_here(sound: Connection) -> None:
     """Even one that was said at the same time."""
     row, [turn] = put_session(sound, "o", at_ms=500)
     sound.execute("INSERT INTO occurrence_turn VALUES (2, ?)", (turn,))
-    assert contradictions.fact_contradictions(sound) == [
-        "f1: occurrence 2 is not where and when its turns are"
-    ]
+    assert checks.fact_contradictions(sound) == ["f1: occurrence 2 is not where and when its turns are"]
     assert row == 2
 
 
@@ -219,7 +215,7 @@ def test_trees_and_leaves_are_named_with_the_index_that_they_are_of(sound: Conne
     """A leaf in no tree is of none."""
     sound.execute("UPDATE node SET version = -1 WHERE id = (SELECT min(id) FROM node)")
     sound.execute("UPDATE leaf SET tree = 77 WHERE id = 1")
-    owners = [owner for _, owner in contradictions.leaf_contradictions(sound)]
+    owners = [owner for _, owner in checks.leaf_contradictions(sound)]
     assert owners == [None, "ix"]
 
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests_long.stored import cell_of, empty_memory, put_entities, put_fact, put_session, say, value
 
-from memforest.store import aliases, facts, sessions
+from memforest.records import State
+from memforest.store import entities, facts, sessions
 from memforest.store import snapshot as columns
 from memforest.store.connections import Connection
 from memforest.store.snapshot import StateSeen
-from memforest.types import State
 
 # -- sessions and turns -----------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ def call(tx: Connection, entity: int, at_ms: int, tie: str, fact_id: str, *, ali
     turn = value(tx, "SELECT min(id) FROM turn")
     where = say(tx, put_fact(tx, fact_id, tie=tie), turn, said_ms=at_ms, tie=tie)
     facts.add_mention(tx, where, entity, "subject")
-    aliases.use_alias(tx, alias, entity, where[1])
+    entities.use_alias(tx, alias, entity, where[1])
     return where[1]
 
 
@@ -214,9 +214,9 @@ def test_an_alias_means_who_was_called_so_first(tx: Connection, order: tuple[int
     meant = []
     for gone in (melvin, melanie, melissa):
         meant.append(columns.names(tx)["mel"])
-        assert aliases.wrong_aliases(tx) == []
+        assert entities.wrong_aliases(tx) == []
         tx.execute("DELETE FROM occurrence WHERE id = ?", (made[gone],))
-        aliases.resolve_aliases(tx, {"mel"})
+        entities.resolve_aliases(tx, {"mel"})
     assert meant == [melvin, melanie, melissa]
     assert "mel" not in columns.names(tx)
     assert len(who) == 3
@@ -230,7 +230,7 @@ def test_of_two_called_alike_at_once_the_first_by_key_is_meant(tx: Connection) -
     for entity in (second, first):
         facts.add_mention(tx, where, entity, "other")
         for _ in range(2):
-            aliases.use_alias(tx, "mel", entity, where[1])
+            entities.use_alias(tx, "mel", entity, where[1])
     assert columns.names(tx)["mel"] == first
     assert value(tx, "SELECT count(*) FROM alias_use") == 2
 
@@ -243,8 +243,8 @@ def test_the_aliases_that_a_chunk_uses(tx: Connection) -> None:
     call(tx, ana, 0, "b", "f2", alias="an")
     call(tx, ana, 0, "c", "f3", alias="an")
     say(tx, put_fact(tx, "f4"), turns[1])
-    assert aliases.aliases_of_cell(tx, cell_of(tx, turns[0])) == {"mel", "an"}
-    assert aliases.aliases_of_cell(tx, cell_of(tx, turns[1])) == set()
+    assert entities.aliases_of_cell(tx, cell_of(tx, turns[0])) == {"mel", "an"}
+    assert entities.aliases_of_cell(tx, cell_of(tx, turns[1])) == set()
 
 
 @pytest.mark.parametrize(
@@ -268,9 +268,9 @@ def test_an_alias_that_is_not_what_its_uses_make_of_it_is_named(
     put_session(tx)
     ana, _ = put_entities(tx, "ana", "bob")
     call(tx, ana, 0, "a", "f1")
-    assert aliases.wrong_aliases(tx) == []
+    assert entities.wrong_aliases(tx) == []
     tx.execute(damage)
-    found = aliases.wrong_aliases(tx)
+    found = entities.wrong_aliases(tx)
     assert len(found) == len(told)
     assert all(part in text for part, (_, text) in zip(told, found, strict=True))
     assert [key for key, _ in found] == (["zed"] if "zed" in damage else ["mel"] * len(told))

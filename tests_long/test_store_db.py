@@ -32,10 +32,9 @@ from memforest.errors import (
     StoreLockedError,
     StoreWriteError,
 )
-from memforest.memory.directory import file_name
 from memforest.store import meta
-from memforest.store.db import APPLICATION_ID, Database
-from memforest.store.schema import ensure_schema
+from memforest.store.database import APPLICATION_ID, Database, ensure_schema
+from memforest.store.directory import file_name
 
 NOW = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
@@ -150,7 +149,7 @@ def test_a_file_of_another_schema_is_refused_also_while_it_is_open(db: Database,
 LOOK = """
 import sys
 from pathlib import Path
-from memforest.store.db import Database
+from memforest.store.database import Database
 database = Database(Path(sys.argv[1]))
 with database.read() as tx:
     print(tx.execute("SELECT count(*) FROM session").fetchone()[0])

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from tests_long.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, value
 
 from memforest.store import derived
-from memforest.store import wordings as word_digests
+from memforest.store import facts as word_digests
 from memforest.store.connections import Connection
-from memforest.store.derived import CHANGES_KEPT, MadeBy
-from memforest.store.packing import as_stored
+from memforest.store.derived import CHANGES_KEPT, MadeBy, as_stored
 
 KINDS: tuple[Any, ...] = ("turn", "fact", "node")
 WORDED: tuple[Any, ...] = ("turn", "fact")

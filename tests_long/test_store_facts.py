@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from tests.table import each
 from tests_long.stored import cell_of, empty_memory, put_entities, put_fact, put_session, say, value
 
-from memforest.store import counts, facts
+from memforest.records import State
+from memforest.store import facts, meta
 from memforest.store.connections import Connection
-from memforest.store.fact_writes import add_facts
-from memforest.store.facts import KINDS, FactRow
-from memforest.types import State
+from memforest.store.facts import KINDS, FactRow, add_facts
 
 ODD = 'Zoë \U0001f98a says "it\'s" \x1f\n{0} %s'
 
@@ -230,9 +229,9 @@ def test_support_counts_facts_and_sessions_and_not_occurrences(tx: Connection) -
     for row, turn in ((one, first[0]), (one, first[1]), (one, second[0]), (two, first[0])):
         facts.add_mention(tx, say(tx, row, turn), bob, "other")
     facts.add_mention(tx, say(tx, two, second[0]), eve, "subject")
-    assert counts.entity_support(tx, bob) == (2, 2)
-    assert counts.entity_support(tx, eve) == (1, 1)
-    assert counts.entity_support(tx, 99) == (0, 0)
+    assert meta.entity_support(tx, bob) == (2, 2)
+    assert meta.entity_support(tx, eve) == (1, 1)
+    assert meta.entity_support(tx, 99) == (0, 0)
     assert facts.entity_facts(tx, bob) == [one, two]
 
 

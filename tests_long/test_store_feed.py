@@ -22,12 +22,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions
 
 from memforest import MemForest
-from memforest.store import feed, indexes, meta
-from memforest.store.db import Database
-from memforest.store.disposal import vacuum
-from memforest.store.schema import ensure_schema
-from memforest.store.tx import Tx
-from memforest.systems.attached import Attached
+from memforest.store import indexes, meta
+from memforest.store.connections import Tx
+from memforest.store.database import Database, ensure_schema
+from memforest.store.upkeep import vacuum
+from memforest.trees.attached import Attached
 
 INDEX, OTHER = "memforest", "other"
 
@@ -85,12 +84,12 @@ def db(empty: bytes, folder: Path) -> Iterator[Database]:
 def compact(tx: Tx) -> None:
     """Compact the feed at once."""
     meta.put(tx, "feed_compact_next", "0")
-    feed.compact(tx)
+    indexes.compact(tx)
 
 
 def noted(tx: Tx, after: int) -> set[Noted]:
     """Return what was noted after a number."""
-    items, _ = feed.read(tx, after)
+    items, _ = indexes.read(tx, after)
     return {(kind, item) for kind, found in items.items() for item in found}
 
 
@@ -143,10 +142,10 @@ def test_a_write_of_what_indexes_follow_is_noted(
     with db.write() as tx:
         for one in filter(None, before.format(7).split("; ")):
             tx.execute(one)
-        start = feed.position(tx)
+        start = indexes.feed_position(tx)
         tx.execute(statement.format(7))
         assert noted(tx, start) == expected
-        assert (feed.position(tx) > start) == bool(expected)
+        assert (indexes.feed_position(tx) > start) == bool(expected)
 
 
 def test_notes_of_one_item_in_a_row_are_one(db: Database) -> None:
@@ -165,8 +164,8 @@ def test_a_bounded_read_ends_where_the_next_begins(db: Database) -> None:
             tx.execute(INSERTS["fact"].format(item))
         for most in (1, 3, 10, 11):
             at, found = 0, list[int]()
-            while at != feed.position(tx):
-                items, at = feed.read(tx, at, most)
+            while at != indexes.feed_position(tx):
+                items, at = indexes.read(tx, at, most)
                 found += items["fact"]
             assert found == list(range(1, 11))
 
@@ -198,7 +197,7 @@ class History:
         )
         with self.db.write() as tx:
             tx.execute(statement.format(item))
-            position = feed.position(tx)
+            position = indexes.feed_position(tx)
         (self.stored.discard if verb == "delete" else self.stored.add)((kind, item))
         if (kind, verb) != ("entity", "insert"):
             assert position > self.highest, "a number was given again"
@@ -207,7 +206,7 @@ class History:
     def move(self, name: str, share: float) -> None:
         """Let an index place a share of what it lags behind."""
         with self.db.write() as tx:
-            items, upto = feed.read(tx, self.cursors[name], 1 + int(share * 10))
+            items, upto = indexes.read(tx, self.cursors[name], 1 + int(share * 10))
             del items
             indexes.move(tx, name, upto)
         self.cursors[name] = upto
@@ -233,8 +232,8 @@ class History:
         by_number = sorted(self.log, key=lambda one: self.log[one])
         with self.db.read() as tx:
             for cursor in {0, *self.cursors.values()}:
-                items, end = feed.read(tx, cursor)
-                assert end == feed.position(tx) == self.highest
+                items, end = indexes.read(tx, cursor)
+                assert end == indexes.feed_position(tx) == self.highest
                 for kind in INSERTS:
                     told = list(items.get(kind, ()))  # type: ignore[call-overload]
                     wanted = [item for one, item in by_number if one == kind and self.log[one, item] > cursor]
@@ -282,7 +281,7 @@ def test_what_is_gone_leaves_the_feed_when_every_index_has_passed_it(db: Databas
         for item in range(1, 21):
             tx.execute(INSERTS["fact"].format(item))
         tx.execute("DELETE FROM fact WHERE id > 5")
-        end = feed.position(tx)
+        end = indexes.feed_position(tx)
         indexes.move(tx, INDEX, end)
         indexes.move(tx, OTHER, end - 1)
         compact(tx)
@@ -290,7 +289,7 @@ def test_what_is_gone_leaves_the_feed_when_every_index_has_passed_it(db: Databas
         indexes.move(tx, OTHER, end)
         compact(tx)
         assert noted(tx, 0) == {("fact", item) for item in range(1, 6)}
-        assert feed.position(tx) == end
+        assert indexes.feed_position(tx) == end
 
 
 @pytest.mark.parametrize("key", ["feed_compacted", "feed_compact_next"])

@@ -26,12 +26,22 @@ from memforest.errors import (
     StoreReplacedError,
     StoreWriteError,
 )
-from memforest.store.connections import Connection, connect, set_up_reader, set_up_writer, transaction
-from memforest.store.db import MAX_IDLE_READERS, Database
-from memforest.store.disposal import vacuum
-from memforest.store.environment import SqliteAbilities, sqlite_abilities
-from memforest.store.faults import UNEXPECTED, is_of_file, mapped_errors, sqlite_damage
+from memforest.store.connections import (
+    UNEXPECTED,
+    Connection,
+    SqliteAbilities,
+    connect,
+    is_of_file,
+    mapped_errors,
+    set_up_reader,
+    set_up_writer,
+    sqlite_abilities,
+    sqlite_damage,
+    transaction,
+)
+from memforest.store.database import MAX_IDLE_READERS, Database
 from memforest.store.files import DatabaseFile, identity_of, state_of
+from memforest.store.upkeep import vacuum
 
 PATH = Path("/somewhere/ana-12.db")
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="modes are left to the system")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from memforest.store.forks import ForkGate
+from memforest.store.database import ForkGate
 
 
 def test_a_fork_waits_for_who_is_inside_and_keeps_others_out() -> None:

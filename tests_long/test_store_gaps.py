@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 from memforest.store.connections import transaction
-from memforest.store.db import Database
-from memforest.store.disposal import purge
-from memforest.store.gaps import raw_files, raw_open, read_log, scrub
+from memforest.store.database import Database
+from memforest.store.files import raw_files, raw_open, read_log, scrub
+from memforest.store.upkeep import purge
 
 
 def fill(db: Database, random: Random, rows: int) -> list[str]:
@@ -75,7 +75,7 @@ def test_only_pages_that_have_changed_are_looked_at_again(
         looked.append(pages)
         return scrub(path, pages)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("memforest.store.disposal.scrub", watched)
+    monkeypatch.setattr("memforest.store.files.scrub", watched)
     path, random = tmp_path / "m.db", Random(2)
     with closing(Database(path)) as db, closing(Database(path)) as other:
         gone = fill(db, random, 300)

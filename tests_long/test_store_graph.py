@@ -6,15 +6,17 @@ import pytest
 from tests.table import each
 from tests_long.stored import put_entities, put_fact, put_session, say, value
 
-from memforest.facts.entities import EntityBook, spelling
-from memforest.memory.ingest.mentions import write_mentions
-from memforest.store import choices, facts, names, relations
+from memforest.reading.canonical import EntityBook, spelling
+from memforest.records import ExtractedFact, Mention, Relation, State
+from memforest.store import corrections, entities, facts
 from memforest.store.connections import Connection
 from memforest.store.facts import OccurrenceRef
-from memforest.types import Candidate, Mention, Relation, State
+from memforest.write.reword import write_mentions
 
 
-def said(tx: Connection, turn: int, candidate: Candidate, *, book: EntityBook | None = None) -> OccurrenceRef:
+def said(
+    tx: Connection, turn: int, candidate: ExtractedFact, *, book: EntityBook | None = None
+) -> OccurrenceRef:
     """Store one more fact that a turn says, and whom and what it names; return its occurrence."""
     count = value(tx, "SELECT count(*) FROM fact")
     where = say(tx, put_fact(tx, f"f{count}", text=candidate.text), turn)
@@ -22,10 +24,10 @@ def said(tx: Connection, turn: int, candidate: Candidate, *, book: EntityBook | 
     return where
 
 
-def candidate(*mentioned: str, **values: object) -> Candidate:
+def candidate(*mentioned: str, **values: object) -> ExtractedFact:
     """Return a statement of Ana's that names some."""
     given = {"mentions": tuple(Mention(name) for name in mentioned), **values}
-    return Candidate("Ana paints.", "Ana paints.", "Ana", ("t0",), **given)  # type: ignore[arg-type]
+    return ExtractedFact("Ana paints.", "Ana paints.", "Ana", ("t0",), **given)  # type: ignore[arg-type]
 
 
 def keys(tx: Connection) -> dict[int, str]:
@@ -36,7 +38,7 @@ def keys(tx: Connection) -> dict[int, str]:
 def told(tx: Connection) -> list[tuple[str, str, str]]:
     """Return the relations by keys."""
     of = keys(tx)
-    return [(of[one.source], one.label, of[one.target]) for one in relations.read(tx)]
+    return [(of[one.source], one.label, of[one.target]) for one in entities.read_relations(tx)]
 
 
 # -- relations --------------------------------------------------------------------------------------
@@ -48,16 +50,16 @@ def test_relations_are_read_by_id_with_their_times(tx: Connection) -> None:
     ana, bob = put_entities(tx, "ana", "bob")
     dated = say(tx, put_fact(tx, "f1", start_ms=77), turns[1])
     plain = say(tx, put_fact(tx, "f2"), turns[0])
-    relations.add(tx, dated, ana, "married", bob)
-    relations.add(tx, plain, bob, "met", ana)
-    relations.add(tx, plain, bob, "met", ana)
-    found = relations.read(tx)
+    entities.add_relation(tx, dated, ana, "married", bob)
+    entities.add_relation(tx, plain, bob, "met", ana)
+    entities.add_relation(tx, plain, bob, "met", ana)
+    found = entities.read_relations(tx)
     assert [one[1:] for one in found] == [
         (*dated, ana, "married", bob, 77, 6000),
         (*plain, bob, "met", ana, 5000, 5000),
     ]
     assert [one.id for one in found] == sorted(one.id for one in found)
-    assert relations.of_facts(tx, [plain[0], 99]) == found[1:]
+    assert entities.of_facts(tx, [plain[0], 99]) == found[1:]
 
 
 def test_an_entity_has_no_relation_to_itself(tx: Connection) -> None:
@@ -70,7 +72,7 @@ def test_an_entity_has_no_relation_to_itself(tx: Connection) -> None:
             "Ana", "Ana's", relations=(Relation("Ana", "likes", "Ana"), Relation("Ana's", "is", "ana"))
         ),
     )
-    assert relations.read(tx) == []
+    assert entities.read_relations(tx) == []
     assert value(tx, "SELECT count(*) FROM mention") == 1
 
 
@@ -81,14 +83,14 @@ def test_a_relation_goes_with_what_tells_it(tx: Connection, gone: str) -> None:
     _, [other] = put_session(tx, "other")
     statement = candidate("Bob", "zoë", relations=(Relation("Bob", "met", "Zoë"),))
     first, second = said(tx, turn, statement), said(tx, other, statement)
-    assert [one.occurrence for one in relations.read(tx)] == [first[1], second[1]]
+    assert [one.occurrence for one in entities.read_relations(tx)] == [first[1], second[1]]
     row = {"occurrence": first[1], "fact": first[0], "session": session}[gone]
     if gone == "session":
         tx.execute("DELETE FROM cell WHERE session = ?", (row,))
     else:
         tx.execute(f"DELETE FROM {gone} WHERE id = ?", (row,))
-    assert [one.occurrence for one in relations.read(tx)] == [second[1]]
-    assert {one.occurrence for one in names.of_occurrences(tx, [first[1], second[1]])} <= {second[1]}
+    assert [one.occurrence for one in entities.read_relations(tx)] == [second[1]]
+    assert {one.occurrence for one in entities.of_occurrences(tx, [first[1], second[1]])} <= {second[1]}
 
 
 def test_nothing_is_left_of_an_entity_that_goes(tx: Connection) -> None:
@@ -102,9 +104,9 @@ def test_nothing_is_left_of_an_entity_that_goes(tx: Connection) -> None:
         ),
     )
     of = {key: row for row, key in keys(tx).items()}
-    choices.add(tx, "same", of["cleo"], of["bob"], 1)
+    corrections.add(tx, "same", of["cleo"], of["bob"], 1)
     facts.drop_entities(tx, [of["bob"]])
-    assert (relations.read(tx), names.counts(tx), choices.history(tx)) == ([], {}, [])
+    assert (entities.read_relations(tx), entities.counts(tx), corrections.history(tx)) == ([], {}, [])
 
 
 # -- writing ----------------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ def test_a_relation_without_a_name_or_a_label_leaves_nothing(tx: Connection, wro
     """Not even the mention of its other end."""
     _, [turn] = put_session(tx)
     where = said(tx, turn, candidate(relations=(wrong,)))
-    assert relations.read(tx) == []
+    assert entities.read_relations(tx) == []
     assert len(facts.mentions_of(tx, where[0])) == 1
 
 
@@ -152,7 +154,7 @@ def test_a_short_form_stands_for_who_speaks_in_relations(tx: Connection) -> None
     assert melanie is not None
     where = said(tx, turn, candidate(relations=(Relation("Ana", "met", "Mel"),)), book=book)
     assert told(tx) == [("ana", "met", "melanie")]
-    assert names.counts(tx) == {melanie: {"Mel": 1}}
+    assert entities.counts(tx) == {melanie: {"Mel": 1}}
     assert value(tx, "SELECT occurrence FROM alias_use WHERE key = 'mel'") == where[1]
 
 
@@ -199,7 +201,7 @@ def test_what_is_spelled_as_the_label_needs_no_row(tx: Connection) -> None:
         said(tx, turn, candidate(name))
     assert value(tx, "SELECT count(*) FROM name_use") == 0
     [zoe] = [row for row, key in keys(tx).items() if key == "zoe"]
-    assert names.mentions_named(tx)[zoe] == 3
+    assert entities.mentions_named(tx)[zoe] == 3
 
 
 SPELLED = [("Orrin",), ("ORRIN",), ("Orrin", "orrin"), ("orrin",), ("Orrin", "“Orrin”")]
@@ -212,14 +214,14 @@ def test_how_often_a_name_is_spelled_does_not_depend_on_what_came_first(tx: Conn
     for spelled in SPELLED[turned:] + SPELLED[:turned]:
         said(tx, turn, candidate(*spelled))
     label, entity = next((one.label, one.row) for one in facts.entities(tx) if one.key == "orrin")
-    found = dict(names.counts(tx, [entity])[entity])
+    found = dict(entities.counts(tx, [entity])[entity])
     assert label not in found
-    found[label] = names.mentions_named(tx, [entity])[entity] - sum(found.values())
+    found[label] = entities.mentions_named(tx, [entity])[entity] - sum(found.values())
     assert found == {"Orrin": 3, "ORRIN": 1, "orrin": 2}
-    assert names.counts(tx) == names.counts(tx, [entity])
-    assert set(names.mentions_named(tx)) == {entity}
-    assert not names.counts(tx, [])
-    assert not names.mentions_named(tx, [])
+    assert entities.counts(tx) == entities.counts(tx, [entity])
+    assert set(entities.mentions_named(tx)) == {entity}
+    assert not entities.counts(tx, [])
+    assert not entities.mentions_named(tx, [])
 
 
 # -- choices ----------------------------------------------------------------------------------------
@@ -228,21 +230,21 @@ def test_how_often_a_name_is_spelled_does_not_depend_on_what_came_first(tx: Conn
 def test_the_newest_choice_of_a_pair_counts_whichever_way_round(tx: Connection) -> None:
     """Taken back, the one before counts again; the clock may go back."""
     ana, bob, cleo = put_entities(tx, "ana", "bob", "cleo")
-    first = choices.add(tx, "same", bob, ana, 50)
-    other = choices.add(tx, "apart", ana, cleo, 60)
-    second = choices.add(tx, "apart", ana, bob, 20)
-    assert [(one.id, one.same, one.entity, one.other) for one in choices.read(tx)] == [
+    first = corrections.add(tx, "same", bob, ana, 50)
+    other = corrections.add(tx, "apart", ana, cleo, 60)
+    second = corrections.add(tx, "apart", ana, bob, 20)
+    assert [(one.id, one.same, one.entity, one.other) for one in corrections.read(tx)] == [
         (second, False, ana, bob),
         (other, False, ana, cleo),
     ]
-    assert [one.id for one in choices.history(tx)] == [first, second, other]
-    assert choices.remove(tx, second)
-    assert not choices.remove(tx, second)
-    assert [(one.id, one.same) for one in choices.read(tx)] == [(first, True), (other, False)]
-    assert [one.id for one in choices.read(tx, 55)] == [first]
-    assert choices.read(tx, 49) == []
+    assert [one.id for one in corrections.history(tx)] == [first, second, other]
+    assert corrections.remove(tx, second)
+    assert not corrections.remove(tx, second)
+    assert [(one.id, one.same) for one in corrections.read(tx)] == [(first, True), (other, False)]
+    assert [one.id for one in corrections.read(tx, 55)] == [first]
+    assert corrections.read(tx, 49) == []
     with pytest.raises(ValueError, match="two entities"):
-        choices.add(tx, "same", ana, ana, 1)
+        corrections.add(tx, "same", ana, ana, 1)
 
 
 # -- the stamp --------------------------------------------------------------------------------------
@@ -251,29 +253,29 @@ def test_the_newest_choice_of_a_pair_counts_whichever_way_round(tx: Connection) 
 def test_the_stamp_moves_with_every_change_and_with_nothing_else(tx: Connection) -> None:
     """Also where rows go with others, and when as many come as went."""
     _, [turn] = put_session(tx)
-    seen = [relations.stamp(tx)]
+    seen = [entities.stamp(tx)]
 
     def moved() -> bool:
-        seen.append(relations.stamp(tx))
+        seen.append(entities.stamp(tx))
         return seen[-1] not in seen[:-1]
 
     where = said(tx, turn, candidate("Bob", "Cleo"))
     assert not moved()
     ana, bob, cleo = (row for row in keys(tx))
-    relations.add(tx, where, ana, "met", bob)
+    entities.add_relation(tx, where, ana, "met", bob)
     assert moved()
-    relations.add(tx, where, ana, "met", bob)
+    entities.add_relation(tx, where, ana, "met", bob)
     assert not moved()
     tx.execute("DELETE FROM relation")
-    relations.add(tx, where, ana, "saw", bob)
+    entities.add_relation(tx, where, ana, "saw", bob)
     assert moved()
     said(tx, turn, candidate("BOB"))
     assert moved()
-    choices.add(tx, "same", bob, cleo, 0)
+    corrections.add(tx, "same", bob, cleo, 0)
     assert moved()
     facts.drop_entities(tx, [cleo])
     assert moved()
     tx.execute("DELETE FROM occurrence WHERE id = ?", (where[1],))
     assert moved()
-    relations.has_changed(tx)
+    entities.has_changed(tx)
     assert moved()

@@ -16,7 +16,7 @@ from tests_long.worlds import fast_config, file_of, said
 from memforest import MemForest
 from memforest.errors import NotFoundError, StoreReplacedError
 from memforest.store import meta
-from memforest.store.db import Database
+from memforest.store.database import Database
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps an open file where it is")
 

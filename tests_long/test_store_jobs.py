@@ -16,16 +16,15 @@ from tests_long.worlds import fast_config, file_of, said
 from memforest import MemForest
 from memforest.cli import main
 from memforest.errors import BudgetError, InputError, ModelUnavailableError
-from memforest.interval import from_ms, to_ms
-from memforest.memory.jobs import Handlers, JobsRun, run_due
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.steps.choose import choose_steps
-from memforest.store import job_checks, jobs
-from memforest.store.db import Database
+from memforest.reading.steps import choose_steps
+from memforest.store import jobs
+from memforest.store.database import Database, ensure_schema
 from memforest.store.jobs import MOST_BACKOFF_MS, MOST_LEASE_MS, MOST_TRIES, Job
-from memforest.store.schema import ensure_schema
 from memforest.testing import FrozenClock
+from memforest.times import from_ms, to_ms
+from memforest.write.jobs import Handlers, JobsRun, run_due
 
 CLOCK = FrozenClock("2024-06-01T12:00:00+00:00")
 NOW = to_ms(CLOCK())
@@ -86,7 +85,7 @@ def test_the_same_key_again_changes_nothing(db: Database) -> None:
     with db.write() as tx:
         assert jobs.add(tx, "hmem", "close", "month 2024-05", due_ms=NOW)
         assert jobs.drop(tx, "timem") == 1
-        assert job_checks.total(tx) == 1
+        assert jobs.total(tx) == 1
 
 
 def test_work_whose_sources_changed_is_done_again(db: Database) -> None:
@@ -206,14 +205,14 @@ def test_a_failure_waits_twice_as_long_each_time_and_then_is_final(db: Database)
     last = taken(db, now_ms=now)
     with db.write() as tx:
         jobs.fail(tx, last, "x" * 9000, now_ms=now)
-        [found] = job_checks.given_up(tx)
+        [found] = jobs.given_up(tx)
     assert (found.key, found.tries, len(found.reason)) == ("month 2024-05", MOST_TRIES, 500)
 
 
 def take_is_early(db: Database, now_ms: int) -> bool:
     """Return whether nothing can be taken yet, without taking it."""
     with db.read() as tx:
-        return job_checks.count(tx, now_ms=now_ms).oldest_due_ms is None
+        return jobs.count(tx, now_ms=now_ms).oldest_due_ms is None
 
 
 def test_the_counts_say_what_is_left(db: Database) -> None:
@@ -222,8 +221,8 @@ def test_the_counts_say_what_is_left(db: Database) -> None:
         put(db, f"day {n}", due_ms=NOW + n * HOUR)
     taken(db)
     with db.read() as tx:
-        found = job_checks.count(tx, now_ms=NOW + 90 * MINUTE)
-        assert job_checks.count(tx, now_ms=NOW).expired == 0
+        found = jobs.count(tx, now_ms=NOW + 90 * MINUTE)
+        assert jobs.count(tx, now_ms=NOW).expired == 0
     assert found == ({"leased": 1, "waiting": 3}, NOW + HOUR, 1, (), 1)
 
 

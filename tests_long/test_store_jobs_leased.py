@@ -10,9 +10,8 @@ import pytest
 from memforest.errors import InputError
 from memforest.store import jobs
 from memforest.store.connections import Connection
-from memforest.store.db import Database
+from memforest.store.database import Database, ensure_schema
 from memforest.store.jobs import MOST_BACKOFF_MS, MOST_LEASE_MS, MOST_TRIES, DueJob, Job
-from memforest.store.schema import ensure_schema
 
 NOW, MINUTE = 1_700_000_000_000, 60_000
 

@@ -10,16 +10,9 @@ from hypothesis import strategies as st
 from tests_long.stored import empty_memory, value
 
 from memforest.errors import InputError
-from memforest.store import job_checks, jobs
+from memforest.store import jobs
 from memforest.store.connections import Connection
-from memforest.store.job_checks import MOST_NAMED
-from memforest.store.jobs import (
-    FIRST_BACKOFF_MS,
-    MOST_BACKOFF_MS,
-    MOST_LEASE_MS,
-    MOST_TRIES,
-    Job,
-)
+from memforest.store.jobs import FIRST_BACKOFF_MS, MOST_BACKOFF_MS, MOST_LEASE_MS, MOST_NAMED, MOST_TRIES, Job
 
 NOW, MINUTE = 1_700_000_000_000, 60_000
 KINDS = frozenset({("ix", "close")})
@@ -66,7 +59,7 @@ def test_each_name_is_needed(tx: Connection, missing: str) -> None:
     """A job without one could be neither found nor told apart."""
     with pytest.raises(InputError):
         jobs.add(tx, *("" if name == missing else "x" for name in ("owner", "kind", "key")), due_ms=NOW)
-    assert job_checks.total(tx) == 0
+    assert jobs.total(tx) == 0
 
 
 @pytest.mark.parametrize("payload", [[1], {1, 2}, {"x": {1}}, {"x": float("inf")}, "text", 7])
@@ -82,7 +75,7 @@ def test_a_key_is_one_owners(tx: Connection) -> None:
     put(tx)
     put(tx, owner="other")
     assert not jobs.add(tx, "ix", "merge", "k", due_ms=NOW)
-    assert job_checks.total(tx) == 2
+    assert jobs.total(tx) == 2
     assert jobs.drop(tx, "ix") == 1
     assert tx.execute("SELECT owner FROM job").fetchall() == [("other",)]
 
@@ -104,7 +97,7 @@ def test_a_dropped_job_leaves_its_id_to_nobody(tx: Connection) -> None:
 def test_a_job_may_be_begun_from_its_time_on(tx: Connection, due_ms: int, is_taken: bool) -> None:
     """And not a millisecond before."""
     put(tx, due_ms=due_ms)
-    assert (job_checks.count(tx, now_ms=NOW).oldest_due_ms == due_ms) is is_taken
+    assert (jobs.count(tx, now_ms=NOW).oldest_due_ms == due_ms) is is_taken
     assert (take(tx) is not None) is is_taken
 
 
@@ -151,7 +144,7 @@ def test_a_lease_ends_at_its_time_or_when_it_is_too_far_ahead(tx: Connection, un
     put(tx)
     held(tx)
     tx.execute("UPDATE job SET lease_until_ms = ?", (NOW + until,))
-    assert job_checks.count(tx, now_ms=NOW).expired == over
+    assert jobs.count(tx, now_ms=NOW).expired == over
     assert (take(tx, "b") is not None) is over
 
 
@@ -309,7 +302,7 @@ def test_a_job_is_open_till_it_is_done_or_given_up(tx: Connection, state: str, e
     put(tx)
     tx.execute("UPDATE job SET state = ?", (state,))
     assert jobs.any_open(tx) is expected
-    assert job_checks.total(tx) == 1
+    assert jobs.total(tx) == 1
 
 
 def test_the_first_jobs_that_were_given_up_are_named(tx: Connection) -> None:
@@ -317,10 +310,10 @@ def test_the_first_jobs_that_were_given_up_are_named(tx: Connection) -> None:
     for n in range(MOST_NAMED + 2):
         put(tx, f"k{n:02}")
     tx.execute("UPDATE job SET state = 'failed', tries = 8 WHERE key != 'k00'")
-    found = job_checks.given_up(tx)
+    found = jobs.given_up(tx)
     assert [one.key for one in found] == [f"k{n:02}" for n in range(1, MOST_NAMED + 1)]
     assert found[0] == ("ix", "close", "k01", 8, "")
-    assert job_checks.count(tx, now_ms=NOW) == ({"failed": MOST_NAMED + 1, "waiting": 1}, NOW, 0, found, 1)
+    assert jobs.count(tx, now_ms=NOW) == ({"failed": MOST_NAMED + 1, "waiting": 1}, NOW, 0, found, 1)
 
 
 # -- damage -----------------------------------------------------------------------------------------
@@ -361,8 +354,8 @@ def test_a_job_as_it_may_be_is_left_alone(tx: Connection, change: str) -> None:
     put(tx)
     tx.execute(f"UPDATE job SET {change}")
     before = tx.execute("SELECT * FROM job").fetchall()
-    assert job_checks.job_problems(tx) == []
-    assert job_checks.repair(tx, now_ms=NOW) == (0, 0)
+    assert jobs.job_problems(tx) == []
+    assert jobs.repair(tx, now_ms=NOW) == (0, 0)
     assert tx.execute("SELECT * FROM job").fetchall() == before
 
 
@@ -372,12 +365,12 @@ def test_a_job_that_cannot_be_is_named_and_mended(tx: Connection, change: str, m
     put(tx, "other", due_ms=1)
     put(tx)
     tx.execute(f"UPDATE job SET {change} WHERE key = 'k'")
-    [problem] = job_checks.job_problems(tx)
+    [problem] = jobs.job_problems(tx)
     assert problem.startswith("job 'k' of 'ix': ")
     assert message in problem
     lost = (change, message) in LOST
-    assert job_checks.repair(tx, now_ms=NOW) == ((0, 1) if lost else (1, 0))
-    assert job_checks.job_problems(tx) == []
+    assert jobs.repair(tx, now_ms=NOW) == ((0, 1) if lost else (1, 0))
+    assert jobs.job_problems(tx) == []
     assert row(tx, "other") == ("waiting", 0, None, None, None, 1)
     if not lost:
         assert (row(tx)[:4], row(tx)[5]) == (("waiting", 0, None, None), NOW)
@@ -389,7 +382,7 @@ def test_a_job_in_a_memory_that_never_gave_an_id_is_named(tx: Connection) -> Non
     """The counter is missing: the job's id would be given again."""
     put(tx)
     tx.execute("DELETE FROM meta WHERE key = 'next:job'")
-    assert job_checks.job_problems(tx) == ["job 'k' of 'ix': its id is still to be given"]
+    assert jobs.job_problems(tx) == ["job 'k' of 'ix': its id is still to be given"]
 
 
 # -- any order of things ----------------------------------------------------------------------------
@@ -425,7 +418,7 @@ def test_whatever_happens_a_job_is_one_holders_and_its_row_can_be(acts: list[str
             more: dict[str, Any] = {} if act == "finish" else {"reason": "x"}
             assert verb(tx, holds, **more, **({"now_ms": now} if act == "fail" else {}))
             old, holds = holds, None
-        assert job_checks.job_problems(tx) == []
+        assert jobs.job_problems(tx) == []
         assert value(tx, "SELECT count(*) FROM job WHERE state = 'leased'") == (holds is not None)
         assert value(tx, "SELECT tries FROM job") <= min(begun, MOST_TRIES)
     tx.close()

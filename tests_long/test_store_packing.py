@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.store.digests import turn_digest
-from memforest.store.packing import (
+from memforest.store.derived import (
     as_stored,
     pack_ids,
     pack_text,
@@ -20,6 +19,7 @@ from memforest.store.packing import (
     unpack_text,
     unpack_vectors,
 )
+from memforest.store.sessions import turn_digest
 
 IDS = st.lists(st.integers(0, 2**32 - 1), max_size=40)
 NUMBERS = st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=64)

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests_long.stored import empty_memory, leaf, plant, put_entities, put_fact, put_session, say, value
 
-from memforest.store import changes, counts, derived, facts, feed, indexes, meta, relations, sessions, spent
+from memforest.records import StepUsage
+from memforest.store import derived, entities, facts, indexes, meta, sessions
 from memforest.store.connections import Connection, connect
 from memforest.store.indexes import IndexRow
-from memforest.types import StepUsage
 
 ONE, TWO = IndexRow("ix", '{"ü": 1}', 7, 2, "why"), IndexRow("other", "{}", 0, 0, None)
 
@@ -108,9 +108,9 @@ def test_the_generation_grows_by_one(tx: Connection) -> None:
     for n in range(12):
         assert meta.generation(tx) == n
         meta.bump(tx)
-    tx.execute("INSERT INTO change VALUES (1, 'turn', 1), (?, 'turn', 2)", (changes.KEPT + 1000,))
+    tx.execute("INSERT INTO change VALUES (1, 'turn', 1), (?, 'turn', 2)", (meta.KEPT + 1000,))
     meta.bump(tx)
-    assert changes.changes_since(tx, 0) is None
+    assert meta.changes_since(tx, 0) is None
 
 
 @given(st.lists(st.integers(1, 5), max_size=8))
@@ -149,11 +149,11 @@ def test_what_was_spent_is_summed_by_operation_and_step(
     with closing(empty_memory()) as tx:
         expected: dict[str, dict[str, StepUsage]] = {}
         for operation, steps in spendings:
-            spent.add(tx, operation, steps)
+            meta.add(tx, operation, steps)
             for step, used in steps.items():
                 own = expected.setdefault(operation, {})
                 own[step] = own.get(step, StepUsage()).plus(used)
-        assert spent.total(tx) == expected
+        assert meta.total(tx) == expected
 
 
 # -- counts -----------------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ def test_what_was_spent_is_summed_by_operation_and_step(
 
 def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
     """Rows by table, entities by kind, trees by index, vectors by kind of item, and what made things."""
-    assert set(counts.count_rows(tx).values()) == {0}
-    assert (counts.vectors_by_kind(tx), counts.entities_by_kind(tx), counts.trees_by_index(tx)) == (
+    assert set(meta.count_rows(tx).values()) == {0}
+    assert (meta.vectors_by_kind(tx), meta.entities_by_kind(tx), meta.trees_by_index(tx)) == (
         {},
         {},
         {},
@@ -174,20 +174,20 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
     where = [say(tx, rows[n], turns[0]) for n in (0, 0, 1)]
     for at, who in ((0, 1), (1, 1), (2, 1), (2, 2)):
         facts.add_mention(tx, where[at], names[who], "other")
-    relations.add(tx, where[2], names[1], "met", names[2])
+    entities.add_relation(tx, where[2], names[1], "met", names[2])
     for kind, scope in (("entity", 1), ("entity", 2), ("scene", 1)):
         plant(tx, rows if scope == 2 else [], kind=kind, scope=scope)
     leaf(tx, 1, "fact", 1)
-    assert counts.count_rows(tx) == {
+    assert meta.count_rows(tx) == {
         "session": 2, "turn": 4, "cell": 4, "fact": 5, "occurrence": 3, "entity": 3, "mention": 4, "state": 0,
         "relation": 1, "tree": 3, "node": 3, "leaf": 6,
     }  # fmt: skip
-    assert counts.entities_by_kind(tx) == {"participant": 1, "unknown": 2}
-    assert counts.trees_by_index(tx) == {"ix": {"entity": 2, "scene": 1}}
+    assert meta.entities_by_kind(tx) == {"participant": 1, "unknown": 2}
+    assert meta.trees_by_index(tx) == {"ix": {"entity": 2, "scene": 1}}
     for kind, n in (("turn", 3), ("node", 1)):
         derived.put_vectors(tx, kind, [(item, b"d", np.ones(2, dtype=np.float32)) for item in range(n)])  # type: ignore[arg-type]
-    assert counts.vectors_by_kind(tx) == {"node": 1, "turn": 3}
-    assert (counts.unread_sessions(tx), counts.failed_cells(tx), counts.makers(tx)) == (
+    assert meta.vectors_by_kind(tx) == {"node": 1, "turn": 3}
+    assert (meta.unread_sessions(tx), meta.count_failed_chunks(tx), meta.makers(tx)) == (
         2,
         0,
         {"chunks": {}, "summaries": {}},
@@ -198,8 +198,8 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
     ):
         sessions.finish_cell(tx, cell.row, status, maker=maker, reason="x")  # type: ignore[arg-type]
     derived.put_summary(tx, value(tx, "SELECT max(id) FROM node"), "x", "m 1", "none", b"")
-    assert (counts.unread_sessions(tx), counts.failed_cells(tx)) == (1, 1)
-    assert counts.makers(tx) == {"chunks": {"a": 1, "b": 2}, "summaries": {"m 1": 1}}
+    assert (meta.unread_sessions(tx), meta.count_failed_chunks(tx)) == (1, 1)
+    assert meta.makers(tx) == {"chunks": {"a": 1, "b": 2}, "summaries": {"m 1": 1}}
 
 
 def test_the_most_named_come_first(tx: Connection) -> None:
@@ -211,9 +211,9 @@ def test_the_most_named_come_first(tx: Connection) -> None:
         for _ in range(1 if fact != "f3" else 3):
             for name in named:
                 facts.add_mention(tx, say(tx, row, turn), who[name], "other")
-    assert counts.most_named(tx, 9) == ["C", "B", "D", "A"]
-    assert counts.most_named(tx, 2) == ["C", "B"]
-    assert counts.most_named(tx, 0) == []
+    assert meta.most_named(tx, 9) == ["C", "B", "D", "A"]
+    assert meta.most_named(tx, 2) == ["C", "B"]
+    assert meta.most_named(tx, 0) == []
 
 
 def test_a_file_is_as_large_as_its_pages_and_its_log(tmp_path: Path) -> None:
@@ -224,16 +224,16 @@ def test_a_file_is_as_large_as_its_pages_and_its_log(tmp_path: Path) -> None:
         tx.execute("CREATE TABLE big (text TEXT) STRICT")
         tx.executemany("INSERT INTO big VALUES (?)", [("x" * 4000,)] * 60)
         log = path.with_name("m.db-wal")
-        assert counts.size_bytes(tx) == path.stat().st_size + log.stat().st_size > path.stat().st_size
-        share, size = counts.free_share(tx)
+        assert meta.size_bytes(tx) == path.stat().st_size + log.stat().st_size > path.stat().st_size
+        share, size = meta.free_share(tx)
         tx.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         assert (share, size) == (0, path.stat().st_size)
         tx.execute("DELETE FROM big")
-        share, after = counts.free_share(tx)
+        share, after = meta.free_share(tx)
         assert after == size
         assert 0.8 < share < 1
         tx.execute("VACUUM")
-        assert counts.free_share(tx)[0] == 0
+        assert meta.free_share(tx)[0] == 0
 
 
 # -- the feed and the change log --------------------------------------------------------------------
@@ -245,13 +245,13 @@ def test_a_read_of_the_feed_has_bounds_of_its_own(tx: Connection) -> None:
         "INSERT INTO feed (seq, kind, item) VALUES (?, ?, ?)",
         [(2, 2, 5), (4, 2, 6), (5, 0, 1), (7, 2, 5), (9, 3, 8)],
     )
-    assert feed.read(tx, 0) == ({"turn": (1,), "fact": (6, 5), "entity": (8,)}, 9)
-    assert feed.read(tx, 2, until=7) == ({"turn": (1,), "fact": (6, 5)}, 7)
-    assert feed.read(tx, 2, until=6) == ({"turn": (1,), "fact": (6,)}, 6)
-    assert feed.read(tx, 0, 2) == ({"fact": (5, 6)}, 4)
-    assert feed.read(tx, 5, 2, until=7) == ({"fact": (5,)}, 7)
-    assert feed.read(tx, 9, 3) == ({}, 9)
-    assert [feed.waiting(tx, at) for at in (0, 2, 8, 9)] == [5, 4, 1, 0]
+    assert indexes.read(tx, 0) == ({"turn": (1,), "fact": (6, 5), "entity": (8,)}, 9)
+    assert indexes.read(tx, 2, until=7) == ({"turn": (1,), "fact": (6, 5)}, 7)
+    assert indexes.read(tx, 2, until=6) == ({"turn": (1,), "fact": (6,)}, 6)
+    assert indexes.read(tx, 0, 2) == ({"fact": (5, 6)}, 4)
+    assert indexes.read(tx, 5, 2, until=7) == ({"fact": (5,)}, 7)
+    assert indexes.read(tx, 9, 3) == ({}, 9)
+    assert [indexes.waiting(tx, at) for at in (0, 2, 8, 9)] == [5, 4, 1, 0]
 
 
 @pytest.mark.parametrize(("until_next", "compacts"), [(0, True), (1, False)])
@@ -264,27 +264,27 @@ def test_the_feed_is_compacted_when_its_number_has_come(
         "INSERT INTO feed (kind, item) VALUES (2, ?)", [(item,) for item in (1, 1, 2, 2, 3, 3, 4, 4)]
     )
     put_fact(both)  # the fact 1, number 9
-    meta.put(both, "feed_compact_next", str(feed.position(both) + until_next))
-    feed.compact(both)
+    meta.put(both, "feed_compact_next", str(indexes.feed_position(both) + until_next))
+    indexes.compact(both)
     left = [row[0] for row in both.execute("SELECT seq FROM feed ORDER BY seq")]
     assert left == ([6, 8, 9] if compacts else list(range(1, 10)))
-    assert feed.compacted(both) == (5 if compacts else 0)
-    assert (meta.get(both, "feed_compact_next") == str(9 + feed.COMPACTED)) is compacts
+    assert indexes.compacted(both) == (5 if compacts else 0)
+    assert (meta.get(both, "feed_compact_next") == str(9 + indexes.COMPACTED)) is compacts
 
 
 def test_a_short_feed_is_left_as_it_is(tx: Connection) -> None:
     """To look for what repeats would cost more than it gives."""
     tx.executemany("INSERT INTO feed (kind, item) VALUES (2, ?)", [(1,), (2,), (1,)])
-    feed.compact(tx)
-    assert (feed.waiting(tx, 0), meta.get(tx, "feed_compact_next")) == (3, None)
+    indexes.compact(tx)
+    assert (indexes.waiting(tx, 0), meta.get(tx, "feed_compact_next")) == (3, None)
 
 
 def test_the_mark_of_a_compaction_never_goes_back(both: Connection) -> None:
     """An index that began anew stands before it, and has not to be told what went before."""
     meta.put(both, "feed_compacted", "6")
     meta.put(both, "feed_compact_next", "0")
-    feed.compact(both)
-    assert feed.compacted(both) == 6
+    indexes.compact(both)
+    assert indexes.compacted(both) == 6
 
 
 @pytest.mark.parametrize("damaged", ["soon", "-5", "", "1.5"])
@@ -292,8 +292,8 @@ def test_a_damaged_number_of_the_compaction_is_read_as_none(tx: Connection, dama
     """No write stops at it."""
     for key in ("feed_compacted", "feed_compact_next"):
         meta.put(tx, key, damaged)
-    assert feed.compacted(tx) == 0
-    feed.compact(tx)
+    assert indexes.compacted(tx) == 0
+    indexes.compact(tx)
 
 
 @pytest.mark.parametrize(("indexes_", "kept"), [(0, 10), (1, 10), (2, 20)])
@@ -306,12 +306,12 @@ def test_the_change_log_keeps_so_many_numbers_for_each_index(
     tx.executemany(
         "INSERT INTO change (seq, kind, item) VALUES (?, 'turn', ?)", [(n, n) for n in range(201, 231)]
     )
-    changes.prune(tx, 10)
-    assert changes.position(tx) == 230
-    found = changes.changes_since(tx, 230 - kept)
+    meta.prune(tx, 10)
+    assert meta.change_position(tx) == 230
+    found = meta.changes_since(tx, 230 - kept)
     assert found is not None
     assert found.turn == set(range(231 - kept, 231))
-    assert changes.changes_since(tx, 229 - kept) is None
+    assert meta.changes_since(tx, 229 - kept) is None
 
 
 @pytest.mark.parametrize(
@@ -329,8 +329,8 @@ def test_now_and_then_only_the_last_note_of_a_row_is_kept(tx: Connection, newest
             (newest, "turn", 2),
         ],
     )
-    changes.prune(tx)
+    meta.prune(tx)
     assert value(tx, "SELECT count(*) FROM change") == (4 if merged else 5)
-    found = changes.changes_since(tx, newest - 4)
+    found = meta.changes_since(tx, newest - 4)
     assert found is not None
     assert found.turn == found.fact == frozenset({1, 2})

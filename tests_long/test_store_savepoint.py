@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from memforest.errors import StoreLockedError
-from memforest.store.savepoint import REASON_CHARS, attempted, described
+from memforest.store.connections import REASON_CHARS, attempted, described
 
 
 def test_work_that_waits_is_attempted_too() -> None:

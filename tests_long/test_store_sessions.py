@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests_long.stored import cell_of, empty_memory, leaf, put_fact, put_session, say, value
 
-from memforest.interval import from_ms
-from memforest.store import digests, evidence, sessions
+from memforest.records import Turn
+from memforest.store import evidence, sessions
 from memforest.store.connections import Connection
-from memforest.types import Turn
+from memforest.times import from_ms
 
 ODD = 'Zoë \U0001f98a "it\'s" \x1f\n{0} %s \u202e'
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).filter(lambda text: "\0" not in text)
@@ -113,7 +113,7 @@ def test_turns_come_back_as_they_were_said(
     ids = sessions.add_turns(tx, row, turns, 5)
     assert sessions.turns(tx, row) == list(zip(ids, turns, strict=True))
     assert ids == sorted(set(ids))
-    assert digests.damaged_turns(tx) == {}
+    assert sessions.damaged_turns(tx) == {}
     assert sessions.speakers(tx) == {speaker for speaker, *_ in said}
     tx.close()
 
@@ -213,14 +213,14 @@ def test_every_value_of_a_turn_is_under_its_digest(tx: Connection, change: str) 
     """A changed one is told with its place, among all, among some rows and in its session; another one is not."""
     row, turns = put_session(tx, "s", ["a", "b", "c"])
     tx.execute(f"UPDATE turn SET {change} WHERE id = ?", (turns[1],))
-    [(found, told)] = digests.damaged_turns(tx).items()
+    [(found, told)] = sessions.damaged_turns(tx).items()
     assert (found, told.row, told.session) == (turns[1], turns[1], row)
     name = "'u'" if change == "turn_id = 'u'" else "'t1'"
     assert told.name == f"turn {name} (number {told.ordinal}) of session 's'"
     assert told.ordinal == (9 if change == "ordinal = 9" else 1)
-    assert digests.damaged_turns(tx, turns) == digests.damaged_turns(tx, session=row) == {found: told}
-    assert digests.damaged_turns(tx, [turns[0], turns[2]]) == {}
-    assert digests.damaged_turns(tx, []) == {}
+    assert sessions.damaged_turns(tx, turns) == sessions.damaged_turns(tx, session=row) == {found: told}
+    assert sessions.damaged_turns(tx, [turns[0], turns[2]]) == {}
+    assert sessions.damaged_turns(tx, []) == {}
 
 
 def test_a_session_is_looked_at_from_a_turn_on(tx: Connection) -> None:
@@ -229,19 +229,19 @@ def test_a_session_is_looked_at_from_a_turn_on(tx: Connection) -> None:
     other, _ = put_session(tx, "o", ["a"])
     tx.execute("UPDATE turn SET text = 'z' WHERE ordinal <= 1")
     ordinals = [
-        [one.ordinal for one in digests.damaged_turns(tx, session=row, first=first).values()]
+        [one.ordinal for one in sessions.damaged_turns(tx, session=row, first=first).values()]
         for first in range(3)
     ]
     assert ordinals == [[0, 1], [1], []]
-    assert len(digests.damaged_turns(tx, session=other)) == 1
-    assert len(digests.damaged_turns(tx)) == 3
+    assert len(sessions.damaged_turns(tx, session=other)) == 1
+    assert len(sessions.damaged_turns(tx)) == 3
 
 
 def test_a_session_of_another_name_damages_all_its_turns(tx: Connection) -> None:
     """Its name is a part of every digest; a long or broken one is told in short."""
     put_session(tx, "s", ["a", "b"])
     tx.execute("UPDATE session SET session_id = CAST(zeroblob(0) || x'ff' || ? AS TEXT)", ("x" * 200,))
-    found = list(digests.damaged_turns(tx).values())
+    found = list(sessions.damaged_turns(tx).values())
     assert [one.ordinal for one in found] == [0, 1]
     assert all("\ufffd" in one.name and len(one.name) < 110 for one in found)
 
@@ -250,8 +250,8 @@ def test_digests_are_filled_in_as_turns_are_then(tx: Connection) -> None:
     """Of all of them; for files that had none."""
     put_session(tx, "s", ["a", "b"])
     tx.execute("UPDATE turn SET digest = x'', text = 'new'")
-    digests.fill_digests(tx)
-    assert digests.damaged_turns(tx) == {}
+    sessions.fill_digests(tx)
+    assert sessions.damaged_turns(tx) == {}
     assert value(tx, "SELECT count(DISTINCT digest) FROM turn WHERE length(digest) = 16") == 2
 
 

@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests_long.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, say, value
 
-from memforest.store import facts, forests, leaves, trees
+from memforest.nodes import DictArena, Node, TreeHead
+from memforest.store import facts, indexes, trees
 from memforest.store.connections import Connection
-from memforest.store.packing import pack_ids
+from memforest.store.derived import pack_ids
 from memforest.store.trees import SqliteArena
-from memforest.tree import DictArena, Node, TreeHead, check, delete, insert, outline, walk
+from memforest.trees.node import check, delete, insert, outline, walk
 
 
 def put_facts(tx: Connection, n: int, first: int = 0) -> list[int]:
@@ -181,7 +182,7 @@ def test_a_fact_stands_in_a_tree_where_its_leaf_says(tx: Connection, values: dic
     """The file and `FactRow` agree on the place, to the millisecond."""
     row = put_fact(tx, said_ms=7, tie="s\x1fü", **values)
     made = leaf(tx, 4, "fact", row)
-    [found] = leaves.leaves_with_ids(tx, [made, 99]).values()
+    [found] = trees.leaves_with_ids(tx, [made, 99]).values()
     fact = facts.facts_with_ids(tx, [row])[row]
     assert (found.key, (found.start_ms, found.end_ms)) == (fact.leaf_key, fact.leaf_span)
     assert (found.id, found.tree, found.level, found.count, found.children) == (made, 4, 0, 1, ())
@@ -206,10 +207,10 @@ def test_a_chunk_and_a_run_stand_from_their_first_turn_to_their_last(tx: Connect
     }
     found = {
         row: (node.key[1], node.start_ms, node.end_ms, node.item_kind, node.item, node.item_last)
-        for row, node in leaves.leaves_with_ids(tx, list(wanted)).items()
+        for row, node in trees.leaves_with_ids(tx, list(wanted)).items()
     }
     assert found == wanted
-    assert all(node.key[0] == node.start_ms for node in leaves.leaves_with_ids(tx, list(wanted)).values())
+    assert all(node.key[0] == node.start_ms for node in trees.leaves_with_ids(tx, list(wanted)).values())
 
 
 def test_turns_that_go_back_in_time_make_no_empty_interval(tx: Connection) -> None:
@@ -217,14 +218,14 @@ def test_turns_that_go_back_in_time_make_no_empty_interval(tx: Connection) -> No
     _, turns = put_session(tx, texts=["a", "b"])
     tx.execute("UPDATE turn SET said_ms = -400 WHERE id = ?", (turns[1],))
     made = [leaf(tx, 1, "cell", cell_of(tx, turns[0])), leaf(tx, 1, "turn", *turns)]
-    spans = {(node.start_ms, node.end_ms) for node in leaves.leaves_with_ids(tx, made).values()}
+    spans = {(node.start_ms, node.end_ms) for node in trees.leaves_with_ids(tx, made).values()}
     assert spans == {(0, 1)}
 
 
 def test_a_leaf_of_what_is_gone_is_not_there(tx: Connection) -> None:
     """It has no time to stand at."""
     made = [leaf(tx, 1, kind, 77) for kind in ("fact", "cell", "turn")]
-    assert leaves.leaves_with_ids(tx, made) == {}
+    assert trees.leaves_with_ids(tx, made) == {}
     with pytest.raises(KeyError):
         SqliteArena(tx).get(made[0])
 
@@ -235,9 +236,9 @@ def test_an_item_is_found_in_every_tree_of_one_index(tx: Connection) -> None:
     heads = [plant(tx, [fact], scope=scope) for scope in (2, 1)]
     plant(tx, [fact], owner="other")
     leaf(tx, heads[0].tree, "cell", fact)
-    assert leaves.placements(tx, "ix", "fact", fact) == [(head.tree, head.root) for head in heads]
-    assert leaves.placements(tx, "ix", "turn", fact) == []
-    assert len(leaves.placements(tx, "ix", "cell", fact)) == 1
+    assert trees.placements(tx, "ix", "fact", fact) == [(head.tree, head.root) for head in heads]
+    assert trees.placements(tx, "ix", "turn", fact) == []
+    assert len(trees.placements(tx, "ix", "cell", fact)) == 1
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 11])
@@ -246,7 +247,7 @@ def test_the_leaves_of_a_tree_are_all_of_its_own(tx: Connection, n: int) -> None
     head = plant(tx, put_facts(tx, n))
     plant(tx, put_facts(tx, 4, first=50), scope=2)
     expected = [row[0] for row in tx.execute("SELECT id FROM leaf WHERE tree = ?", (head.tree,))]
-    assert sorted(leaves.leaves_of(tx, head)) == sorted(expected)
+    assert sorted(trees.leaves_of(tx, head)) == sorted(expected)
     assert len(expected) == n
 
 
@@ -254,8 +255,8 @@ def test_leaves_of_no_tree_are_swept_up(tx: Connection) -> None:
     """All others stay."""
     head = plant(tx, put_facts(tx, 2))
     leaf(tx, 77, "fact", 1)
-    leaves.drop_strays(tx)
-    assert ids_of(tx, "leaf") == sorted(leaves.leaves_of(tx, head))
+    trees.drop_strays(tx)
+    assert ids_of(tx, "leaf") == sorted(trees.leaves_of(tx, head))
 
 
 def test_a_leaf_says_its_fact_or_its_turns_line_by_line(tx: Connection) -> None:
@@ -269,15 +270,15 @@ def test_a_leaf_says_its_fact_or_its_turns_line_by_line(tx: Connection) -> None:
         leaf(tx, 1, "turn", turns[1], turns[2]),
     ]
     made.append(leaf(tx, 1, "turn", turns[2]))
-    nodes = leaves.leaves_with_ids(tx, made)
-    assert leaves.leaf_texts(tx, nodes.values()) == dict(
+    nodes = trees.leaves_with_ids(tx, made)
+    assert trees.leaf_texts(tx, nodes.values()) == dict(
         zip(
             made,
             ["Ana paints.", "Ana: eins\nAna: zwei\nzwei", "Ana: zwei\nzwei\nAna: drei", "Ana: drei"],
             strict=True,
         )
     )
-    assert leaves.leaf_texts(tx, []) == {}
+    assert trees.leaf_texts(tx, []) == {}
     assert row != other
 
 
@@ -292,7 +293,7 @@ def test_a_fact_made_by_rule_says_what_was_said_and_a_models_its_statement(tx: C
     made = [leaf(tx, 1, "fact", fact), leaf(tx, 1, "fact", whole)]
 
     def read() -> list[str]:
-        texts = leaves.leaf_texts(tx, leaves.leaves_with_ids(tx, made).values())
+        texts = trees.leaf_texts(tx, trees.leaves_with_ids(tx, made).values())
         return [texts[one] for one in made]
 
     tx.execute("UPDATE cell SET maker = 'extract@1:gpt'")
@@ -308,7 +309,7 @@ def test_in_the_place_of_a_damaged_turn_there_is_a_line_that_says_so(tx: Connect
     _, turns = put_session(tx, texts=["one", "two", "three"])
     made = leaf(tx, 1, "cell", cell_of(tx, turns[0]))
     tx.execute("UPDATE turn SET text = 'lies' WHERE id = ?", (turns[1],))
-    text = leaves.leaf_texts(tx, leaves.leaves_with_ids(tx, [made]).values())[made]
+    text = trees.leaf_texts(tx, trees.leaves_with_ids(tx, [made]).values())[made]
     assert text.splitlines() == ["Ana: one", "[turn 't1' (number 1) of session 's' is damaged]", "Ana: three"]
 
 
@@ -500,9 +501,9 @@ def test_an_index_reads_its_own_rows_by_id(clean: Connection, owner: str) -> Non
     """All, or those that are asked for; another's rows are not told even when they are asked for."""
     own = {tree for tree, name in trees.owners(clean).items() if name == owner}
     for read, table in (
-        (forests.tree_rows, "tree"),
-        (forests.inner_rows, "node"),
-        (forests.leaf_rows, "leaf"),
+        (indexes.tree_rows, "tree"),
+        (indexes.inner_rows, "node"),
+        (indexes.leaf_rows, "leaf"),
     ):
         everything = ids_of(clean, table)
         whose = clean.execute(f"SELECT id, {'id' if table == 'tree' else 'tree'} FROM {table}").fetchall()
@@ -520,8 +521,8 @@ def test_the_rows_of_trees_and_nodes_say_what_is_stored(tx: Connection) -> None:
     arena.put(inner(5, made.tree, (8, 9), span=(0, 3), window="2024-05"))
     arena.put(inner(6, made.tree))
     arena.flush()
-    assert forests.tree_rows(tx, "ix") == [(made.tree, "month", 202405, None)]
-    assert list(forests.inner_rows(tx, "ix")) == [
+    assert indexes.tree_rows(tx, "ix") == [(made.tree, "month", 202405, None)]
+    assert list(indexes.inner_rows(tx, "ix")) == [
         (5, made.tree, 1, pack_ids([8, 9]), 7, 9, 0, 3, "2024-05"),
         (6, made.tree, 1, b"", 7, 9, None, None, None),
     ]
@@ -539,9 +540,9 @@ def test_the_rows_of_leaves_name_turns_or_facts(tx: Connection, asked: bool) -> 
     ]  # fmt: skip
     kinds = ["cell", "fact", "turn", "turn", "cell"]
     items = [(turns[0], turns[2]), (row, None), (turns[1], turns[1]), (turns[1], turns[4]), (0, 0)]
-    found = forests.leaf_rows(tx, "ix", made if asked else None)
+    found = indexes.leaf_rows(tx, "ix", made if asked else None)
     told = [
-        (one.id, one.tree, forests.LEAF_KINDS[one.kind], one.item, one.last if one.kind != 1 else None)
+        (one.id, one.tree, indexes.LEAF_KINDS[one.kind], one.item, one.last if one.kind != 1 else None)
         for one in found
     ]
     assert told == [(one, tree, kind, *pair) for one, kind, pair in zip(made, kinds, items, strict=True)]

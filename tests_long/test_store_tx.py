@@ -19,12 +19,23 @@ from tests_long.worlds import dump, fast_config, file_of, said
 
 import memforest
 from memforest import MemForest
+from memforest.records import State
 from memforest.store import derived, evidence, facts
-from memforest.store.connections import Connection, connect
-from memforest.store.db import Database
-from memforest.store.dialect import AMONG, AMONG_IDS, gathered, is_object, last_number, listed, place_tie
-from memforest.store.tx import Args, Found, Tx
-from memforest.types import State
+from memforest.store.connections import (
+    AMONG,
+    AMONG_IDS,
+    Args,
+    Connection,
+    ResultRows,
+    Tx,
+    connect,
+    gathered,
+    is_object,
+    last_number,
+    listed,
+    place_tie,
+)
+from memforest.store.database import Database
 
 PACKAGE = Path(memforest.__file__).parent
 STORAGE = Path(__file__).parents[1] / "docs" / "storage.md"
@@ -121,7 +132,7 @@ class Canned:
         self.asked: list[tuple[str, Args]] = []
         self._rows = rows
 
-    def execute(self, sql: str, args: Args = (), /) -> Found:
+    def execute(self, sql: str, args: Args = (), /) -> ResultRows:
         """Return the rows, as a statement that finds them would."""
         self.asked.append((sql, args))
         values = ", ".join(f"({', '.join('?' * len(row))})" for row in self._rows)
@@ -129,7 +140,7 @@ class Canned:
             f"VALUES {values}", [one for row in self._rows for one in row]
         )
 
-    def executemany(self, sql: str, rows: Iterable[Args], /) -> Found:
+    def executemany(self, sql: str, rows: Iterable[Args], /) -> ResultRows:
         """Keep the statement once for each row."""
         self.asked += [(sql, row) for row in rows]
         return self.execute(sql)
@@ -205,7 +216,7 @@ def sources() -> Iterator[tuple[Path, ast.Module]]:
         yield path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8"))
 
 
-SERVERS = {"access/rows.py", "intake/rows.py"}
+SERVERS = {"server/keys.py", "server/job_rows.py"}
 """What speaks to the files of a server's own, of keys and of jobs, which are SQLite and no memories."""
 
 
@@ -243,7 +254,7 @@ def test_sql_is_run_in_the_store_alone() -> None:
     """Only `store` runs statements, and an index in its `rows.py` and what is named after it."""
     running = {path.as_posix() for path, module in sources() if any(map(runs_sql, ast.walk(module)))}
     assert {path for path in running if not of_store(Path(path))} == SERVERS
-    assert {"store/facts.py", "systems/memforest/rows.py"} <= running
+    assert {"store/facts.py", "trees/memforest_rows.py"} <= running
     for text in ("tx.insert(SQL)", "a.b.insert('INSERT')", "tx.executemany(f'{x}', y)"):
         assert any(map(runs_sql, ast.walk(ast.parse(text))))
 
@@ -273,7 +284,7 @@ def test_the_dialect_stands_in_few_files() -> None:
 
 def test_rows_know_no_engine() -> None:
     """Modules of rows import neither `sqlite3` nor what the store has for SQLite: they see the protocol alone."""
-    engine = {"sqlite3", "memforest.store.connections", "memforest.store.db", "memforest.store.files"}
+    engine = {"sqlite3", "memforest.store.connections", "memforest.store.database", "memforest.store.files"}
     importing = {
         path.as_posix()
         for path, module in sources()

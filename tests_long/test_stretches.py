@@ -9,11 +9,11 @@ import pytest
 from tests_long.hand_made import Fact, Said, hand_made, searching
 
 from memforest.config import Ranking
-from memforest.ranking import Scores
+from memforest.records import QuestionPlan
+from memforest.search.context_scores import OF_SESSIONS, OF_SPEAKERS, along_stretches
+from memforest.search.filters import fact_places
+from memforest.search.scores import Scores
 from memforest.search.snapshot import Snapshot
-from memforest.systems.places import fact_places
-from memforest.systems.stretches import OF_SESSIONS, OF_SPEAKERS, along_stretches
-from memforest.types import QuestionPlan
 
 
 def talk(sessions: int, length: int, facts: int) -> Snapshot:

@@ -19,15 +19,15 @@ from memforest import AsyncMemForest, Config, MemForest
 from memforest.concurrency import Turns
 from memforest.endpoint import Budget
 from memforest.errors import ConfigError, InputError, ModelError, ModelUnavailableError
-from memforest.memory.behind import Behind
 from memforest.memory.memory import Memory
-from memforest.models.base import ChatReply, ChatRequest, Message
 from memforest.models.calls import Calls
-from memforest.refresh.refresher import Refresher
-from memforest.steps.local.extract import LocalExtractor
-from memforest.steps.local.summarise import LocalSummariser
+from memforest.ports import ChatReply, ChatRequest, Message
+from memforest.read.summaries import Behind
+from memforest.reading.extract_local import LocalExtractor
+from memforest.reading.summarise_local import LocalSummariser
+from memforest.records import Chunk, ChunkOutcome, SummaryRequest
 from memforest.store import trees as tree_rows
-from memforest.types import Chunk, ChunkOutcome, SummaryRequest
+from memforest.trees.refresh import Refresher
 
 QUESTIONS = ("Where does Ana live?", "What did Ana buy?", "When did Ben move?")
 

@@ -16,12 +16,12 @@ from tests_long.told import ATTACHED, Depth, Told, added, opened, row_of, turn, 
 from tests_long.worlds import fast_config, file_of, said
 
 from memforest import ConfigError, MemForest, NotFoundError
-from memforest.store import feed, indexes, jobs, meta
+from memforest.nodes import Node, TreeHead
+from memforest.store import indexes, jobs, meta
 from memforest.store import trees as tree_rows
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems.attached import Attached
-from memforest.tree import Node, TreeHead
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.trees.attached import Attached
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_an_index_that_is_behind_says_so(db: Database) -> None:
         added(tx)
         for _ in range(3):
             turn(tx)
-        end, (stored,) = feed.position(tx), tx.execute("SELECT count(*) FROM feed").fetchone()
+        end, (stored,) = indexes.feed_position(tx), tx.execute("SELECT count(*) FROM feed").fetchone()
         for name, cursor in (("told", end - 1), ("memforest", end - 3)):
             indexes.move(tx, name, cursor)
         indexes.stop(tx, "told", "is tired")
@@ -137,9 +137,9 @@ def test_notes_say_what_is_to_be_known_of_each_index(db: Database) -> None:
     with db.write() as tx:
         added(tx)
         assert noted(tx) == ["told says so"]
-        indexes.move(tx, "told", feed.position(tx) - 1)
+        indexes.move(tx, "told", indexes.feed_position(tx) - 1)
         assert noted(tx) == ["the index 'told' has not placed the last 1 change(s); resume() does"]
-        indexes.move(tx, "told", feed.position(tx) + 1)
+        indexes.move(tx, "told", indexes.feed_position(tx) + 1)
         assert "which there is not" in noted(tx)[0]
 
 

@@ -18,23 +18,33 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.hand_made import DAY, planted, searching
 from tests_long.small_worlds import AXES, FEW, World, chains, worlds
 
-from memforest.ranking import Scores
-from memforest.systems.filters import Allowed, allowed, filter_notes
-from memforest.systems.legs import Base
-from memforest.systems.memforest.browse import nearness_to
-from memforest.systems.memforest.layout import (
+from memforest.search.context_scores import Base
+from memforest.search.filters import (
+    Allowed,
+    allowed,
+    best_facts,
+    fact_places,
+    filter_notes,
+    first_turns,
+    told_by,
+    turn_places,
+)
+from memforest.search.scores import Scores
+from memforest.trees.browse import nearness_to
+from memforest.trees.index import allowed_nodes, turns_beneath
+from memforest.trees.memforest_recall import (
+    browse,
     cell_of_turn,
     fact_blocks,
+    flow,
+    leaf_similarity,
+    recall,
+    recall_trees,
     scene_blocks,
     session_blocks,
     session_levels,
 )
-from memforest.systems.memforest.rank import flow
-from memforest.systems.memforest.recall import browse, leaf_similarity, recall, recall_trees
-from memforest.systems.memforest.settings import FAMILIES, MemForestSettings
-from memforest.systems.nodes import allowed_nodes, turns_beneath
-from memforest.systems.places import fact_places, first_turns, turn_places
-from memforest.systems.speak import best_facts, told_by
+from memforest.trees.memforest_rows import FAMILIES, MemForestSettings
 
 days = st.one_of(st.none(), st.integers(-1, 11))
 windows = st.one_of(

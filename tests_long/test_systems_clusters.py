@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from memforest.systems.memforest.clusters import (
+from memforest.trees.scenes import (
     MAX_SCENES,
     MAX_SIZE,
     Clusters,
@@ -21,8 +21,8 @@ from memforest.systems.memforest.clusters import (
     derive,
     halves,
     likeness,
+    scene_thresholds,
 )
-from memforest.systems.memforest.thresholds import scene_thresholds
 
 DAY = 86_400_000
 DIMENSION = 8

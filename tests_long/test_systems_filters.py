@@ -13,9 +13,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.hand_made import DAY, Fact, Said, hand_made, searching, state
 
+from memforest.search.filters import Allowed, allowed, best_facts, valid_end
 from memforest.search.snapshot import OPEN, Snapshot
-from memforest.systems.filters import Allowed, allowed, valid_end
-from memforest.systems.speak import best_facts
 
 
 @pytest.fixture

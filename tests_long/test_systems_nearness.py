@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.hand_made import Fact, Said, hand_made
 
 from memforest import Config, MemForest
-from memforest.interval import EARLIEST
-from memforest.systems.nearness import nearness
-from memforest.types import QuestionPlan
+from memforest.records import QuestionPlan
+from memforest.search.context_scores import nearness
+from memforest.times import EARLIEST
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

@@ -16,13 +16,12 @@ from tests.table import each
 from tests_long.hand_made import OFF, Fact, Said, Tree, hand_made, planted, searching
 
 from memforest.config import Ranking
-from memforest.ranking import Levels, standardise
+from memforest.records import QuestionPlan
+from memforest.search.context_scores import LeafScores, base_scores
+from memforest.search.filters import Search
+from memforest.search.scores import Levels, standardise
 from memforest.search.snapshot import Snapshot
-from memforest.systems.base import Search
-from memforest.systems.legs import LeafScores, base_scores
-from memforest.systems.memforest.layout import cell_of_turn, session_blocks
-from memforest.systems.memforest.rank import flow, score_leaves
-from memforest.types import QuestionPlan
+from memforest.trees.memforest_recall import cell_of_turn, flow, score_leaves, session_blocks
 
 
 def only(**weights: float) -> Ranking:

@@ -20,11 +20,11 @@ from tests_long.hand_made import OFF, WEIGHTS, planted, searching
 from tests_long.small_worlds import FEW, World, chains, worlds
 
 from memforest.config import Ranking
-from memforest.ranking import Scores
-from memforest.systems.base import Search
-from memforest.systems.legs import LeafScores, base_scores
-from memforest.systems.memforest.rank import score_leaves
-from memforest.types import QuestionPlan
+from memforest.records import QuestionPlan
+from memforest.search.context_scores import LeafScores, base_scores
+from memforest.search.filters import Search
+from memforest.search.scores import Scores
+from memforest.trees.memforest_recall import score_leaves
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 seeds = st.integers(0, 99)

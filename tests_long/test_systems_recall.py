@@ -11,10 +11,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, searching
 
+from memforest.search.context_scores import Base, base_scores
 from memforest.search.snapshot import Snapshot
-from memforest.systems.legs import Base, base_scores
-from memforest.systems.memforest.recall import browse, leaf_similarity, recall
-from memforest.systems.memforest.settings import MemForestSettings
+from memforest.trees.memforest_recall import browse, leaf_similarity, recall
+from memforest.trees.memforest_rows import MemForestSettings
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
 

@@ -18,16 +18,18 @@ from tests_long.hand_made import OFF, Said, hand_made, planted, searching
 from tests_long.small_worlds import AXES, FEW, World, worlds
 
 from memforest.config import Ranking
-from memforest.ranking import Scores, standardise
-from memforest.systems import relevance
-from memforest.systems.legs import LeafScores, base_scores, fused
-from memforest.systems.memforest.rank import score_leaves
-from memforest.systems.relevance import (
+from memforest.records import QuestionPlan
+from memforest.search import context_scores
+from memforest.search.context_scores import (
+    LeafScores,
+    base_scores,
     best_turns,
     cosine_relevance,
+    fused,
     fused_relevance,
 )
-from memforest.types import QuestionPlan
+from memforest.search.scores import Scores, standardise
+from memforest.trees.memforest_recall import score_leaves
 
 seeds = st.integers(0, 99)
 
@@ -73,10 +75,10 @@ def test_a_node_is_as_relevant_as_its_vector_is_near(it: World) -> None:
 @given(worlds)
 def test_lengths_of_leaves_do_not_depend_on_the_blocks_they_are_summed_in(it: World) -> None:
     """To the last bit, whether turn by turn or all together."""
-    whole = relevance._lengths(it.forest)
+    whole = context_scores._lengths(it.forest)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(relevance, "_BLOCK", 1)
-        assert relevance._lengths.__wrapped__(it.forest).tolist() == whole.tolist()  # type: ignore[attr-defined]
+        patch.setattr(context_scores, "_BLOCK", 1)
+        assert context_scores._lengths.__wrapped__(it.forest).tolist() == whole.tolist()  # type: ignore[attr-defined]
 
 
 @FEW

@@ -28,14 +28,13 @@ from tests_long.worlds import (
 
 from memforest import MemForest
 from memforest.errors import NotFoundError
-from memforest.memory.directory import file_name
-from memforest.search.forests import forest_of
-from memforest.search.load import load_snapshot
-from memforest.store.db import Database
-from memforest.systems.legs import base_scores
-from memforest.systems.memforest.layout import fact_blocks
-from memforest.systems.memforest.recall import recall, similarity_of_scenes
-from memforest.systems.memforest.scenes import YOUNG
+from memforest.search.cache import forest_of
+from memforest.search.context_scores import base_scores
+from memforest.search.snapshot import load_snapshot
+from memforest.store.database import Database
+from memforest.store.directory import file_name
+from memforest.trees.memforest_recall import fact_blocks, recall, similarity_of_scenes
+from memforest.trees.scenes import YOUNG
 
 
 @lru_cache(maxsize=2)

@@ -19,20 +19,25 @@ from tests_long.hand_made import DAY, OFF, Fact, Said, hand_made, searching, sta
 from tests_long.small_worlds import AXES, FEW, World, worlds
 
 from memforest.config import Ranking
-from memforest.ranking import standardise
+from memforest.records import QuestionPlan
+from memforest.search.context_scores import legs
+from memforest.search.filters import (
+    IndexResult,
+    Search,
+    TurnHit,
+    allowed,
+    fact_places,
+    first_turns,
+    turn_places,
+)
+from memforest.search.scores import standardise
 from memforest.search.snapshot import Snapshot
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
-from memforest.store.tx import Tx
-from memforest.systems.base import Found, Hit, Index, Search
-from memforest.systems.facts.index import FactsIndex
-from memforest.systems.filters import allowed
-from memforest.systems.flat.index import FlatIndex
-from memforest.systems.legs import legs
-from memforest.systems.memforest.index import MemForestIndex
-from memforest.systems.memforest.settings import MemForestSettings
-from memforest.systems.places import fact_places, first_turns, turn_places
-from memforest.types import QuestionPlan
+from memforest.store.connections import Tx
+from memforest.store.database import Database, ensure_schema
+from memforest.trees.flat import FactsIndex, FlatIndex
+from memforest.trees.index import Index
+from memforest.trees.memforest import MemForestIndex
+from memforest.trees.memforest_rows import MemForestSettings
 
 EVERYTHING = (FlatIndex(), MemForestIndex())
 REACHED = MemForestIndex(
@@ -67,12 +72,12 @@ def requests(draw: st.DrawFn) -> Search:
     )
 
 
-def shown(found: Found) -> list[tuple[int, int, float, int, str]]:
+def shown(found: IndexResult) -> list[tuple[int, int, float, int, str]]:
     """Return the hits of a ranking, best first, without the index that they name."""
     return [(hit.turn, hit.fact, round(hit.score, 9), hit.leaf, hit.why) for hit in found.hits]
 
 
-def check_order(hits: list[Hit], snapshot: Snapshot) -> None:
+def check_order(hits: list[TurnHit], snapshot: Snapshot) -> None:
     """Check that hits stand by score, and those of equal scores by when they were said."""
     places = turn_places(snapshot)
     keys = [(-round(hit.score, 9), int(places[hit.turn])) for hit in hits]

@@ -19,15 +19,21 @@ from tests.table import each
 from tests_long.hand_made import DAY, Fact, Said, hand_made
 
 from memforest import Config, Evidence, MemForest
-from memforest.facts.timeline import Observation, Segment, timeline
-from memforest.language.phrases import read_statement
 from memforest.models import HashEmbedder
-from memforest.systems.memforest.kinds import LEAST_ALIKE, Contexts, _clusters, find_kinds, placed_in
-from memforest.systems.memforest.threads import Choice, DatedObservation, Thread, order_observations
-from memforest.systems.memforest.topic import Topic, choose_values, nearness
-from memforest.systems.memforest.vocabulary import Vocabulary, make_vocabulary
-from memforest.systems.memforest.when import Answer, _of_thread, _turns
-from memforest.types import QuestionPlan, TimeOperator
+from memforest.reading.phrases import read_statement
+from memforest.records import QuestionPlan, TimeOperator
+from memforest.search.attributes import LEAST_ALIKE, Contexts, _clusters, find_kinds, placed_in
+from memforest.search.change import (
+    Answer,
+    DatedObservation,
+    Thread,
+    ValueChoice,
+    _of_thread,
+    _turns,
+    order_observations,
+)
+from memforest.search.timeline import Segment, StateFact, timeline
+from memforest.search.vocabulary import Topic, Vocabulary, choose_values, make_vocabulary, nearness
 
 Matrix = NDArray[np.float64]
 
@@ -281,7 +287,7 @@ def observation(
     day: float, value: str, change: str = "is", *, latest: float | None = None, stated: bool = False
 ) -> DatedObservation:
     """Return one observation; `latest` is the day by which it was so, if its time is coarse."""
-    seen = Observation(round(day * DAY), "1", round(day * 100), value, None, change)  # type: ignore[arg-type]
+    seen = StateFact(round(day * DAY), "1", round(day * 100), value, None, change)  # type: ignore[arg-type]
     return DatedObservation(seen, round((day if latest is None else latest) * DAY), stated)
 
 
@@ -398,7 +404,9 @@ def test_the_telling_of_a_beginning_answers_since_when(kind: str, facts: tuple[i
     segment = Segment("keemun", DAY, None, (201, 202))
     thread = Thread((segment,), frozenset((202,)), frozenset())
     told = frozenset(("keemun",))
-    choice = Choice("Ana", {"keemun": 1.0}, replaced=told, attributes=frozenset(), listed=told, nearness=1.0)
+    choice = ValueChoice(
+        "Ana", {"keemun": 1.0}, replaced=told, attributes=frozenset(), listed=told, nearness=1.0
+    )
     plan = QuestionPlan(kind=kind, anchor="keemun" if kind == "since" else None)  # type: ignore[arg-type]
     found = _of_thread(snapshot, choice, thread, plan, 9 * DAY)
     assert (found.facts, found.start_ms, found.end_ms) == (facts, DAY, None)
@@ -563,7 +571,7 @@ def test_what_only_tense_or_a_date_asks_for_is_led_by_what_changes(
 ) -> None:
     """Where nothing tells that values take each other's place, a third of them has to be told as begun or ended."""
     segments = (Segment("keemun", DAY, 2 * DAY, (201,)), Segment("assam", 2 * DAY, None, (202,)))
-    choice = Choice("Ana", {"keemun": 1.0, "assam": 1.0}, frozenset(), frozenset(), frozenset(), 1.0)
+    choice = ValueChoice("Ana", {"keemun": 1.0, "assam": 1.0}, frozenset(), frozenset(), frozenset(), 1.0)
     plan, operator = QuestionPlan(core=core), TimeOperator(kind)  # type: ignore[arg-type]
     assert _turns(plan, operator, choice, Thread(segments, frozenset(), frozenset(), changes)) is leads
 
@@ -578,12 +586,12 @@ def test_a_timeline_says_whether_it_is_told_or_inferred() -> None:
     )
     values, both, none = {"keemun": 1.0, "assam": 1.0}, frozenset(("keemun", "assam")), frozenset[str]()
     for attribute, choice, why in (
-        (None, Choice("Ana", values, both, none, none, 1.0), "current: assam"),
-        (None, Choice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current, perhaps: assam"),
-        ("tea", Choice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current: assam"),
-        ("tea", Choice("Ana", values, none, frozenset(("gym",)), both, 1.0), "current, perhaps: assam"),
-        ("tea", Choice("Ana", values, both, none, none, 1.0), "current, perhaps: assam"),
-        (None, Choice("Ana", values, none, none, none, 1.0), "current, perhaps: assam"),
+        (None, ValueChoice("Ana", values, both, none, none, 1.0), "current: assam"),
+        (None, ValueChoice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current, perhaps: assam"),
+        ("tea", ValueChoice("Ana", values, none, frozenset(("tea",)), both, 1.0), "current: assam"),
+        ("tea", ValueChoice("Ana", values, none, frozenset(("gym",)), both, 1.0), "current, perhaps: assam"),
+        ("tea", ValueChoice("Ana", values, both, none, none, 1.0), "current, perhaps: assam"),
+        (None, ValueChoice("Ana", values, none, none, none, 1.0), "current, perhaps: assam"),
     ):
         asked = QuestionPlan(kind="current", attribute=attribute)
         found = _of_thread(snapshot, choice, thread, asked, 9 * DAY)

@@ -16,11 +16,12 @@ from tests_long.worlds import fast_config, file_of, said
 
 from memforest import MemForest
 from memforest.store import facts as fact_rows
-from memforest.store import feed, indexes
-from memforest.store.db import Database
-from memforest.systems import base, registry
-from memforest.systems.attached import Attached, Placings
-from memforest.systems.base import Placed, following, place_next
+from memforest.store import indexes
+from memforest.store.database import Database
+from memforest.trees import attached
+from memforest.trees import index as base
+from memforest.trees.attached import Attached, Placings
+from memforest.trees.index import Placed, following, place_next
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_an_index_places_what_it_follows_and_nothing_else(db: Database) -> None:
         done = placings.close()
         assert Told.log == [("begin", 2), ("place", {"turn": (new,), "fact": (1, 2)}), ("close", None)]
         assert (done.nodes, 3 in done.trees) == (7, True)
-        assert row_of(tx).cursor == feed.position(tx) == row_of(tx, "memforest").cursor
+        assert row_of(tx).cursor == indexes.feed_position(tx) == row_of(tx, "memforest").cursor
 
 
 def test_an_index_that_nothing_concerns_is_not_begun_and_keeps_up(db: Database) -> None:
@@ -66,7 +67,9 @@ def test_an_index_that_nothing_concerns_is_not_begun_and_keeps_up(db: Database) 
         tx.execute("UPDATE entity SET kind = 'other'")
         placings.close()
         assert verbs() == []
-        assert {row_of(tx, name).cursor for name in ("told", "flat", "memforest")} == {feed.position(tx)}
+        assert {row_of(tx, name).cursor for name in ("told", "flat", "memforest")} == {
+            indexes.feed_position(tx)
+        }
 
 
 def test_what_goes_is_announced_while_it_is_stored(db: Database) -> None:
@@ -74,7 +77,7 @@ def test_what_goes_is_announced_while_it_is_stored(db: Database) -> None:
     with db.write() as tx:
         added(tx)
         new = turn(tx)
-        indexes.move(tx, "told", feed.position(tx))
+        indexes.move(tx, "told", indexes.feed_position(tx))
         placings = Placings(tx, ATTACHED)
         placings.leave("turn", [new])
         placings.leave("cell", [1])  # it does not follow chunks
@@ -90,8 +93,8 @@ def test_what_goes_is_announced_while_it_is_stored(db: Database) -> None:
 def test_an_index_that_is_behind_is_told_only_what_goes(db: Database, why: str) -> None:
     """It places nothing out of turn, and its cursor stays where it is."""
     kind = type("Later", (Told,), {"deferred": True}) if why == "deferred" else Told
-    registry.INDEXES.pop("told", None)
-    registry.INDEXES["told"] = kind
+    attached.INDEXES.pop("told", None)
+    attached.INDEXES["told"] = kind
     ATTACHED._made.clear()
     with db.write() as tx:
         added(tx, current=why == "deferred")
@@ -104,14 +107,14 @@ def test_an_index_that_is_behind_is_told_only_what_goes(db: Database, why: str) 
         second.leave("turn", [new])
         second.close()
         assert verbs() == ["begin", "leave", "close"]
-        assert row_of(tx).cursor == cursor < feed.position(tx)
+        assert row_of(tx).cursor == cursor < indexes.feed_position(tx)
 
 
 def test_a_write_empties_an_index_beyond_the_feed(db: Database) -> None:
     """One note too far is enough; at the very end it stays as it is."""
     with db.write() as tx:
         added(tx)
-        end = feed.position(tx)
+        end = indexes.feed_position(tx)
         Placings(tx, ATTACHED)
         assert row_of(tx).cursor == end
         indexes.move(tx, "told", end + 1)
@@ -129,7 +132,7 @@ def test_an_index_catches_up_in_steps(db: Database, monkeypatch: pytest.MonkeyPa
     with db.write() as tx:
         tx.execute("DELETE FROM feed")
         added(tx)
-        start, new = feed.position(tx), [turn(tx) for _ in range(5)]
+        start, new = indexes.feed_position(tx), [turn(tx) for _ in range(5)]
         index, until = ATTACHED.get(tx, "told"), start + 4
         assert [place_next(tx, index, until) for _ in range(3)] == [True, False, False]
         assert [what for verb, what in Told.log if verb == "place"] == [
@@ -145,9 +148,9 @@ def test_notes_that_concern_nobody_are_passed(db: Database) -> None:
     with db.write() as tx:
         added(tx)
         tx.execute("UPDATE entity SET kind = 'other'")
-        assert not place_next(tx, ATTACHED.get(tx, "told"), feed.position(tx))
+        assert not place_next(tx, ATTACHED.get(tx, "told"), indexes.feed_position(tx))
         assert verbs() == ["begin", "close"]
-        assert row_of(tx).cursor == feed.position(tx)
+        assert row_of(tx).cursor == indexes.feed_position(tx)
 
 
 def test_followed_are_the_kinds_that_an_index_names() -> None:
@@ -159,7 +162,7 @@ def test_followed_are_the_kinds_that_an_index_names() -> None:
 def test_facts_are_placed_as_they_are_written(folder: Path) -> None:
     """Through the whole write path: each turn and fact of a session once, and again what a longer one adds."""
     Told.log, Told.fails = [], set()
-    registry.INDEXES[Told.name] = Told
+    attached.INDEXES[Told.name] = Told
     try:
         with MemForest(folder, fast_config(indexes=("flat", "told"))) as forest:
             turns = said("I live in Oslo.", "I own a red bike.", "Bob adopted two cats.")
@@ -175,4 +178,4 @@ def test_facts_are_placed_as_they_are_written(folder: Path) -> None:
             turns_seen = [item for kind, item in seen if kind == "turn"]
             assert sorted(turns_seen) == [1, 2, 3]
     finally:
-        registry.INDEXES.pop("told", None)
+        attached.INDEXES.pop("told", None)

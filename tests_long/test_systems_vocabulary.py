@@ -19,17 +19,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, file_of, make_sessions
 
 from memforest import MemForest
-from memforest.search.advance import advance
-from memforest.search.load import load_snapshot
-from memforest.search.snapshot import Snapshot
-from memforest.store.db import Database
+from memforest.search import change as threads
+from memforest.search import vocabulary as module
+from memforest.search.attributes import Readings
+from memforest.search.cache import advance
+from memforest.search.snapshot import Snapshot, load_snapshot
+from memforest.search.timeline import timelines, valid_until
+from memforest.search.vocabulary import Vocabulary, vocabulary
+from memforest.store.connections import Tx
+from memforest.store.database import Database
 from memforest.store.snapshot import wordings
-from memforest.store.tx import Tx
-from memforest.systems.memforest import threads
-from memforest.systems.memforest import vocabulary as module
-from memforest.systems.memforest.readings import Readings
-from memforest.systems.memforest.vocabulary import Vocabulary, vocabulary
-from memforest.systems.states import timelines, valid_until
 
 SAID = (
     "{who} dropped {one} for {two}.",

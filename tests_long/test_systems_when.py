@@ -18,13 +18,12 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.hand_made import DAY, Fact, Said, hand_made, searching, state
 
+from memforest.records import QuestionPlan
+from memforest.search.change import Answer, answering_facts, side_of_anchor
+from memforest.search.filters import Search
 from memforest.search.snapshot import Snapshot
-from memforest.store.db import Database
-from memforest.store.schema import ensure_schema
-from memforest.store.tx import Tx
-from memforest.systems.base import Search
-from memforest.systems.memforest.when import Answer, answering_facts, side_of_anchor
-from memforest.types import QuestionPlan
+from memforest.store.connections import Tx
+from memforest.store.database import Database, ensure_schema
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 

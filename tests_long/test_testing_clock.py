@@ -6,7 +6,8 @@ import pytest
 
 from memforest import Config, MemForest
 from memforest.errors import ConfigError
-from memforest.testing import FrozenClock, HashEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.testing import FrozenClock
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
 

@@ -10,13 +10,12 @@ from tests.table import each
 from tests_long.scripted import run
 
 from memforest.errors import ModelUnavailableError, ReplyError
-from memforest.models.base import ChatRequest, Message
 from memforest.models.calls import Calls
-from memforest.steps.llm.judge import ChatJudge
-from memforest.steps.llm.prompt import all_prompts, load_prompt
-from memforest.steps.llm.structured import ask
-from memforest.tokens import count_tokens
-from memforest.types import Equivalence
+from memforest.ports import ChatRequest, Message
+from memforest.reading.prompts import all_prompts, ask, load_prompt
+from memforest.reading.steps_llm import ChatJudge
+from memforest.records import Equivalence
+from memforest.text import count_tokens
 
 
 @each("prompt", all_prompts())

@@ -7,12 +7,11 @@ from tests.doubles import ChatServer, local_reply, step_of
 from tests.table import each
 
 from memforest import Config, MemForest
-from memforest.chat_steps import STEPS
-from memforest.clock import Clock
-from memforest.endpoint import ChatEndpoint
-from memforest.models.base import ChatReply, ChatRequest, Message
-from memforest.steps.llm.prompt import Rows, all_prompts, data_block, load_prompt
-from memforest.steps.llm.replies import (
+from memforest.endpoint import STEPS, ChatEndpoint
+from memforest.models.base import HashEmbedder
+from memforest.ports import ChatReply, ChatRequest, Message
+from memforest.reading.prompts import Rows, all_prompts, data_block, load_prompt, read_reply
+from memforest.reading.replies import (
     AnswerReply,
     BrowseChoice,
     BrowseGuide,
@@ -21,9 +20,9 @@ from memforest.steps.llm.replies import (
     Reply,
     Summary,
 )
-from memforest.steps.llm.structured import read_reply
-from memforest.testing import FunctionChat, HashEmbedder
+from memforest.testing import FunctionChat
 from memforest.text import words
+from memforest.times import Clock
 
 PROMPTS = [one.id for one in all_prompts()]
 

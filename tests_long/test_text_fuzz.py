@@ -19,7 +19,7 @@ from tests_long.fuzzing import ADAPTED, EXEMPT, needs_more, random_text, readers
 from tests_long.worlds import fast_config
 
 from memforest import MemForest
-from memforest.language.phrases import read_statement
+from memforest.reading.phrases import read_statement
 
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
 CASES = 2_000 if LONG else 400

@@ -20,8 +20,8 @@ from tests_long.worlds import fast_config, said
 from memforest import InputError, MemForest
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, SessionConflictError
-from memforest.memory.behind import Behind
-from memforest.store.savepoint import IndexProblem, named
+from memforest.read.summaries import Behind
+from memforest.store.connections import IndexProblem, named
 
 SECRET = "zanzibarquark"
 WHEN = "2023-05-02T10:00:00Z"
@@ -150,7 +150,7 @@ def test_what_an_index_raises_is_told_and_not_logged(
     async def behind(*_: object, **__: object) -> list[str]:
         return [IndexProblem.of(f"the index 'x' failed: {SECRET}", "the index 'x' failed: ValueError")]
 
-    monkeypatch.setattr("memforest.memory.ingest.writer.SessionWriter.catch_up", behind)
+    monkeypatch.setattr("memforest.write.batch.SessionWriter.catch_up", behind)
     with caplog.at_level(logging.DEBUG), MemForest(tmp_path, fast_config()) as made:
         made.ingest_session("u", "s", said("I live in Davis."))
         made.resume("u")
@@ -171,7 +171,7 @@ def test_work_behind_a_write_that_fails_is_logged_without_its_words(caplog: pyte
             await behind.wait()
 
     asyncio.run(run())
-    [line] = [one for one in caplog.records if one.name == "memforest.memory.behind"]
+    [line] = [one for one in caplog.records if one.name == "memforest.read.summaries"]
     assert line.getMessage().startswith("work behind a write failed: ValueError in ")
     assert line.exc_info is None
     assert SECRET not in caplog.text

@@ -22,8 +22,8 @@ from tests_long.fuzzing import random_text
 from tests_long.worlds import fast_config
 
 from memforest import MemForest
-from memforest.calendar import find_dates
-from memforest.steps.local.plan import plan_question
+from memforest.reading.date_phrases import find_dates
+from memforest.reading.plan_local import plan_question
 from memforest.text import _tokens_of, lexical_tokens
 
 THREADS = 8

@@ -16,8 +16,8 @@ from tests_long.worlds import fast_config, fast_folder
 
 from memforest import MemForest
 from memforest.errors import InputError
-from memforest.forest.handle import UserMemory
-from memforest.memory.results import TimelineEntry
+from memforest.memory.user import UserMemory
+from memforest.read.stored import TimelineEntry
 
 SAID = (
     ("2024-01-01", "I live in Rome."),

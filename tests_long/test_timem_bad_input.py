@@ -20,10 +20,10 @@ from tests_long.test_timem_tree import START, said
 from tests_long.timems import configured, jobs, sound, tree, turns
 
 from memforest import Budget, Config, ConfigError, MemForest, Ranking, TimestampError
-from memforest.models.base import ChatRequest
-from memforest.recall import Recall
-from memforest.steps.llm.prompt import load_prompt
-from memforest.systems import zone as zones
+from memforest.config import Recall
+from memforest.ports import ChatRequest
+from memforest.reading.prompts import load_prompt
+from memforest.search import filters as zones
 
 NOW = datetime(2024, 6, 20, tzinfo=timezone.utc)
 SOAK = "MEMFOREST_SOAK_SEEDS" in os.environ

@@ -25,11 +25,11 @@ from calendar_tree.told import MEASURES
 from calendar_tree.ways import DEFAULT, PAPER_TOKENS, TABLES, ways
 from locomo import measures
 from locomo.conversations import Conversation, Question
+from memforest.config import Recall
 from memforest.importers import FileSession
-from memforest.interval import from_ms
-from memforest.memory.results import TreeView
 from memforest.models import HashEmbedder
-from memforest.recall import Recall
+from memforest.read.stored import TreeView
+from memforest.times import from_ms
 
 TOPICS = (
     "The blue kayak was out on the cold lake",

@@ -21,21 +21,21 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions
 
 from memforest import MemForest
-from memforest.calendar import window_with_key
-from memforest.interval import to_ms
-from memforest.profiles import MOST_SOURCES, split_sections
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems.timem import profile_rows
-from memforest.systems.timem.compose import (
+from memforest.ports import MOST_SOURCES, split_sections
+from memforest.reading.periods import window_with_key
+from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Skipped, State
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.times import to_ms
+from memforest.trees import timem_compose
+from memforest.trees.timem_compose import (
     MOST,
-    Line,
+    ComposedLine,
     profile_lines,
     profile_statements,
     statements_of,
     tell_states,
 )
-from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Skipped, State
 
 UTC = timezone.utc
 MAY = "2024-05"
@@ -59,13 +59,13 @@ def memory(folder: Path, *told: Told, **options: Any) -> Iterator[tuple[MemFores
 
 def lines(
     tx: Tx, month: str = MAY, who: Sequence[str] = ("Ana", "Bruno"), zone: tzinfo = UTC, **options: Any
-) -> list[Line]:
+) -> list[ComposedLine]:
     """Return the lines of a month."""
     window = window_with_key(month, "month", zone)
     return profile_lines(tx, to_ms(window.start), to_ms(window.end), who, zone, **options)
 
 
-def texts(found: Sequence[Line], kind: str = "", who: str = "Ana") -> list[str]:
+def texts(found: Sequence[ComposedLine], kind: str = "", who: str = "Ana") -> list[str]:
     """Return the texts of somebody's lines, of one kind."""
     return [one.text for one in found if one.participant == who and kind in ("", one.kind)]
 
@@ -138,9 +138,9 @@ class Given:
         ]
 
     @staticmethod
-    def _of(turn: Any) -> Candidate:
+    def _of(turn: Any) -> ExtractedFact:
         who, attribute, value, change = turn.text.split(" ")
-        return Candidate(
+        return ExtractedFact(
             f"{who} / {attribute} / {value} / {change}.",
             (turn.ordinal,),
             turn.speaker,
@@ -197,7 +197,7 @@ def test_a_state_is_read_from_the_end_of_its_timeline(tmp_path: Path) -> None:
         db = Database(file_of(tmp_path))
         with (
             db.read() as tx,
-            patch.object(profile_rows, "observed_before", wraps=profile_rows.observed_before) as read,
+            patch.object(timem_compose, "observed_before", wraps=timem_compose.observed_before) as read,
         ):
             assert texts(lines(tx), "state") == ["residence: Vigo (known since 2021-03-03)"]
         assert [call.args[-1] for call in read.call_args_list] == [16]

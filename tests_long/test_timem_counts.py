@@ -18,7 +18,7 @@ from tests.table import each
 import timem_ledger
 from calendar_tree.counts import LEVELS, RELEASED, Talk, Ways, ledger, memories_of, session_chain, talk_of
 from locomo.conversations import read_conversations
-from memforest.calendar.windows import Unit, window_of
+from memforest.reading.periods import Unit, window_of
 
 # Thursday; the week ends on Sunday, 3 March, the month on the day itself.
 LEAP_DAY = date(2024, 2, 29)

@@ -10,8 +10,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from calendar_tree.double import Counting
-from memforest.models.base import ChatRequest, Message
-from memforest.steps.llm.prompt import all_prompts
+from memforest.ports import ChatRequest, Message
+from memforest.reading.prompts import all_prompts
 
 
 def asked(text: str = "Hello!") -> ChatRequest:

@@ -18,8 +18,8 @@ from memforest import MemForest
 from memforest.cli.inspecting import draw_trees
 from memforest.cli.screen import Screen
 from memforest.errors import ModelError
-from memforest.memory.results import TreeView
-from memforest.types import SummaryRequest
+from memforest.read.stored import TreeView
+from memforest.records import SummaryRequest
 
 NOW = datetime(2024, 6, 10, tzinfo=timezone.utc)
 DAYS = ("2024-04-30", "2024-05-01", "2024-06-09")

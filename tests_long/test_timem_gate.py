@@ -22,12 +22,12 @@ from tests_long.writing_double import Writer
 
 from memforest import Budget, ConfigError, MemForest, Ranking
 from memforest.cli.app import main
+from memforest.config import Recall
 from memforest.errors import ModelError, ModelUnavailableError
-from memforest.memory.results import QueryResult
-from memforest.models.base import ChatRequest
-from memforest.recall import Recall
-from memforest.steps.llm.prompt import read_data_block
-from memforest.types import SummaryRequest
+from memforest.ports import ChatRequest
+from memforest.read.results import QueryResult
+from memforest.reading.prompts import read_data_block
+from memforest.records import SummaryRequest
 
 UTC = timezone.utc
 QUESTION = "How many lamps did Ana buy?"

@@ -23,14 +23,13 @@ from tests_long.hand_made import Fact, Said, Tree, hand_made, planted, searching
 from tests_long.worlds import said
 
 from memforest import MemForest, QueryResult, Ranking
+from memforest.config import Recall
 from memforest.errors import ModelRefusedError, ModelUnavailableError
-from memforest.recall import Recall
-from memforest.steps.llm import recall as asking
-from memforest.systems import registry
-from memforest.systems.base import Candidate, Refined, Search
-from memforest.systems.timem import gate
-from memforest.systems.timem.gate import FEW, LEAST, SHARE, Chosen, needed, refine
-from memforest.types import QuestionPlan, TimeOperator
+from memforest.reading import steps_llm as asking
+from memforest.records import QuestionPlan, TimeOperator
+from memforest.search.filters import RefineCandidate, Refinement, Search
+from memforest.trees import attached, timem_leaves
+from memforest.trees.timem_leaves import FEW, LEAST, SHARE, Chosen, needed, refine
 
 DAY = 86_400_000
 
@@ -153,12 +152,14 @@ def test_memories_of_the_same_leaves_are_told_once() -> None:
     assert left([leaves[0], two], leaves[:1]) == [leaves[0], two]
 
 
-def piece(text: str, level: int | None = None, score: float = 1.0, start: int = 0) -> Candidate:
+def piece(text: str, level: int | None = None, score: float = 1.0, start: int = 0) -> RefineCandidate:
     """Return a candidate; a memory where it has a level."""
-    return Candidate(text, text, "Ana", start, score, level=level, start_ms=start, end_ms=start + 1)
+    return RefineCandidate(text, text, "Ana", start, score, level=level, start_ms=start, end_ms=start + 1)
 
 
-def sifted(host: Any, found: Sequence[Candidate], search: Search | None = None, **own: Any) -> Refined | None:
+def sifted(
+    host: Any, found: Sequence[RefineCandidate], search: Search | None = None, **own: Any
+) -> Refinement | None:
     """Return what the gate says of candidates."""
     return asyncio.run(refine(host, search or asked(), found, Recall(**own)))
 
@@ -168,7 +169,7 @@ def test_a_memory_whose_every_sentence_is_shown_says_nothing_new() -> None:
     talk = [piece("I bought a canoe, and a lamp."), piece("It RAINS here. Do you ski?")]
     whole = piece("it rains here! I bought a canoe and a lamp.", 1)
     more = piece("It rains here. Ana left Porto.", 2)
-    assert sifted(None, [*talk, whole, more], gate="rules") == Refined(
+    assert sifted(None, [*talk, whole, more], gate="rules") == Refinement(
         kept=(0, 1, 3), trace={"gate": {"by": "rules", "candidates": 4, "kept": 3}}
     )
     assert sifted(None, [talk[0], more], gate="rules") is None
@@ -272,7 +273,7 @@ def text_of(node: Written) -> str | None:
 @pytest.fixture
 def forest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemForest]:
     """Ten sessions of four turns."""
-    monkeypatch.setitem(registry.INDEXES, "timem", CalendarTree)
+    monkeypatch.setitem(attached.INDEXES, "timem", CalendarTree)
     monkeypatch.setattr(CalendarTree, "texts", staticmethod(text_of))
     with MemForest(folder, configured()) as made:
         for n in range(10):
@@ -306,12 +307,12 @@ def test_the_gate_sees_more_than_is_shown(forest: MemForest, monkeypatch: pytest
     """All candidates, whatever `top_k`; of what is kept no more than that are shown, and what it drops makes room."""
     seen: list[int] = []
 
-    async def last(_host: Any, _request: Any, found: Sequence[Candidate], _recall: Any) -> Refined:
+    async def last(_host: Any, _request: Any, found: Sequence[RefineCandidate], _recall: Any) -> Refinement:
         seen.append(len(found))
-        return Refined(kept=tuple(range(2, len(found))))
+        return Refinement(kept=tuple(range(2, len(found))))
 
     everything = ask(forest, Recall(gate="off")).evidence
-    monkeypatch.setattr(gate, "refine", last)
+    monkeypatch.setattr(timem_leaves, "refine", last)
     result = ask(forest, Recall(gate="rules"), top_k=3)
     assert seen == [3 + sum(one.level is not None for one in everything)]
     assert [one.text for one in result] == [one.text for one in everything[2:5]]

@@ -19,19 +19,18 @@ from tests_long.calendar_tree import CalendarTree, configured
 from tests_long.worlds import make_sessions, said
 
 from memforest import MemForest
-from memforest.recall import Recall
+from memforest.config import Recall
+from memforest.search.cache import embedded_forest, forest_of
+from memforest.search.context_scores import as_said
+from memforest.search.filters import IndexResult, Search, allowed
 from memforest.search.forest import INNER
-from memforest.search.forests import embedded_forest, forest_of
 from memforest.search.lexical import bm25, bm25_of_runs
 from memforest.search.snapshot import Snapshot
+from memforest.store.connections import Tx
 from memforest.store.derived import words_of
-from memforest.store.tx import Tx
-from memforest.systems import registry
-from memforest.systems.base import Found, Search
-from memforest.systems.filters import allowed
-from memforest.systems.surroundings import as_said
-from memforest.systems.timem.leaves import CHANNEL, best_units, hear, own_scores, units_of
 from memforest.text import lexical_tokens
+from memforest.trees import attached
+from memforest.trees.timem_leaves import CHANNEL, best_units, hear, own_scores, units_of
 
 Probe = Callable[[Tx, Snapshot, Search], None]
 
@@ -42,7 +41,7 @@ class Probed(CalendarTree):
     probe: ClassVar[Probe | None] = None
     skip = frozenset({"apart"})
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Look, then recall."""
         if type(self).probe is not None:
             type(self).probe(tx, snapshot, request)  # type: ignore[misc]
@@ -52,7 +51,7 @@ class Probed(CalendarTree):
 @pytest.fixture
 def forest(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemForest]:
     """A memory of random talk, and a session that is in no leaf."""
-    monkeypatch.setitem(registry.INDEXES, "timem", Probed)
+    monkeypatch.setitem(attached.INDEXES, "timem", Probed)
     monkeypatch.setattr(Probed, "probe", None)
     with MemForest(folder, configured()) as made:
         for name, turns in make_sessions(3, sessions=5, most_turns=7):
@@ -239,7 +238,7 @@ def test_a_leaf_with_a_text_is_compared_by_it(forest: MemForest, monkeypatch: py
 
 def test_without_vectors_words_alone_find_leaves(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways, and a warning says what would give vectors."""
-    monkeypatch.setitem(registry.INDEXES, "timem", Probed)
+    monkeypatch.setitem(attached.INDEXES, "timem", Probed)
     monkeypatch.setattr(Probed, "probe", None)
     with MemForest(folder, configured(embedder="none")) as made:
         made.ingest_session("u", "s", said("I bought a canoe.", "It is red.", "The kettle leaks.", "Oh no."))

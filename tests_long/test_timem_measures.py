@@ -36,8 +36,8 @@ from calendar_tree.told import LEAVES, MEASURES, Piece, Talked, pieces_of, talke
 from locomo.conversations import Conversation, Question
 from memforest import Evidence
 from memforest.importers import FileSession
-from memforest.memory.results import Source
-from memforest.tokens import count_tokens
+from memforest.read.stored import Source
+from memforest.text import count_tokens
 
 Matrix = NDArray[np.float64]
 

@@ -20,12 +20,11 @@ from tests_long.calendar_tree import CalendarTree, Written, configured, every
 from tests_long.worlds import said
 
 from memforest import Evidence, MemForest, QueryResult, Ranking
+from memforest.config import Recall
 from memforest.errors import ConfigError, ModelUnavailableError
-from memforest.memory.query.explain import Searched
-from memforest.memory.query.ordering import in_order, only
-from memforest.recall import Recall
-from memforest.systems import registry
+from memforest.read.rerank import SearchOutcome, in_order, only
 from memforest.testing import FunctionChat
+from memforest.trees import attached
 
 THINGS = ("canoe", "lamp", "kettle", "violin", "tent", "map", "clock", "rug")
 DAYS = (2, 3, 11, 12, 23, 33, 34, 61)
@@ -64,7 +63,7 @@ def fill(forest: MemForest) -> None:
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemForest]:
     """A memory that is only asked."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(registry.INDEXES, "timem", Tree)
+        patch.setitem(attached.INDEXES, "timem", Tree)
         with MemForest(tmp_path_factory.mktemp("shared"), configured()) as made:
             fill(made)
             yield made
@@ -73,7 +72,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemForest]:
 @pytest.fixture
 def own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MemForest]:
     """A memory to write to."""
-    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
+    monkeypatch.setitem(attached.INDEXES, "timem", Tree)
     with MemForest(folder, configured()) as made:
         fill(made)
         yield made
@@ -196,7 +195,7 @@ def test_a_memory_without_a_text_or_out_of_date_takes_no_place(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next best comes instead, and no warning speaks of what nobody asked for."""
-    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
+    monkeypatch.setitem(attached.INDEXES, "timem", Tree)
     monkeypatch.setattr(Tree, "blank", frozenset({(1, "s0"), (4, "2023-05")}))
     monkeypatch.setattr(Tree, "shapes", staticmethod(lambda node: (node.level, node.key) == (1, "s1")))
     with MemForest(folder, configured()) as forest:
@@ -216,7 +215,7 @@ def test_a_leaf_is_shown_by_its_text_where_it_has_one(folder: Path, monkeypatch:
             f"They spoke of: {node.turns[0]}" if node.level == 0 and "number" not in node.turns[0] else None
         )
 
-    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
+    monkeypatch.setitem(attached.INDEXES, "timem", Tree)
     monkeypatch.setattr(Tree, "texts", staticmethod(texts))
     with MemForest(folder, configured()) as forest:
         fill(forest)
@@ -316,7 +315,7 @@ def test_the_index_s_own_settings_hold_where_the_ranking_has_none(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A ranking's recall takes their place, for one question."""
-    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
+    monkeypatch.setitem(attached.INDEXES, "timem", Tree)
     with MemForest(folder, configured(Recall(levels=(2,), gate="off"))) as forest:
         fill(forest)
         assert {one.level for one in forest.query("u", "the best canoe", top_k=50)} == {1}
@@ -334,7 +333,7 @@ def test_other_indexes_read_nothing_of_it(own: MemForest) -> None:
 
 def test_an_empty_memory_and_one_without_a_tree(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found in nothing; turns that no leaf has are found by themselves."""
-    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
+    monkeypatch.setitem(attached.INDEXES, "timem", Tree)
     monkeypatch.setattr(Tree, "skip", frozenset({"s"}))
     with MemForest(folder, configured()) as forest:
         forest.ingest_session("u", "s", said("I bought a canoe.", "A lamp, too."))
@@ -351,7 +350,7 @@ def test_an_empty_memory_and_one_without_a_tree(folder: Path, monkeypatch: pytes
 
 def test_a_model_plans_and_only_that_is_asked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One call for how much is needed; with a complexity that is given, none; what fails is told by rules, with a warning."""
-    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
+    monkeypatch.setitem(attached.INDEXES, "timem", Tree)
     asked: list[str] = []
     broken = False
 
@@ -413,17 +412,17 @@ def test_the_order_of_a_reader_is_by_level_then_by_time() -> None:
 def test_what_is_kept_keeps_what_stands_beside_it() -> None:
     """The turns before and the places go with their pieces; beyond those that were read there are none."""
     pieces = [piece(None, day) for day in (1, 2, 3)]
-    found = Searched(evidence=pieces, trees=[], before=["a", "b"], order=[7, 8])
+    found = SearchOutcome(evidence=pieces, trees=[], before=["a", "b"], order=[7, 8])
     left = only(found, (2, 1))
     assert [one.text for one in left.evidence] == ["None 3", "None 2"]
     assert (left.before, left.order) == (["", "b"], [-1, 8])
-    bare = only(Searched(evidence=pieces, trees=[]), (0,))
+    bare = only(SearchOutcome(evidence=pieces, trees=[]), (0,))
     assert (bare.before, bare.order, len(bare.evidence)) == ((), (), 1)
 
 
 def test_a_reranker_reads_what_was_recalled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind the gate, memories and turns; the order for a reader comes last."""
-    monkeypatch.setitem(registry.INDEXES, "timem", Tree)
+    monkeypatch.setitem(attached.INDEXES, "timem", Tree)
     read: list[str] = []
 
     def backwards(_question: str, texts: list[str]) -> list[int]:

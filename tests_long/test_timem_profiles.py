@@ -18,10 +18,10 @@ from tests_long.worlds import fast_config
 
 from memforest import InputError, MemForest, NotFoundError, UserMemory
 from memforest.errors import ModelError
-from memforest.memory.results import Profile
-from memforest.profiles import join_sections
-from memforest.systems.timem.supports import LEAST, Supports
-from memforest.types import SummaryRequest
+from memforest.ports import join_sections
+from memforest.read.profiles import Profile
+from memforest.records import SummaryRequest
+from memforest.trees.timem_profiles import LEAST, Supports
 
 NOW = datetime(2024, 7, 10, tzinfo=timezone.utc)
 

@@ -21,16 +21,16 @@ from tests_long.timems import configured
 from tests_long.writing_double import Writer
 
 from memforest import ConfigError, MemForest, Ranking
-from memforest.calendar import window_of
+from memforest.config import BUDGETS, COMPLEXITIES, Recall
 from memforest.errors import ModelError
-from memforest.memory.results import Evidence, QueryResult
 from memforest.models import HashEmbedder
-from memforest.recall import BUDGETS, COMPLEXITIES, Recall
-from memforest.search.texts import index_tokens, turn_text
+from memforest.read.results import Evidence, QueryResult
+from memforest.reading.periods import window_of
+from memforest.records import SummaryRequest
+from memforest.search.vectors import index_tokens, turn_text
 from memforest.store import derived
 from memforest.store.connections import Connection
 from memforest.text import lexical_tokens
-from memforest.types import SummaryRequest
 
 UTC = timezone.utc
 NOW = datetime(2024, 9, 1, tzinfo=UTC)

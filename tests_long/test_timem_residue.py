@@ -23,8 +23,8 @@ from tests_long.writing_double import Writer
 
 from memforest import MemForest
 from memforest.errors import ModelError, SessionConflictError, StepError, TimestampError
-from memforest.store import packing
-from memforest.types import SummaryRequest
+from memforest.records import SummaryRequest
+from memforest.store import derived
 
 START = datetime(2024, 2, 20, 9, tzinfo=timezone.utc)
 SETTINGS: tuple[dict[str, Any], ...] = (
@@ -62,7 +62,7 @@ class Parrot:
 @pytest.fixture(autouse=True)
 def readable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Store texts as they are: a compressed one would hide what is looked for in the files."""
-    monkeypatch.setattr(packing, "LEVEL", 0)
+    monkeypatch.setattr(derived, "LEVEL", 0)
 
 
 @pytest.fixture(name="folder")

@@ -18,18 +18,16 @@ from tests.table import each
 from tests_long.worlds import fast_config, fast_folder, file_of
 
 from memforest import MemForest
-from memforest.facts import superseding
-from memforest.facts.timeline import Segment, timeline
-from memforest.interval import to_ms
+from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Precision, State
+from memforest.search import timeline as superseding
+from memforest.search.timeline import Segment, observations, timeline
 from memforest.store import facts as fact_rows
 from memforest.store import snapshot as snapshot_rows
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems.states import observations
-from memforest.systems.timem import profile_rows as rows
-from memforest.systems.timem.compose import profile_lines
-from memforest.systems.timem.states_then import Changed, then
-from memforest.types import Candidate, Chunk, ChunkOutcome, Mention, Precision, State
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.times import to_ms
+from memforest.trees import timem_compose as rows
+from memforest.trees.timem_compose import Changed, profile_lines, then
 
 BEGIN = datetime(2024, 1, 1, tzinfo=timezone.utc)
 
@@ -44,11 +42,11 @@ class Observed:
         return [ChunkOutcome(tuple(map(self._of, chunk.turns)), ()) for chunk in chunks]
 
     @staticmethod
-    def _of(turn: Any) -> Candidate:
+    def _of(turn: Any) -> ExtractedFact:
         attribute, value, previous, change, day = turn.text.split("|")
         start = BEGIN + timedelta(days=int(day)) if day else None
         precision: Precision = "day" if day else "unknown"
-        return Candidate(
+        return ExtractedFact(
             f"Ana: {turn.text}.",
             (turn.ordinal,),
             turn.speaker,

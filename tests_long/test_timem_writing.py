@@ -20,7 +20,7 @@ from tests_long.worlds import fast_folder
 from tests_long.writing_double import Writer, text_of
 
 from memforest import MemForest
-from memforest.types import SummaryRequest
+from memforest.records import SummaryRequest
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
 FIVE = ("segment", "session", "day", "week", "profile")

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests_long.worlds import fast_folder
 
 from memforest import Config, MemForest
-from memforest.calendar import parse_timestamp
-from memforest.interval import from_ms, to_ms
 from memforest.models import HashEmbedder
+from memforest.reading.timestamps import parse_timestamp
+from memforest.times import from_ms, to_ms
 
 UTC = timezone.utc
 NUMBERS = count()

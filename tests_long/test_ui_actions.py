@@ -21,12 +21,11 @@ from tests.table import each
 from tests_long.inspected import Browser, Keys, key, opened
 
 from memforest import errors
-from memforest.access import Scope
-from memforest.access.faults import status_of
-from memforest.forest.forest import AsyncMemForest
-from memforest.memory.results import FactView
-from memforest.ui import ui_app
-from memforest.ui.refusing import sentence_of
+from memforest.memory.forest import AsyncMemForest
+from memforest.read.stored import FactView
+from memforest.server.auth import Scope, status_of
+from memforest.server.ui.app import ui_app
+from memforest.server.ui.site import sentence_of
 
 FORMS: dict[str, Scope] = {
     "pin": "write",

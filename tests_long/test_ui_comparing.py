@@ -22,12 +22,13 @@ from tests.table import each
 from tests_long.inspected import MARKUP, Browser, Keys, key, links, opened, tags, turn
 from tests_long.worlds import fast_config
 
-from memforest.access import OpenAccess, Scope
-from memforest.forest.forest import AsyncMemForest
-from memforest.memory.results import TimelineEntry
+from memforest.memory.forest import AsyncMemForest
+from memforest.read.stored import TimelineEntry
+from memforest.server.auth import OpenAccess, Scope
+from memforest.server.ui import asking, forests
+from memforest.server.ui.app import ui_app
+from memforest.server.ui.asking import HeldPair, side_by_side
 from memforest.testing import FrozenClock
-from memforest.ui import comparing, forests, ui_app
-from memforest.ui.comparing import HeldPair, side_by_side
 
 FIRST, SECOND = "2024-01-10T12:00:00Z", "2024-03-10T12:00:00Z"
 
@@ -189,7 +190,7 @@ def test_a_long_timeline_is_cut_and_says_so(browser: Browser, monkeypatch: pytes
     """No page reads the whole memory."""
     url = {"user": "ann", "by": "known", "a": "2024-02-01", "b": "2024-05-01", "entity": "ann"}
     assert "Of a longer timeline" not in browser.get("/diff", **url).text
-    monkeypatch.setattr(comparing, "MAX_PAGE", 1)
+    monkeypatch.setattr(asking, "MAX_PAGE", 1)
     assert "Of a longer timeline" in browser.get("/diff", **url).text
 
 

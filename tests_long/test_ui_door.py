@@ -18,12 +18,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.inspected import Browser, Keys, key, opened
 from tests_long.worlds import fast_folder
 
-from memforest.access import OpenAccess, Principal, is_local_host
 from memforest.errors import IssuerUnavailableError, RateLimitError, UnauthenticatedError
-from memforest.forest.forest import AsyncMemForest
-from memforest.ui import Ticket, TicketAccess, ui_app
-from memforest.ui.sessions import IDLE_S, LIFE_S, Sessions
-from memforest.ui.site import COOKIE
+from memforest.memory.forest import AsyncMemForest
+from memforest.server.auth import OpenAccess, Principal, is_local_host
+from memforest.server.ui.app import ui_app
+from memforest.server.ui.site import COOKIE, IDLE_S, LIFE_S, Sessions, Ticket, TicketAccess
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.ui.asking import HALF, score_bars, steps_of
-from memforest.ui.axis import CHAR, EDGE, LABELS, LEAST, WIDTH, Piece, draw
-from memforest.ui.showing import link, minute, plain, safe_text, short
+from memforest.server.ui.asking import HALF, score_bars, steps_of
+from memforest.server.ui.visit import (
+    CHAR,
+    EDGE,
+    LABELS,
+    LEAST,
+    WIDTH,
+    AxisSpan,
+    draw,
+    link,
+    minute,
+    plain,
+    safe_text,
+    short,
+)
 
 UTC = timezone.utc
 TIMES = st.datetimes(timezones=st.just(UTC))
@@ -40,7 +52,7 @@ def test_every_bar_and_tick_is_in_the_picture(
     pairs: list[tuple[datetime | None, datetime | None]], zone: timezone | ZoneInfo
 ) -> None:
     """Whatever the times are: none of them, one instant, the whole calendar."""
-    drawn = draw([Piece("x", *pair) for pair in pairs], zone)
+    drawn = draw([AxisSpan("x", *pair) for pair in pairs], zone)
     if all(one is None for pair in pairs for one in pair):
         assert drawn is None
         return
@@ -56,7 +68,7 @@ def test_every_bar_and_tick_is_in_the_picture(
 
 def test_bars_stand_in_the_proportions_of_their_times() -> None:
     """Half of the time is half of the width; what begins where another ends stands where it ends."""
-    drawn = draw([Piece("a", at(2024), at(2024, 7, 2)), Piece("b", at(2024, 7, 2), at(2025))], UTC)
+    drawn = draw([AxisSpan("a", at(2024), at(2024, 7, 2)), AxisSpan("b", at(2024, 7, 2), at(2025))], UTC)
     assert drawn is not None
     first, second = drawn.bars
     assert first.x == LABELS
@@ -66,7 +78,7 @@ def test_bars_stand_in_the_proportions_of_their_times() -> None:
 
 def test_what_is_open_goes_on_to_the_edge() -> None:
     """And says that it is open."""
-    drawn = draw([Piece("a", at(2023), at(2024)), Piece("b", at(2024), None)], UTC)
+    drawn = draw([AxisSpan("a", at(2023), at(2024)), AxisSpan("b", at(2024), None)], UTC)
     assert drawn is not None
     assert [one.open for one in drawn.bars] == [False, True]
     assert drawn.bars[1].x + drawn.bars[1].width == pytest.approx(WIDTH - EDGE, abs=0.2)
@@ -75,7 +87,9 @@ def test_what_is_open_goes_on_to_the_edge() -> None:
 
 def test_pieces_of_one_row_share_a_line() -> None:
     """With one name in front."""
-    drawn = draw([Piece("job", at(2023), at(2024), row="j"), Piece("job", at(2024), at(2025), row="j")], UTC)
+    drawn = draw(
+        [AxisSpan("job", at(2023), at(2024), row="j"), AxisSpan("job", at(2024), at(2025), row="j")], UTC
+    )
     assert drawn is not None
     assert [name for _, name in drawn.names] == ["job"]
     assert drawn.bars[0].y == drawn.bars[1].y
@@ -92,7 +106,7 @@ def test_pieces_of_one_row_share_a_line() -> None:
 )
 def test_ticks_are_as_fine_as_the_time_is_short(span: timedelta, expected: str) -> None:
     """Hours, days, months, years."""
-    drawn = draw([Piece("a", at(2024), at(2024) + span)], UTC)
+    drawn = draw([AxisSpan("a", at(2024), at(2024) + span)], UTC)
     assert drawn is not None
     assert drawn.ticks[0][1] == expected
 
@@ -140,10 +154,10 @@ def test_what_overlaps_stands_on_lines_of_its_own() -> None:
     """Two that hold at once hide each other nowhere; what follows stands beside, and the next row below them all."""
     drawn = draw(
         [
-            Piece("brother", at(2020), at(2024), row="b", said="Tom"),
-            Piece("brother", at(2021), at(2022), row="b", said="Sam"),
-            Piece("brother", at(2023), at(2024), row="b", said="Ben"),
-            Piece("home", at(2020), at(2024), row="h", said="Rome"),
+            AxisSpan("brother", at(2020), at(2024), row="b", said="Tom"),
+            AxisSpan("brother", at(2021), at(2022), row="b", said="Sam"),
+            AxisSpan("brother", at(2023), at(2024), row="b", said="Ben"),
+            AxisSpan("home", at(2020), at(2024), row="h", said="Rome"),
         ],
         UTC,
     )
@@ -162,7 +176,7 @@ def test_no_word_of_a_picture_runs_into_a_bar_or_out_of_it(
     told: list[tuple[datetime | None, datetime | None, str]],
 ) -> None:
     """Whatever stands beside it: words in a bar end in it, words behind it end before the next."""
-    drawn = draw([Piece("x", start, end, row="r", said=said) for start, end, said in told], UTC)
+    drawn = draw([AxisSpan("x", start, end, row="r", said=said) for start, end, said in told], UTC)
     if drawn is None:
         return
     for one in drawn.bars:
@@ -177,13 +191,13 @@ def test_no_word_of_a_picture_runs_into_a_bar_or_out_of_it(
 def test_a_word_that_has_no_room_is_left_to_the_table() -> None:
     """A letter and dots say nothing; a short word that fits is told."""
     pieces = [
-        Piece("x", at(2000 + n), at(2001 + n), row="r", said="a long name of a place") for n in range(60)
+        AxisSpan("x", at(2000 + n), at(2001 + n), row="r", said="a long name of a place") for n in range(60)
     ]
     drawn = draw(pieces, UTC)
     assert drawn is not None
     assert {one.text for one in drawn.bars[:-1]} == {""}
     short_one = draw(
-        [Piece("x", at(2020), at(2021), row="r", said="Ur"), Piece("x", at(2000), at(2030))], UTC
+        [AxisSpan("x", at(2020), at(2021), row="r", said="Ur"), AxisSpan("x", at(2000), at(2030))], UTC
     )
     assert short_one is not None
     assert short_one.bars[0].text == "Ur"
@@ -192,7 +206,7 @@ def test_a_word_that_has_no_room_is_left_to_the_table() -> None:
 def test_the_name_of_a_row_fits_in_front_of_it() -> None:
     """Wide characters, too."""
     for name in ("W" * 60, "東京" * 20, "a" * 10):
-        drawn = draw([Piece(name, at(2020), at(2021))], UTC)
+        drawn = draw([AxisSpan(name, at(2020), at(2021))], UTC)
         assert drawn is not None
         [(_, shown)] = drawn.names
         cells = sum(2 if char in "東京" else 1 for char in shown)
@@ -202,7 +216,7 @@ def test_the_name_of_a_row_fits_in_front_of_it() -> None:
 
 def test_what_began_nobody_knows_when_is_open_too() -> None:
     """It is drawn from the edge."""
-    drawn = draw([Piece("a", None, at(2024)), Piece("b", at(2023), at(2024))], UTC)
+    drawn = draw([AxisSpan("a", None, at(2024)), AxisSpan("b", at(2023), at(2024))], UTC)
     assert drawn is not None
     assert [one.open for one in drawn.bars] == [True, False]
     assert drawn.bars[0].x == LABELS < drawn.bars[1].x

@@ -23,8 +23,6 @@ from tests.table import each
 from tests_long.inspected import Browser, opened
 from tests_long.worlds import fast_config
 
-from memforest.access import KeyedAccess, OpenAccess
-from memforest.access.faults import place_of
 from memforest.errors import (
     CorruptStoreError,
     SchemaVersionError,
@@ -32,16 +30,14 @@ from memforest.errors import (
     StoreKeyError,
     StoreLockedError,
 )
-from memforest.forest.forest import AsyncMemForest
-from memforest.forest.handle import AsyncUserMemory
-from memforest.mcp import http_app
-from memforest.server.app import create_server
-from memforest.server.settings import ServerSettings
-from memforest.ui import ui_app
-from memforest.ui.app import HEADERS
-from memforest.ui.failing import Answered
-from memforest.ui.refusing import sentence_of
-from memforest.ui.sessions import Sessions
+from memforest.memory.forest import AsyncMemForest
+from memforest.memory.user import AsyncUserMemory
+from memforest.server.access import KeyedAccess
+from memforest.server.auth import OpenAccess, place_of
+from memforest.server.mcp.http import http_app
+from memforest.server.serving import ServerSettings, create_server
+from memforest.server.ui.app import HEADERS, ui_app
+from memforest.server.ui.site import ErrorsAnswered, Sessions, sentence_of
 
 SECRET = "/srv/secret/ann.db: I live in Berlin"
 MCP = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -213,7 +209,7 @@ def test_a_page_that_was_begun_stays_unfinished(log: pytest.LogCaptureFixture) -
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
         await fails()
 
-    sent = run(Answered(breaks_off, lambda _request: pytest.fail("a page was made")))
+    sent = run(ErrorsAnswered(breaks_off, lambda _request: pytest.fail("a page was made")))
     assert [one["type"] for one in sent] == ["http.response.start", "http.response.body"]
     assert sent[-1]["more_body"] is True
     assert len(told(log)) == 1
@@ -226,14 +222,14 @@ def test_what_ends_a_request_from_outside_is_no_error(log: pytest.LogCaptureFixt
         raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        run(Answered(cancelled, lambda _request: pytest.fail("a page was made")))
+        run(ErrorsAnswered(cancelled, lambda _request: pytest.fail("a page was made")))
     assert told(log) == []
 
 
 def test_the_place_is_the_innermost_of_ours() -> None:
     """Not a library's below it, and not who called."""
     with pytest.raises(TypeError) as caught:
-        asyncio.run(Answered(None, None)({"type": "http"}, fails, fails))  # type: ignore[arg-type]
+        asyncio.run(ErrorsAnswered(None, None)({"type": "http"}, fails, fails))  # type: ignore[arg-type]
     assert re.fullmatch(r"memforest\.ui\.failing:\d+", place_of(caught.value))
     assert place_of(RuntimeError(SECRET)) == "?"
 

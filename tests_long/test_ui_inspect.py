@@ -24,9 +24,9 @@ from tests_long.worlds import fast_config
 
 from memforest import MemForest
 from memforest.cli.app import COMMANDS
-from memforest.server import inspect_command
-from memforest.server.inspect_command import inspect
-from memforest.server.listening import listen
+from memforest.server import commands
+from memforest.server.commands import inspect
+from memforest.server.serving import listen
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
@@ -86,9 +86,9 @@ def test_a_port_in_use_is_said_with_what_to_do(folder: Path) -> None:
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to install."""
-    monkeypatch.setitem(sys.modules, "memforest.ui", None)
+    monkeypatch.setitem(sys.modules, "memforest.server.ui", None)
     result = CliRunner().invoke(inspect, [], standalone_mode=False)
-    assert str(result.exception) == inspect_command.MISSING
+    assert str(result.exception) == commands.INSPECT_MISSING
 
 
 @pytest.mark.parametrize(
@@ -103,12 +103,12 @@ def test_a_browser_is_opened_where_there_is_a_screen(
         monkeypatch.delenv(name, raising=False)
     for name, value in there.items():
         monkeypatch.setenv(name, value)
-    assert inspect_command._has_screen() is seen
+    assert commands._has_screen() is seen
 
 
 def test_help_imports_nothing_of_it() -> None:
     """The command is named by its module, which is imported at its use."""
-    assert COMMANDS["inspect"][0] == "memforest.server.inspect_command"
-    code = "import sys, memforest.cli.app; print('starlette' in sys.modules, 'memforest.ui' in sys.modules)"
+    assert COMMANDS["inspect"][0] == "memforest.server.commands"
+    code = "import sys, memforest.cli.app; print('starlette' in sys.modules, 'memforest.server.ui' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["False", "False"]

@@ -20,10 +20,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.inspected import Browser, Keys, key, links, tags
 from tests_long.worlds import fast_config
 
-from memforest.access import OpenAccess, Principal
-from memforest.forest.forest import AsyncMemForest
-from memforest.intake import Intake, JobView
-from memforest.ui import ui_app
+from memforest.memory.forest import AsyncMemForest
+from memforest.server.auth import OpenAccess, Principal
+from memforest.server.job_rows import JobView
+from memforest.server.jobs import Intake
+from memforest.server.ui.app import ui_app
 
 SAID = [{"role": "user", "content": "I moved to Oslo.", "timestamp": "2024-03-02T09:00:00Z"}]
 SESSIONS: list[dict[str, Any]] = [

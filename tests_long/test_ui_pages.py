@@ -24,11 +24,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.inspected import HOSTILE_SESSION, HOSTILE_USER, MARKUP, Browser, links, opened, tags
 from tests_long.worlds import fast_config, fast_folder
 
-from memforest.access import OpenAccess
-from memforest.forest.forest import AsyncMemForest
-from memforest.ui import ui_app
-from memforest.ui.app import ASSETS, HEADERS
-from memforest.ui.axis import LEAST
+from memforest.memory.forest import AsyncMemForest
+from memforest.server.auth import OpenAccess
+from memforest.server.ui.app import ASSETS, HEADERS, ui_app
+from memforest.server.ui.visit import LEAST
 
 PAGES = ("forest", "entities", "facts", "sessions", "ask", "diff")
 BY_ID = {"tree": "scope=x", "session": "id=x", "fact": "id=x"}
@@ -390,7 +389,7 @@ def test_every_file_is_served_as_what_it_is(browser: Browser) -> None:
 
 def test_files_of_others_are_as_they_were_published() -> None:
     """With their licence beside them."""
-    vendor = files("memforest.ui") / "static" / "vendor"
+    vendor = files("memforest.server.ui") / "static" / "vendor"
     for name, digest in VENDORED.items():
         assert hashlib.sha256((vendor / name).read_bytes()).hexdigest() == digest, name
     assert "THE SOFTWARE IS PROVIDED" in (vendor / "LICENSE.htmx").read_text(encoding="utf-8")
@@ -398,7 +397,7 @@ def test_files_of_others_are_as_they_were_published() -> None:
 
 def test_no_file_of_ours_names_another_host() -> None:
     """Beside the name space of SVG, which nobody fetches."""
-    room = files("memforest.ui")
+    room = files("memforest.server.ui")
     for folder in ("templates", "static"):
         for one in (room / folder).iterdir():
             if one.is_file():

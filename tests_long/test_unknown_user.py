@@ -21,7 +21,7 @@ from tests_long.serving import app_of, served
 
 from memforest import AsyncMemForest, Config, MemForest, NotFoundError
 from memforest.cli import main
-from memforest.testing import HashEmbedder
+from memforest.models.base import HashEmbedder
 
 READERS = {
     "search": ("Where does Ilka live?",),

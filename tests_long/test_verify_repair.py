@@ -24,10 +24,10 @@ from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions, 
 
 from memforest import Config, MemForest
 from memforest.errors import CorruptStoreError
-from memforest.memory.inspect.verify import DERIVED
+from memforest.read.verify import DERIVED
 from memforest.store import jobs
-from memforest.store.db import Database
-from memforest.systems import registry
+from memforest.store.database import Database
+from memforest.trees import attached
 
 QUESTIONS = ("Where does Ana live?", "What did Bob buy before he moved to Oslo?")
 OWNED = {
@@ -51,9 +51,9 @@ SAID = (
 @pytest.fixture(autouse=True)
 def shelf() -> Iterator[None]:
     """The second index is known."""
-    registry.INDEXES[ShelfIndex.name] = ShelfIndex
+    attached.INDEXES[ShelfIndex.name] = ShelfIndex
     yield
-    registry.INDEXES.pop(NAME, None)
+    attached.INDEXES.pop(NAME, None)
 
 
 def both() -> Config:
@@ -65,7 +65,7 @@ def both() -> Config:
 @pytest.fixture(scope="module")
 def whole() -> Iterator[tuple[Path, Any]]:
     """A memory with trees of all kinds, states, aliases, scenes and jobs, closed; and how it ranks."""
-    registry.INDEXES[ShelfIndex.name] = ShelfIndex
+    attached.INDEXES[ShelfIndex.name] = ShelfIndex
     with tempfile.TemporaryDirectory(dir=fast_folder()) as made:
         folder = Path(made)
         with MemForest(folder, both()) as forest:
@@ -79,7 +79,7 @@ def whole() -> Iterator[tuple[Path, Any]]:
             jobs.add(tx, "timem", "close", "day 1", due_ms=0, payload={"days": [1]})
         db.close()
         yield folder, shown
-    registry.INDEXES.pop(NAME, None)
+    attached.INDEXES.pop(NAME, None)
 
 
 @pytest.fixture

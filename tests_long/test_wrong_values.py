@@ -27,10 +27,10 @@ from memforest import (
     Ranking,
     UserMemory,
 )
-from memforest.forest.import_verbs import ImportOptions
-from memforest.forest.options import QueryOptions
+from memforest.memory.importing import ImportOptions
+from memforest.memory.options import QueryOptions
 from memforest.models import HashEmbedder
-from memforest.steps.local.extract import LocalExtractor
+from memforest.reading.extract_local import LocalExtractor
 
 TURNS = [{"speaker": "Ann", "text": "I live in Porto.", "timestamp": "2024-01-01"}]
 WRONG: tuple[Any, ...] = (

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from tests_long.worlds import fast_config, file_of
 
 from memforest import Config, UserMemory
-from memforest.calendar import window_of, zone_named
-from memforest.interval import from_ms
-from memforest.store.packing import unpack_ids, unpack_text
-from memforest.systems.timem.levels import LEVELS, UNITS, windowed
+from memforest.reading.periods import window_of
+from memforest.reading.timestamps import zone_named
+from memforest.store.derived import unpack_ids, unpack_text
+from memforest.times import from_ms
+from memforest.trees.timem_rows import LEVELS, UNITS, windowed
 
 __all__ = ["NAME", "Turn", "configured", "jobs", "shape_of", "sound", "tree", "turns"]
 

@@ -10,15 +10,18 @@ from typing import Any, ClassVar
 
 from tests_long.worlds import CLOCK, fast_config
 
+from memforest.records import SummaryRequest
+from memforest.search.filters import IndexResult, Search
 from memforest.search.snapshot import Snapshot
 from memforest.settings import Settings
-from memforest.store import feed, indexes
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems import registry
-from memforest.systems.attached import Attached
-from memforest.systems.base import Found, Index, Items, Kind, NodeWork, Placed, Search
-from memforest.types import SummaryRequest
+from memforest.store import indexes
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.store.indexes import Items, Kind
+from memforest.trees import attached
+from memforest.trees.attached import Attached
+from memforest.trees.index import Index, Placed
+from memforest.trees.refresh import NodeWork
 
 __all__ = ["ATTACHED", "Depth", "Told", "added", "opened", "row_of", "turn", "verbs"]
 
@@ -51,9 +54,9 @@ class Told(Index):
         self.log.append(("begin", self.settings.depth))
         return _Writing(tx, self)
 
-    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> Found:
+    def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Find nothing."""
-        return Found(())
+        return IndexResult(())
 
     def work(self, tx: Tx, nodes: Any, inputs: Any) -> list[NodeWork]:
         """Ask for a summary of each node, of its number of inputs."""
@@ -108,11 +111,11 @@ class _Writing:
 def opened(path: Path) -> Iterator[Database]:
     """Open a file for the time of a test, in which the index `told` is known."""
     Told.log, Told.fails = [], set()
-    registry.INDEXES[Told.name] = Told
+    attached.INDEXES[Told.name] = Told
     db = Database(path)
     yield db
     db.close()
-    registry.INDEXES.pop("told", None)
+    attached.INDEXES.pop("told", None)
 
 
 ATTACHED = Attached(fast_config())
@@ -129,7 +132,7 @@ def added(tx: Tx, name: str = "told", given: Any = None, *, current: bool = True
     """Give the memory the index, as one that has placed everything, or nothing yet."""
     ATTACHED.add(tx, name, given)
     if current:
-        indexes.move(tx, name, feed.position(tx))
+        indexes.move(tx, name, indexes.feed_position(tx))
 
 
 def turn(tx: Tx, text: str = "Hello.") -> int:

@@ -1,6 +1,6 @@
 """The public types as a user's type checker sees them. mypy reads this file; nothing ever runs it.
 
-The blocking verbs are made from the async ones (`memforest.portal.blocking`), so it matters that a checker
+The blocking verbs are made from the async ones (`memforest._sync.blocking`), so it matters that a checker
 still knows their arguments and results.
 """
 
@@ -36,22 +36,10 @@ from memforest import (
     UserMemory,
     load_default_config,
 )
-from memforest.memory.results import (
-    Entity,
-    EntityChoice,
-    EntityPage,
-    FactPage,
-    FactView,
-    GraphPicture,
-    Profile,
-    RelationView,
-    SessionPage,
-    Stats,
-    TimelinePage,
-    TreeView,
-    VerifyReport,
-)
 from memforest.ports import Extractor
+from memforest.read.entities import Entity, EntityChoice, EntityPage, GraphPicture, RelationView
+from memforest.read.profiles import Profile
+from memforest.read.stored import FactPage, FactView, SessionPage, Stats, TimelinePage, TreeView, VerifyReport
 
 
 def settings(fn: Any) -> None:

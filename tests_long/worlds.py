@@ -17,12 +17,11 @@ from random import Random
 from typing import Any
 
 from memforest import Config
-from memforest.keys import Key
 from memforest.models import HashEmbedder
-from memforest.store import salts
-from memforest.store.connections import connect
-from memforest.store.engine import errors
-from memforest.store.packing import unpack_ids, unpack_text, unpack_vectors
+from memforest.protection import Key
+from memforest.store import files
+from memforest.store.connections import connect, errors
+from memforest.store.derived import unpack_ids, unpack_text, unpack_vectors
 
 __all__ = [
     "CLOCK",
@@ -133,7 +132,7 @@ KEYS = (bytes(range(32)), bytes(range(1, 33)))
 
 def opened(path: Path) -> sqlite3.Connection:
     """Open a memory's file as it is; an encrypted one with that of `KEYS` which fits."""
-    salt = salts.read(path)
+    salt = files.read(path)
     if salt is None or path.read_bytes()[:6] == b"SQLite":
         return sqlite3.connect(path)
     for key in KEYS:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from zlib import crc32
 
 from memforest.errors import ModelError, StepError
-from memforest.types import SummaryRequest
+from memforest.records import SummaryRequest
 
 __all__ = ["Writer", "text_of"]
 

@@ -21,7 +21,7 @@ from datetime import date, timedelta, timezone
 from typing import Literal, NamedTuple
 
 from locomo.conversations import Conversation
-from memforest.calendar import parse_timestamp
+from memforest.reading.timestamps import parse_timestamp
 
 __all__ = [
     "HISTORY",

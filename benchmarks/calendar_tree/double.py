@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.doubles.replies import local_reply, prompt_of
 
-from memforest.models.base import ChatReply, ChatRequest
+from memforest.ports import ChatReply, ChatRequest
 
 __all__ = ["Counting"]
 

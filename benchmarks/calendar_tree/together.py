@@ -16,7 +16,7 @@ from typing import Any
 
 from memforest import Config, MemForest
 from memforest.models import HashEmbedder
-from memforest.types import SummaryRequest
+from memforest.records import SummaryRequest
 
 __all__ = ["advance_together"]
 

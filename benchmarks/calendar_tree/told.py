@@ -19,10 +19,9 @@ from typing import NamedTuple
 from calendar_tree.counts import Ways
 from locomo.baselines import turn_said
 from locomo.conversations import Conversation
-from memforest.language.sentences import split_sentences
-from memforest.memory.results import Evidence
-from memforest.text import lexical_tokens
-from memforest.tokens import count_tokens
+from memforest.read.results import Evidence
+from memforest.reading.tokens import split_sentences
+from memforest.text import count_tokens, lexical_tokens
 
 __all__ = [
     "BUDGETS",
@@ -39,7 +38,7 @@ __all__ = [
 ]
 
 BUDGETS = (256, 512, 1024, 2048)
-"""Estimated tokens of context (`memforest.tokens`)."""
+"""Estimated tokens of context (`memforest.text`)."""
 PIECES = (5, 10, 20, 30, 40, 50)
 """Pieces of evidence that are counted whatever their length."""
 LEAVES = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from memforest.recall import Recall
+from memforest.config import Recall
 
 __all__ = ["COMPLEXITIES", "DEFAULT", "PAPER_TOKENS", "SEGMENTS", "TABLES", "WEIGHTS", "ways"]
 

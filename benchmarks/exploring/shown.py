@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from locomo.baselines import turn_said
 from locomo.conversations import Conversation
 from memforest import MemForest
-from memforest.memory.inspect.stored import Source
-from memforest.memory.results import PathView, Profile
+from memforest.read.entities import PathView
+from memforest.read.profiles import Profile
+from memforest.read.stored import Source
 from memforest.text import cut
 
 __all__ = ["lines_of_path", "lines_of_profile", "said_in", "shown"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from memforest.explore import Explore
+from memforest.config import Explore
 
 __all__ = ["ABLATIONS", "BASE", "DEFAULT", "FORMS", "PAPER", "SCOPES", "Way", "named"]
 

@@ -100,7 +100,7 @@ def _searched(folder: str, seen: set[CodeType]) -> set[CodeType]:
 
 async def _deleted(folder: str, seen: set[CodeType]) -> set[CodeType]:
     from memforest import AsyncMemForest
-    from memforest.rest import create_app
+    from memforest.server.rest.app import create_app
 
     async with AsyncMemForest(folder, config()) as forest:
         app = create_app(forest)

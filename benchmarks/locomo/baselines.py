@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from locomo.conversations import Conversation
-from memforest.calendar import parse_timestamp
 from memforest.models import Embedder
-from memforest.search.texts import index_tokens, question_tokens, turn_text
+from memforest.reading.timestamps import parse_timestamp
+from memforest.search.vectors import index_tokens, question_tokens, turn_text
 
 __all__ = ["BASELINES", "Turns", "vectors_of"]
 

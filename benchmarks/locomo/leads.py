@@ -13,7 +13,7 @@ from locomo.conversations import Conversation, Question
 from locomo.measures import MEASURES, measure
 from locomo.memories import DEPTH, changed
 from memforest import MemForest
-from memforest.memory.results import QueryResult
+from memforest.read.results import QueryResult
 
 __all__ = ["Lead", "find_leads", "print_leads"]
 

@@ -18,7 +18,7 @@ import memforest
 from locomo.conversations import Conversation
 from memforest import Config, IngestResult, MemForest
 from memforest.config import Ranking
-from memforest.limits import MAX_TOP_K
+from memforest.settings import MAX_TOP_K
 
 __all__ = [
     "ABLATIONS",

@@ -14,13 +14,12 @@ import numpy as np
 
 from memforest import MemForest
 from memforest.models import HashEmbedder
-from memforest.ranking import cosines
-from memforest.search.cache import SnapshotCache
-from memforest.search.forests import embedded_forest, forest_of
+from memforest.search.cache import SnapshotCache, embedded_forest, forest_of
 from memforest.search.lexical import bm25
-from memforest.search.texts import question_tokens
-from memforest.store.db import Database
-from memforest.store.tx import Tx
+from memforest.search.scores import cosines
+from memforest.search.vectors import question_tokens
+from memforest.store.connections import Tx
+from memforest.store.database import Database
 from scaling.memories import INDEX, USER, copied, look, opened, path_of
 from synthetic.turning import TurningTalk
 

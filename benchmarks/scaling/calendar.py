@@ -14,10 +14,9 @@ from typing import Any
 
 from memforest import Config, MemForest
 from memforest.models import Embedder, HashEmbedder
-from memforest.search.cache import SnapshotCache
-from memforest.search.forests import embedded_forest, forest_of
+from memforest.search.cache import SnapshotCache, embedded_forest, forest_of
 from memforest.store import meta
-from memforest.store.tx import Tx
+from memforest.store.connections import Tx
 from scaling.asking import file_bytes
 from scaling.memories import NOW, USER, copied, fill, look, path_of
 from scaling.tables import table

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from memforest import Config, MemForest
-from memforest.interval import to_ms
 from memforest.models import MINILM, Embedder, HashEmbedder
-from memforest.search.cache import SnapshotCache
-from memforest.search.forests import embedded_forest, forest_of
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems.hmem.made import made_by
-from memforest.systems.hmem.receive import trees
-from memforest.systems.hmem.settings import HMemSettings
+from memforest.search.cache import SnapshotCache, embedded_forest, forest_of
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.times import to_ms
+from memforest.trees.hmem_grow import trees
+from memforest.trees.hmem_rows import HMemSettings, made_by
 from scaling.calendar import FIRST, config_of, spent
 from scaling.memories import NOW, USER, copied, look, path_of
 from scaling.tables import table

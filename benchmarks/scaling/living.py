@@ -9,7 +9,7 @@ from pathlib import Path
 from time import process_time
 
 from memforest import MemForest
-from memforest.store.tx import Tx
+from memforest.store.connections import Tx
 from scaling.memories import INDEX, USER, copied, look, opened, path_of
 from synthetic.turning import TurningTalk
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from memforest import Config, MemForest
-from memforest.memory.directory import file_name
 from memforest.models import HashEmbedder
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems.segtree.settings import SegTreeSettings
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.store.directory import file_name
+from memforest.trees.segtree_rows import SegTreeSettings
 from synthetic.turning import TurningTalk
 
 __all__ = [

@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 
-from memforest.store import feed
+from memforest.nodes import TreeHead
+from memforest.store import indexes
 from memforest.store import trees as tree_rows
-from memforest.store.db import Database
-from memforest.store.tx import Tx
-from memforest.systems.attached import Attached
-from memforest.systems.segtree import rows, vector_rows
-from memforest.systems.segtree.advance import BATCH, grow
-from memforest.systems.segtree.grow import KIND, OWNER, SegTree
-from memforest.systems.segtree.receive import receive
-from memforest.systems.segtree.settings import SegTreeSettings
-from memforest.tree import TreeHead
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.trees import segtree_rows
+from memforest.trees.attached import Attached
+from memforest.trees.segtree_grow import KIND, OWNER, SegTree
+from memforest.trees.segtree_place import BATCH, grow, receive
+from memforest.trees.segtree_rows import SegTreeSettings
 from scaling.memories import INDEX, TAU, config, path_of, settings_of
 
 __all__ = ["INPUTS", "Grown", "grown"]
@@ -86,10 +85,10 @@ def _received(db: Database, settings: SegTreeSettings) -> float:
     took, more = list[float](), True
     while more:
         with db.write() as tx:
-            before, began = rows.count(tx, rows.WAITING), process_time()
-            more = receive(tx, settings, feed.position(tx))
+            before, began = segtree_rows.count(tx, segtree_rows.WAITING), process_time()
+            more = receive(tx, settings, indexes.feed_position(tx))
             spent = (process_time() - began) * 1000
-            took.append(spent / max(rows.count(tx, rows.WAITING) - before, 1))
+            took.append(spent / max(segtree_rows.count(tx, segtree_rows.WAITING) - before, 1))
     return statistics.median(took)
 
 
@@ -101,7 +100,7 @@ def _grow(db: Database, settings: SegTreeSettings, size: int) -> list[float] | N
             began = process_time()
             more = grow(tx, settings)
             took.append((process_time() - began) * 1000 / BATCH)
-            leaves = rows.count(tx, rows.PLACED)
+            leaves = segtree_rows.count(tx, segtree_rows.PLACED)
     if leaves < size:
         return None
     return (
@@ -141,13 +140,13 @@ def _measured(db: Database, settings: SegTreeSettings, name: str, took: Sequence
 
 def _insert(tx: Tx, settings: SegTreeSettings) -> tuple[int, int]:
     """Place one leaf as `grow` does, reading everything anew; return the nodes that it wrote, and those of both frontiers."""
-    one = rows.waiting(tx, 1)[0]
-    vector = vector_rows.leaf_vectors(tx, [one.id], of_text=False)[one.id]
+    one = segtree_rows.waiting(tx, 1)[0]
+    vector = segtree_rows.leaf_vectors(tx, [one.id], of_text=False)[one.id]
     tree = SegTree(tx, settings)
     before = {node.id for node in tree.ends}
     where = tree.by_likeness(vector, settings.tau or 0.0)
     tree.add(one, where.level, vector)
-    rows.mark_placed(tx, [(one.id, where.level, where.maker)])
+    segtree_rows.mark_placed(tx, [(one.id, where.level, where.maker)])
     after = {node.id for node in tree.ends}
     return tree.close().nodes, len(before | after)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memforest import Config
-from memforest.access import Scope
-from memforest.access.keys import KeyStore
+from memforest.server.auth import Scope
+from memforest.server.keys import KeyStore
 from served.http import Connection, call
 from served.processes import Server, serving
 

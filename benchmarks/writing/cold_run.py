@@ -10,7 +10,12 @@ from time import perf_counter
 
 started = perf_counter()
 
-from memforest import ChatEndpoint, Config, EmbeddingEndpoint, MemForest  # noqa: E402 - it is timed
+from memforest import (
+    ChatEndpoint,
+    Config,
+    EmbeddingEndpoint,
+    MemForest,
+)
 
 imported = perf_counter()
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from memforest.steps.local.extract import LocalExtractor
-from memforest.types import Chunk, Turn
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, Turn
 
 __all__ = ["is_mem0", "reply_to_mem0"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from memforest import ChatEndpoint, Config, EmbeddingEndpoint, IngestResult, MemForest
 from memforest.config import Refresh
-from memforest.memory.results import Usage
+from memforest.read.results import Usage
 from writing.bound import chain, floor_s, path_s, work_s
 from writing.costs import CostModel
 from writing.measured import BATCH, Measured, StepCost, load

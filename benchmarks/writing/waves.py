@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from memforest.steps.llm.prompt import read_data_block
-from memforest.tokens import count_tokens
+from memforest.reading.prompts import read_data_block
+from memforest.text import count_tokens
 from writing.bound import Call
 
 __all__ = ["Recorded", "Recorder", "calls_of"]

@@ -11,8 +11,7 @@ import importlib
 import typing
 
 if typing.TYPE_CHECKING:
-    from memforest.config import Config, Ranking
-    from memforest.default_config import load_default_config
+    from memforest.config import Config, Ranking, load_default_config
     from memforest.endpoint import Budget, ChatEndpoint, EmbeddingEndpoint
     from memforest.errors import (
         ConfigError,
@@ -24,10 +23,14 @@ if typing.TYPE_CHECKING:
         StoreError,
         TimestampError,
     )
-    from memforest.forest import AsyncMemForest, AsyncUserMemory, ImportResult, MemForest, UserMemory
-    from memforest.memory.progress import IngestProgress
-    from memforest.memory.results import AskResult, Evidence, IngestResult, QueryResult, Source
+    from memforest.memory.blocking import MemForest
+    from memforest.memory.forest import AsyncMemForest
+    from memforest.memory.user import AsyncUserMemory, UserMemory
     from memforest.models import CallableEmbedder, CallableReranker, Embedder, Reranker
+    from memforest.progress import IngestProgress
+    from memforest.read.receipts import ImportResult
+    from memforest.read.results import AskResult, Evidence, IngestResult, QueryResult
+    from memforest.read.stored import Source
 
 __all__ = [
     "AskResult",
@@ -64,8 +67,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
-    "memforest.config": ("Config", "Ranking"),
-    "memforest.default_config": ("load_default_config",),
+    "memforest.config": ("Config", "Ranking", "load_default_config"),
     "memforest.endpoint": ("Budget", "ChatEndpoint", "EmbeddingEndpoint"),
     "memforest.errors": (
         "ConfigError",
@@ -77,9 +79,12 @@ _HOMES = {
         "StoreError",
         "TimestampError",
     ),
-    "memforest.forest": ("AsyncMemForest", "AsyncUserMemory", "ImportResult", "MemForest", "UserMemory"),
-    "memforest.memory.progress": ("IngestProgress",),
-    "memforest.memory.results": ("AskResult", "Evidence", "IngestResult", "QueryResult", "Source"),
+    "memforest.memory.forest": ("AsyncMemForest",),
+    "memforest.memory.user": ("AsyncUserMemory", "UserMemory"),
+    "memforest.memory.blocking": ("MemForest",),
+    "memforest.read.receipts": ("ImportResult",),
+    "memforest.progress": ("IngestProgress",),
+    "memforest.read.results": ("AskResult", "Evidence", "IngestResult", "QueryResult", "Source"),
     "memforest.models": ("CallableEmbedder", "CallableReranker", "Embedder", "Reranker"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -3,31 +3,318 @@
 Source of the chunk size (b = 2): MemForest paper §4.1. Ranking weights were chosen by hand on five LoCoMo conversations,
 keeping only parts that had also held on human chat; `benchmarks/locomo_recall.py` prints what each one adds. The
 settings of an index stand with the index.
+
+
+What a setting for a model or a step takes: an object with the port's attributes, an endpoint, a name or a function.
+
+Whether a value will do is told without loading or calling anything.
+
+
+How memories of several levels are recalled for a question: which levels, how many of each, who decides, and their order.
+
+Sources of the constants: TiMem (arXiv 2601.02845) §3.3, Table 10 and App. B.3, and where the paper says nothing its released
+configuration. Read by the index `timem`; `Ranking(recall=...)` says so for one question.
+
+
+How a question that needs several hops and several times is explored: entities, the levels of a tree, and what ranks them.
+
+Source of the constants: H-Mem (arXiv 2605.15701) §3.3, App. A.2 and A.4, where it names them. Read by the index `hmem`;
+`Ranking(explore=...)` says so for one question.
+
+
+Reading the configuration: argument over environment over file over preset over default.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from datetime import timedelta
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeGuard, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from memforest.chat_steps import STEPS, step_names
-from memforest.clock import Clock, system_clock
-from memforest.endpoint import Budget
+from memforest.endpoint import STEPS, Budget, ChatEndpoint, EmbeddingEndpoint, step_names
 from memforest.errors import ConfigError
-from memforest.explore import Explore
-from memforest.keys import Key, KeySetting
-from memforest.limits import MAX_TOP_K, MAX_TURN_CHARS
-from memforest.model_settings import PORTS, ChatSetting, EmbedderSetting, RerankerSetting
-from memforest.ports import Answerer, Extractor, Planner, Summariser
-from memforest.recall import Recall
-from memforest.redaction import PATTERNS
-from memforest.settings import Bound, Count, Settings, Whole, brief
+from memforest.ports import Answerer, ChatModel, Embedder, Extractor, Planner, Reranker, Summariser
+from memforest.protection import PATTERNS, Key, KeySetting
+from memforest.records import Complexity
+from memforest.settings import (
+    MAX_TOP_K,
+    MAX_TURN_CHARS,
+    Bound,
+    Count,
+    Settings,
+    Whole,
+    brief,
+    build,
+    checked,
+    hints_of,
+    overlaid,
+    preset,
+    read_file,
+    refuse_unknown,
+    with_article,
+)
+from memforest.times import Clock, system_clock
+
+EmbedderSetting: TypeAlias = Embedder | EmbeddingEndpoint | Callable[[list[str]], Any] | str | None
+RerankerSetting: TypeAlias = Reranker | Callable[[str, list[str]], Any] | str | None
+ChatSetting: TypeAlias = ChatModel | ChatEndpoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """What may stand for a model or a step: an object with some attributes, or one of some types."""
+
+    kind: str
+    needs: tuple[str, ...]
+    types: tuple[type, ...] = ()
+    names: str = ""
+    """The names that there are, where a name will do."""
+    function: str = ""
+    """Of what, where a plain function will do."""
+
+    def fits(self, value: object) -> bool:
+        """Return whether an object has the attributes of the port."""
+        return not isinstance(value, type) and all(hasattr(value, one) for one in self.needs)
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse what is neither.
+
+        Raises:
+            ConfigError: if it is not; it says what to write.
+        """
+        if value is None or isinstance(value, self.types) or (self.names and isinstance(value, str)):
+            return
+        if isinstance(value, type):
+            raise ConfigError(f"Config({name}=...) takes an object, not a class; write {value.__name__}(...)")
+        if self.fits(value) or (self.function and callable(value)):
+            return
+        takes = [f"a name ({self.names})"] if self.names else []
+        takes += [with_article(one.__name__) for one in self.types]
+        takes += [f"a function of {self.function}"] if self.function else []
+        takes += [f"an object with {' and '.join(self.needs)} (the {self.kind} port)"]
+        raise ConfigError(f"Config({name}=...) takes {', '.join(takes)} or None; {_instead(name, value)}")
+
+
+def is_embedder(value: object) -> TypeGuard[Embedder]:
+    """Return whether an object has the attributes of an embedder."""
+    return PORTS["embedder"].fits(value)
+
+
+def is_reranker(value: object) -> TypeGuard[Reranker]:
+    """Return whether an object has the attributes of a reranker."""
+    return PORTS["reranker"].fits(value)
+
+
+def _instead(name: str, value: Any) -> str:
+    """Say what to write for a model or step; neither a mapping nor a long text is shown, as it may hold a key."""
+    shown = isinstance(value, str) and _MODEL_NAME.fullmatch(value) and not value.startswith("sk-")
+    model = repr(value) if shown else "'gpt-4o'"
+    if name == "chat":
+        return f"write Config(chat=ChatEndpoint(model={model}))"
+    if name in _STEP_OF:
+        steps = f"chat_steps=[{_STEP_OF[name]!r}]"
+        return f"a model that does it is given as Config(chat=ChatEndpoint(model={model}), {steps})"
+    return f"not {with_article(type(value).__name__)}"
+
+
+_MODEL_NAME = re.compile(r"[\w.:-]+(/[\w.:-]+)?")
+_STEP_OF: Mapping[str, str] = {
+    "extractor": "extract",
+    "summariser": "summarise",
+    "answerer": "answer",
+}
+PORTS: Mapping[str, Port] = {
+    "embedder": Port(
+        "Embedder",
+        ("model_id", "embed"),
+        (EmbeddingEndpoint,),
+        names="'auto', 'minilm', 'bge' or 'none'",
+        function="texts",
+    ),
+    "reranker": Port(
+        "Reranker", ("model_id", "score"), names="'local' or 'none'", function="a question and texts"
+    ),
+    "chat": Port("ChatModel", ("model_id", "complete"), (ChatEndpoint,)),
+    "extractor": Port("Extractor", ("name", "extract")),
+    "summariser": Port("Summariser", ("name", "summarise")),
+    "planner": Port("Planner", ("name", "plan")),
+    "answerer": Port("Answerer", ("name", "answer")),
+}
+"""Field of `Config` -> what it takes."""
+
+
+Order: TypeAlias = Literal["score", "level"]
+"""How what was recalled stands in front of a reader; see `Recall.order`."""
+Who: TypeAlias = Literal["auto", "model", "rules", "off"]
+Level: TypeAlias = Annotated[int, Bound(ge=1, le=6)]
+
+COMPLEXITIES: Sequence[Complexity] = get_args(Complexity)
+"""The complexities 0, 1 and 2 by their names in a plan."""
+LEVELS = 6
+"""Levels that there may be: segment, session, day, week, month and year, from 1."""
+LEAVES = 20
+"""Leaves that a recall starts from where no budget says (released configuration)."""
+
+BUDGETS: Mapping[str, Mapping[str, Sequence[int]]] = MappingProxyType(
+    {
+        "timem": MappingProxyType(
+            {"simple": (20, 4, 0, 0, 1), "hybrid": (20, 4, 2, 0, 1), "complex": (20, 4, 4, 2, 1)}
+        ),
+        "locomo": MappingProxyType(
+            {"simple": (20, 4, 0, 0, 1), "hybrid": (20, 4, 2, 0, 1), "complex": (20, 4, 2, 2, 1)}
+        ),
+    }
+)
+"""Most memories of the levels 1 to 5 by complexity: the two sets of the released configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(Settings):
+    """How an index with levels of memories recalls them; each switch of the paper's Tables 3 and 4 is one of these.
+
+    Level 1 is the segment, 2 the session, 3 the day, 4 the week, 5 the month and 6 the year.
+    """
+
+    planner: Who = "auto"
+    """Who says how much a question needs, and by which words to look. ``"model"``: the chat model, one call; ``"rules"``:
+    the plan of the question; ``"auto"``: the model if there is one and `complexity` is not given; ``"off"``: nobody, so that a
+    question without `complexity` counts as ``"hybrid"``."""
+    gate: Who = "auto"
+    """Who drops what the question does not need. ``"model"``: the chat model, one call; ``"rules"``: what says the same as
+    what is kept, has ended, or is far below the best; ``"auto"``: the model if there is one; ``"off"``: nobody."""
+    complexity: Annotated[int, Bound(ge=0, le=2)] | None = None
+    """How much is recalled whatever the question: 0 simple, 1 hybrid, 2 complex; None is what the planner says."""
+    levels: Sequence[Level] | None = None
+    """The levels that are recalled, such as ``(1,)`` or ``(2, 3, 4, 5)``; None is all that the budgets name."""
+    flat: bool = False
+    """Recall all levels as one pool by their own scores, instead of what is above the best leaves."""
+    leaves: Literal["fused", "paper"] = "fused"
+    """How leaves are found. ``"fused"``: by the best turn of each, as other indexes score turns; ``"paper"``: the cosine of the leaf
+    and BM25 of the keywords, each divided by its largest value (eq. 7)."""
+    weight: Annotated[float, Bound(ge=0, le=1)] = 0.9
+    """What the cosine counts with ``leaves="paper"``, 0 to 1; BM25 has the rest (Table 10, measured with another embedder)."""
+    k1: Annotated[float, Bound(ge=0)] = 1.5
+    """How fast more of one word stops to count with ``leaves="paper"``."""
+    b: Annotated[float, Bound(ge=0, le=1)] = 0.75
+    """How far longer leaves are held to be so with ``leaves="paper"``."""
+    budgets: Literal["timem", "locomo"] | Mapping[Complexity, Sequence[Whole]] = field(
+        default="timem", hash=False
+    )
+    """Most memories of each level. ``"timem"`` and ``"locomo"`` are those of the paper's two runs; a mapping such as
+    ``{"complex": (20, 4, 4, 2, 1)}`` gives the levels from 1 on, and what it does not name is as in ``"timem"``."""
+    prune: Literal["best", "own"] = "best"
+    """Which memories of a level stay that has more than its budget: those above the best leaves, or those with the best scores
+    of their own."""
+    order: Order = "score"
+    """In which order a reader gets what is left behind all cuts. ``"level"``: the lowest level first, and of each what is
+    nearest to the time of the question (eq. 11)."""
+    show: Literal["turns", "texts"] = "turns"
+    """What stands for a leaf: its turns, or its text where it has one."""
+
+    def _check(self) -> None:
+        """Refuse what recalls nothing, and levels or budgets that there are none of."""
+        if self.levels is not None:
+            object.__setattr__(self, "levels", tuple(self.levels))
+            if not self.levels:
+                raise ConfigError("Recall(levels=...) names no level; give some of 1 to 6, or None for all")
+        if isinstance(self.budgets, Mapping):
+            own = {name: tuple(one) for name, one in self.budgets.items()}
+            if long := [name for name, one in own.items() if not 0 < len(one) <= LEVELS]:
+                raise ConfigError(
+                    f"Recall(budgets=...) gives {long[0]!r} {len(own[long[0]])} numbers; give one for each level, "
+                    f"1 to {LEVELS} of them"
+                )
+            object.__setattr__(self, "budgets", own)
+        asked = (
+            COMPLEXITIES if self.complexity is None else COMPLEXITIES[self.complexity : self.complexity + 1]
+        )
+        if not any(self.budgets_of(one) for one in asked):
+            raise ConfigError(
+                f"Recall() recalls nothing: of the levels {tuple(self.levels or range(1, LEVELS + 1))} none has a budget above "
+                f"0 for a question that is {' or '.join(asked)}; give it one, as in budgets={{'{asked[-1]}': (20, 4, 4, 2, 1)}}"
+            )
+
+    def budgets_of(self, complexity: Complexity) -> dict[int, int]:
+        """Return the most memories by level, from 1, for a question; levels with none are not there."""
+        known = BUDGETS["timem" if isinstance(self.budgets, Mapping) else self.budgets]
+        own = self.budgets if isinstance(self.budgets, Mapping) else {}
+        numbers = own.get(complexity, known[complexity])
+        return {
+            level: most
+            for level, most in enumerate(numbers, 1)
+            if most > 0 and (self.levels is None or level in self.levels)
+        }
+
+    def leaves_of(self, complexity: Complexity) -> int:
+        """Return how many leaves a recall starts from, whether they are shown or not."""
+        known = BUDGETS["timem" if isinstance(self.budgets, Mapping) else self.budgets]
+        own = self.budgets if isinstance(self.budgets, Mapping) else {}
+        return own.get(complexity, known[complexity])[0] or LEAVES
+
+
+Scope: TypeAlias = Literal["auto", "short", "long", "mixed"]
+Weight: TypeAlias = Annotated[float, Bound(ge=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Explore(Settings):
+    """How the index `hmem` looks for evidence; see docs/hmem.md for what the paper has otherwise."""
+
+    planner: Who = "auto"
+    """Who takes a question apart. ``"model"``: the chat model, one call; ``"rules"``: the plan of the question; ``"auto"``: the model
+    if there is one; ``"off"``: nobody, and the question is its only sub-query."""
+    scope: Scope = "auto"
+    """What is searched whatever the planner says: ``"short"``, turns and events; ``"long"``, events and memories; ``"mixed"``,
+    all. ``"auto"`` is what the planner says."""
+    follow_up: Who = "auto"
+    """Who asks once more for what is missing: as `planner`."""
+    similarity: Weight = 0.70
+    """Weight of the cosine (paper: theta 1)."""
+    time: Weight = 0.15
+    """Weight of how well the time fits (paper: theta 2)."""
+    robustness: Weight = 0.15
+    """Weight of how well a memory has held (paper: theta 3); 0 leaves it out."""
+    entity: Weight = 0.3
+    """Weight of how near the entities are to the question that lead to a piece, as z-scores; with 0 they only lead to it, as in
+    the paper."""
+    known: Weight = 0.3
+    """Weight of telling a state or a relation of an entity that the question names; 0 leaves it out."""
+    similarity_of: Literal["fused", "cosine"] = "fused"
+    """What S is. ``"cosine"``: the cosine, as in the paper. ``"fused"``: how relevant a piece is by words, vectors, what was said
+    beside it, and by whom, as z-scores of all that was said; with MiniLM it finds 25 to 30 points more of what
+    answers a question of several hops."""
+    reach: Literal["all", "graph"] = "all"
+    """What can be evidence where a question names or is near to entities: ``"graph"``, what entities lead to and nothing else, as in
+    the paper; ``"all"``, everything, and what they lead to comes first as far as `entity` says."""
+    overlap: Annotated[float, Bound(ge=0, le=1)] = 0.5
+    """Weight of what two intervals share beside how near they are (lambda; the paper names none)."""
+    decay_days: Annotated[float, Bound(gt=0)] = 365.0
+    """Age at which a memory that was never consolidated is down to 1/e (tau)."""
+    reinforcement: Annotated[float, Bound(ge=0)] = 0.5
+    """How much longer it takes for every consolidation (eta)."""
+    hops: Whole = 2
+    """Most edges from an entity that a question names to another one; 0 for none but those."""
+    neighbours: Count = 8
+    """Most edges that are followed from one entity: those of the largest weight, of equal ones the latest."""
+    entities: Count = 64
+    """Most entities of one sub-query."""
+    sub_queries: Annotated[int, Bound(ge=1, le=5)] = 5
+    """Most sub-queries; a plan with more is left, and the question is asked as it is."""
+
+    def _check(self) -> None:
+        """Refuse weights of which none counts."""
+        if not self.similarity + self.time + self.robustness + self.entity:
+            raise ConfigError(
+                "Explore() ranks by nothing: similarity, time, robustness and entity are all 0; give one of them a weight"
+            )
+
 
 Mode: TypeAlias = Literal["emb", "emb+planner", "llm", "llm+planner"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -191,7 +478,7 @@ class Config(Settings):
     redact: Callable[[dict[str, Any]], Mapping[str, Any] | None] | None = None
     """Sees every record before it is written to `trace`, and returns what to write of it."""
     redact_patterns: Sequence[str] = ()
-    """What is replaced in every text before it is stored: names of `memforest.redaction.PATTERNS` (``"email"``, ``"iban"``,
+    """What is replaced in every text before it is stored: names of `memforest.protection.PATTERNS` (``"email"``, ``"iban"``,
     ``"card"``, ``"ip"``, ``"phone"``, ``"key"``)."""
     redact_turn: Callable[[str, Mapping[str, Any]], str] | None = None
     """Sees every text before it is stored, behind `redact_patterns`, and returns what to store: the text of a turn, its
@@ -268,3 +555,161 @@ def _duration(given: str | timedelta | None) -> timedelta | None:
     if given is not None and given < timedelta(days=1):
         raise ConfigError(f"retention={given} is less than a day; give at least '1 day'")
     return given
+
+
+_SECTIONS: Mapping[str, type] = {
+    "chat": ChatEndpoint,
+    "embeddings": EmbeddingEndpoint,
+    "ranking": Ranking,
+    "ingest_budget": Budget,
+    "query_budget": Budget,
+}
+"""Sections of a settings file. ``embeddings`` is the setting `embedder`, as an endpoint."""
+_INDEX = "index"
+"""The section of a file that holds the tables of indexes, `Config.index_settings`."""
+_OBJECTS = ("clock", "extractor", "summariser", "planner", "answerer", "redact", "redact_turn")
+"""Settings that no file can hold."""
+_KEY = "MEMFOREST_KEY"
+_ENVIRONMENT = {
+    "timezone": "MEMFOREST_TIMEZONE",
+    "embedder": "MEMFOREST_EMBEDDER",
+    "reranker": "MEMFOREST_RERANKER",
+    "mode": "MEMFOREST_MODE",
+    "retention": "MEMFOREST_RETENTION",
+    "trace": "MEMFOREST_TRACE",
+}
+_SWITCHES = {"day_first": "MEMFOREST_DAY_FIRST"}
+_ENDPOINTS = {"chat": "MEMFOREST_CHAT", "embeddings": "MEMFOREST_EMBEDDING"}
+_ENDPOINT_SETTINGS = ("model", "base_url", "api_key")
+
+
+def load_default_config(
+    name: str | None = None,
+    *,
+    file: str | Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> Config:
+    """Return the configuration: arguments over environment over file over preset over defaults.
+
+    Without any of these every step is local: no key, no network. Loading contacts nothing, and reads no file but
+    the one that is named.
+
+    Args:
+        name: a preset: ``"default_30b"`` or ``"default_4b"`` (the paper's models, served on this machine),
+            ``"paper"`` (its form of retrieval, see docs/modes.md), or ``"timem_paper"`` and ``"hmem_paper"`` (models and forms of
+            TiMem's and H-Mem's evaluations); None and ``"default"`` are none.
+        file: a TOML file; None is the one that ``MEMFOREST_CONFIG`` names, if any. See docs/configuration.md.
+        environ: read instead of the process's environment.
+        **settings: fields of `Config`.
+
+    Raises:
+        ConfigError: if the name or a setting is unknown, a value is of the wrong kind or out of range, or the file
+            cannot be read; it names file and setting.
+    """
+    refuse_unknown(settings, hints_of(Config), "")
+    env = os.environ if environ is None else environ
+    sources: list[tuple[str, dict[str, Any]]] = [(f"preset {name}", preset(name or "default"))]
+    path = file or env.get("MEMFOREST_CONFIG")
+    if path:
+        sources.append((repr(str(path)), read_file(path)))
+    sources.append(("environment", _from_environment(env)))
+    table: dict[str, Any] = {}
+    for source, given in sources:
+        table = _laid_over(table, _read(given, f"{source}: "), source)
+    where = " and ".join(source for source, given in sources if given) or "defaults"
+    built = _built(table, set(settings), f"{where}: ", env)
+    if "key" not in settings and _KEY in env:
+        built["key"] = _key(env[_KEY])
+    try:
+        base = Config(**built)
+    except ConfigError as exc:
+        raise ConfigError(f"{where}: {exc}") from exc
+    return replace(base, **settings)
+
+
+def _read(table: Mapping[str, Any], before: str) -> dict[str, Any]:
+    """Return the table of a source, checked; the tables of indexes are sections of it, called ``index.NAME``."""
+    if "key" in table:
+        raise ConfigError(
+            f"{before}a key does not belong into a file of settings; set {_KEY}, or Config(key=...)"
+        )
+    if objects := sorted(set(table) & set(_OBJECTS)):
+        raise ConfigError(f"{before}{objects[0]} is an object, which no file can hold; give it to Config()")
+    hints = {**hints_of(Config), "embedder": str, "reranker": str}
+    known = {name: hint for name, hint in hints.items() if name not in (*_OBJECTS, "index_settings", "key")}
+    known |= {**dict.fromkeys(_SECTIONS, Mapping[str, Any]), _INDEX: Mapping[str, Mapping[str, Any]]}
+    read = checked(table, known, before)
+    for name in set(read) & set(_SECTIONS):
+        read[name] = checked(read[name], hints_of(_SECTIONS[name]), before, name)
+    return read | {f"{_INDEX}.{index}": own for index, own in read.pop(_INDEX, {}).items()}
+
+
+def _from_environment(env: Mapping[str, str]) -> dict[str, Any]:
+    table: dict[str, Any] = {key: env[name] for key, name in _ENVIRONMENT.items() if env.get(name)}
+    for key, name in _SWITCHES.items():
+        if env.get(name, "").strip():
+            table[key] = _switch(name, env[name])
+    for section, prefix in _ENDPOINTS.items():
+        names = {key: f"{prefix}_{key.upper()}" for key in _ENDPOINT_SETTINGS}
+        given = {key: env[name].strip() for key, name in names.items() if env.get(name, "").strip()}
+        if given:
+            table[section] = given
+    if env.get("MEMFOREST_INDEXES"):
+        table["indexes"] = [name.strip() for name in env["MEMFOREST_INDEXES"].split(",")]
+    return table
+
+
+def _key(digits: str) -> Key:
+    """Return the key of the environment; one that is empty is an accident, and must not store anything unencrypted."""
+    try:
+        return Key(digits)
+    except ConfigError as exc:
+        raise ConfigError(f"{_KEY}: {exc}; unset it for no encryption") from None
+
+
+def _switch(name: str, value: str) -> bool:
+    if value.strip().lower() not in ("true", "false"):
+        raise ConfigError(f"{name} should be 'true' or 'false', not {brief(value)}")
+    return value.strip().lower() == "true"
+
+
+def _laid_over(table: Mapping[str, Any], given: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Lay a source over those below it."""
+    below, above = dict(table), dict(given)
+    for section, prefix in _ENDPOINTS.items():
+        if (
+            source == "environment"
+            and section in above
+            and "model" not in {**below.get(section, {}), **above[section]}
+        ):
+            if "base_url" in above[section]:
+                raise ConfigError(
+                    f"{prefix}_BASE_URL is set and no model is named; set {prefix}_MODEL as well"
+                )
+            del above[section]  # a key alone configures nothing
+    if "embedder" in above and "embeddings" in above:
+        names = "MEMFOREST_EMBEDDER and MEMFOREST_EMBEDDING_MODEL" if source == "environment" else ""
+        raise ConfigError(
+            f"{source}: {names or 'embedder and [embeddings]'} exclude each other; leave one out"
+        )
+    if "embedder" in above:
+        below.pop("embeddings", None)
+    if "embeddings" in above:
+        below.pop("embedder", None)
+    return overlaid(below, above)
+
+
+def _built(
+    table: Mapping[str, Any], overridden: set[str], before: str, env: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return fields of `Config` from a table; an endpoint that an argument stands for is not looked at."""
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        name = "embedder" if key == "embeddings" else key
+        section, _, index = key.partition(".")
+        if index:
+            values.setdefault("index_settings", {})[index] = value
+        elif name not in overridden:
+            values[name] = build(_SECTIONS[key], value, section, before, env) if key in _SECTIONS else value
+    return values

@@ -36,6 +36,7 @@
 
 Messages say what was wrong and what to do about it. Values are shown with ``!r`` and cut, because
 they come from transcripts.
+
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
+
 
 __all__ = [
     "AccessError",

@@ -1,30 +1,54 @@
-"""The ports: what may stand for a model or a step in `Config`.
+r"""The ports: what may stand for a model or a step in `Config`.
 
-Each is a protocol: an object with these attributes will do, of whatever class; `memforest.model_settings` says which setting
+Each is a protocol: an object with these attributes will do, of whatever class; `memforest.config` says which setting
 takes which. `remote`, `embed_questions`, `known_shares` and `answer_parts` are optional; the functions `is_remote` and `embed_questions`, and
-`memforest.memory.known.known_shares`, say what holds of an object that lacks them.
+`memforest.read.views.known_shares`, say what holds of an object that lacks them.
+
+
+The lines of a profile, and its text: a section a participant, with the name as its heading and a statement a line.
+
+>>> text = join_sections([("Ana", ["Lives in Lisbon since 2023-05-04.", "Works as a\nnurse."]), ("Ben", [])])
+>>> print(text)
+## Ana
+- Lives in Lisbon since 2023-05-04.
+- Works as a nurse.
+>>> split_sections(text)
+[('Ana', ['Lives in Lisbon since 2023-05-04.', 'Works as a nurse.'])]
+
+
+The model-shaped steps as ports, beside those of `memforest.ports` that `Config` takes; chosen once from the config.
+
+Every port takes a batch, so that a local implementation can loop in one worker thread and a remote one
+can have the whole batch in flight. A step never raises for one bad input of a batch: it returns a
+failure in that input's place.
+
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from memforest.errors import ModelError
-from memforest.types import (
+from memforest.records import (
+    BrowsePlan,
     Chunk,
     ChunkOutcome,
+    Equivalence,
     Precision,
     QuestionPlan,
-    Spoken,
+    SpokenText,
     SummaryRequest,
+    TreeCard,
 )
+from memforest.times import Interval, format_interval, from_ms, one_line
 
-if TYPE_CHECKING:  # settings do not wait for numpy
+if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
 
 # -- models ---------------------------------------------------------------------------------------
 
@@ -147,7 +171,7 @@ class Summariser(Protocol):
     async def summarise(self, requests: Sequence[SummaryRequest]) -> Sequence[str | ModelError]:
         """Return one summary per request, in order, with an error in the place of one that could not be made.
 
-        A node whose summary failed stays dirty, and so does all above it. One that is `memforest.steps.base.Kept`
+        A node whose summary failed stays dirty, and so does all above it. One that is `memforest.ports.UnchangedText`
         needs no embedding inside a tree: its vector is the mean of its children's. A request that wants every node
         summarised gets none that is.
 
@@ -198,7 +222,7 @@ class AnswerEvidence:
     speaker: str = ""
     turns: int | None = None
     statement: str = ""
-    spoken: tuple[Spoken, ...] = ()
+    spoken: tuple[SpokenText, ...] = ()
     precision: Precision = "unknown"
     before: tuple[str, str] = ("", "")
     leads: bool = False
@@ -323,3 +347,145 @@ async def embed_questions(embedder: Embedder, questions: Sequence[str]) -> NDArr
     embed = embedder.embed_questions if hasattr(embedder, "embed_questions") else embedder.embed
     found: NDArray[np.float32] = await embed(questions)
     return found
+
+
+LineKind = Literal["state", "change", "event", "said", "entity", "topic", "relation", "fact", "written"]
+"""What a line is; ``"written"`` is one that a chat model wrote. A ``"relation"`` or a ``"fact"`` is in the profile of an entity."""
+StatedSpan = tuple[int, int | None, Precision]
+"""The time that a fact states, [start, end) in UTC ms, and how exactly; no end where it is open."""
+MOST_SOURCES = 32
+"""Sources of a line: the first half and the last half of more."""
+
+_HEADING, _ITEM = "##", "-"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A line of one participant's profile, with the rows of the facts and turns that it rests on, in the order they were said."""
+
+    participant: str
+    text: str
+    kind: LineKind
+    facts: tuple[int, ...]
+    turns: tuple[int, ...]
+
+
+def ends_of(sources: Sequence[int]) -> tuple[int, ...]:
+    """Return each source once, of many the first and the last ones.
+
+    >>> len(ends_of(range(100))), ends_of([3, 3, 1])
+    (32, (3, 1))
+    """
+    once = tuple(dict.fromkeys(sources))
+    half = MOST_SOURCES // 2
+    return once if len(once) <= MOST_SOURCES else (*once[:half], *once[-half:])
+
+
+def stated_time(span: StatedSpan, zone: tzinfo) -> str:
+    """Return a time as exact as it is stated, of several days the first and the last; of an open one the beginning."""
+    start_ms, end_ms, precision = span
+    start = from_ms(start_ms)
+    closed = Interval.at(start) if end_ms is None else Interval(start, from_ms(end_ms))
+    exact: Precision = "day" if precision in ("instant", "week", "unknown") else precision
+    return format_interval(closed, exact, zone=zone, style="iso").replace("/", " to ")
+
+
+def since_text(start_ms: int, span: StatedSpan | None, zone: tzinfo, *, began: bool) -> str:
+    """Return since when something is so: from its first fact, which may state a time.
+
+    Args:
+        start_ms: when it was first so, as far as is known.
+        span: the time that its first fact states.
+        zone: whose days are written.
+        began: whether it was told as a beginning.
+    """
+    sure = span is not None and (began or span[1] is None)
+    stated = span if span is not None and span[0] == start_ms else (start_ms, None, "day")
+    return f"{'since' if sure else 'known since'} {stated_time(stated, zone)}"
+
+
+def join_sections(sections: Sequence[tuple[str, Sequence[str]]]) -> str:
+    """Return the text of sections, each a name with its lines; what `split_sections` reads back.
+
+    Names and lines are put on one line each, so that neither can begin a section. Blank lines are left out, and sections
+    without a line. Of one name there is one section, where it comes first, with the lines of all.
+    """
+    held: dict[str, list[str]] = {}
+    for name, lines in sections:
+        held.setdefault(one_line(name), []).extend(whole for line in lines if (whole := one_line(line)))
+    made: list[str] = []
+    for name, lines in held.items():
+        if lines:
+            made += (f"{_HEADING} {name}".rstrip(), *(f"{_ITEM} {line}" for line in lines))
+    return "\n".join(made)
+
+
+def split_sections(text: str) -> list[tuple[str, list[str]]]:
+    """Return the sections of a profile's text, in order: each a name and its lines.
+
+    Nothing is lost of a text that has another form: what stands before the first heading is in a section with the name
+    "", a line without a dash is a line like others. Sections of one name are one, as `join_sections` writes them.
+    """
+    held: dict[str, list[str]] = {}
+    name = ""
+    for whole in filter(None, map(one_line, text.splitlines())):
+        mark, _, rest = whole.partition(" ")
+        if mark == _HEADING:
+            name = rest
+        elif line := rest if mark == _ITEM else whole:
+            held.setdefault(name, []).append(line)
+    return list(held.items())
+
+
+class Judge(Protocol):
+    """Says whether statements that are near each other are one fact (paper §4.1)."""
+
+    name: str
+
+    async def judge(self, questions: Sequence[Equivalence]) -> list[int | None]:
+        """Return per question which of the known statements says the same as the new one, or None for none.
+
+        What cannot be judged is None: a missed merge costs a line of context, a false one destroys a memory.
+        """
+        ...
+
+
+class UnchangedText(str):
+    """A summary made of the children's texts, unchanged because they are short.
+
+    A node with such a summary needs no embedding inside a tree: its vector is the mean of its children's.
+    """
+
+    __slots__ = ()
+
+
+class BrowsePlanner(Protocol):
+    """Says what to look for in each of the recalled trees (paper §4.3)."""
+
+    name: str
+
+    async def plan_browse(
+        self, question: str, *, plan: QuestionPlan, reference: datetime, trees: Sequence[TreeCard]
+    ) -> BrowsePlan:
+        """Return the sub-queries of each tree.
+
+        Raises:
+            StepError: if there is no usable plan; the trees are then browsed by the question itself.
+        """
+        ...
+
+
+class Browser(Protocol):
+    """Chooses where to go down in a tree (paper §4.3, LLM-guided browse)."""
+
+    name: str
+
+    async def choose(
+        self, query: str, *, reference: datetime, children: Sequence[TreeCard], most: int
+    ) -> list[int]:
+        """Return the positions of the promising children, best first, at most `most`; none when none is.
+
+        Raises:
+            StepError: if there is no usable choice; the tree is then browsed by embedding.
+        """
+        ...

@@ -5,6 +5,7 @@ Names and attributes are those of the GenAI conventions for memory (``gen_ai.mem
 turn, a question or an error unless `CAPTURE` asks for that, and no id of a user: `store_id` is what names a memory.
 
 Source: https://github.com/open-telemetry/semantic-conventions-genai (v0.1.0)
+
 """
 
 from __future__ import annotations

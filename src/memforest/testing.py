@@ -8,11 +8,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 
 from memforest.errors import ConfigError
-from memforest.models.base import ChatReply, ChatRequest
-from memforest.models.hashing import HashEmbedder
-from memforest.tokens import count_tokens
-
-__all__ = ["FrozenClock", "FunctionChat", "HashEmbedder", "ScriptedChat"]
+from memforest.ports import ChatReply, ChatRequest
+from memforest.text import count_tokens
 
 Scripted = str | ChatReply | Exception
 """A reply of a script; an exception is raised in its place."""

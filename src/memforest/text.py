@@ -4,11 +4,15 @@ Pure functions over Unicode strings. Everything is linear in the length of its i
 untrusted text of any size. Nothing here decides a language: the English parts (stemming, stop words)
 are harmless on other languages, and scripts that are written without spaces get character bigrams.
 
-Not here: sentence splitting and attribution (`memforest.steps.local`), dates (`memforest.calendar`).
+Not here: sentence splitting and attribution (`memforest.reading`), dates (`memforest.reading`).
+
+
+How many tokens a text has, estimated: the model that will read it is not known here.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import unicodedata
@@ -377,3 +381,21 @@ def cut(text: str, n: int = 80) -> str:
     line = " ".join(text[: 4 * n + 64].split())
     whole = len(text) <= 4 * n + 64
     return line if whole and len(line) <= n else line[: n - 1] + "…"
+
+
+CHARS_PER_TOKEN = 4
+"""Latin text has about four characters a token in common vocabularies (OpenAI's rule of thumb:
+https://help.openai.com/en/articles/4936856)."""
+
+
+def count_tokens(text: str) -> int:
+    """Estimate the tokens of a text without knowing the model: four ASCII characters or one other.
+
+    An over-estimate for accented text, so that a budget is kept rather than broken.
+
+    Example:
+        >>> count_tokens("twelve chars"), count_tokens("東京")
+        (3, 2)
+    """
+    plain = len(text) if text.isascii() else len(text.encode("ascii", "ignore"))
+    return math.ceil(plain / CHARS_PER_TOKEN) + (len(text) - plain)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from memforest import Config, MemForest, UserMemory
-from memforest.testing import FrozenClock, HashEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.testing import FrozenClock
 
 __all__ = [
     "ANNA",

@@ -12,7 +12,8 @@ from tests.contract.talk import NOW, opened, picture, said, shown
 
 from memforest import AsyncMemForest, AsyncUserMemory, Config, MemForest, UserMemory
 from memforest.errors import InputError, NotFoundError
-from memforest.testing import FrozenClock, HashEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.testing import FrozenClock
 
 
 def config(**settings: Any) -> Config:

@@ -12,7 +12,8 @@ from tests.contract.talk import fact, failures, files, opened, picture, said
 
 from memforest import Budget, Config, MemForest, UserMemory
 from memforest.errors import ConfigError, InputError, MemForestError, NotFoundError, TimestampError
-from memforest.testing import FrozenClock, HashEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.testing import FrozenClock
 
 HALF = "a\ud83d"
 """A text with half of a character, as hosts send that cut by code units."""

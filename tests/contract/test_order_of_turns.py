@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from memforest import AsyncMemForest, Config, MemForest, SessionConflictError, TimestampError
-from memforest.testing import FrozenClock, HashEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.testing import FrozenClock
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=timezone.utc)
 LINES = (

@@ -18,7 +18,8 @@ from memforest.errors import (
     NotFoundError,
     SomeUsersFailedError,
 )
-from memforest.testing import FrozenClock, FunctionChat, HashEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.testing import FrozenClock, FunctionChat
 
 
 def test_a_whole_memory_is_verified(read_anna: UserMemory) -> None:

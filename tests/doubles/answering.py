@@ -25,8 +25,8 @@ from tests.doubles.wire import (
     refusal_reply,
 )
 
-from memforest.models.hashing import HashEmbedder
-from memforest.tokens import count_tokens
+from memforest.models.base import HashEmbedder
+from memforest.text import count_tokens
 
 ReplyFunction = Callable[[dict[str, Any]], "str | Reply | Awaitable[str | Reply]"]
 """Gets the parsed body of a chat request and returns the reply's text, or a `Reply`; may be async."""

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from tests.doubles.replies import local_reply, prompt_of
 
-from memforest.models.base import ChatReply, ChatRequest
-from memforest.tokens import count_tokens
+from memforest.ports import ChatReply, ChatRequest
+from memforest.text import count_tokens
 
 _FIRST_TRY = 2
 
@@ -24,7 +24,7 @@ class CountingChat:
 
     Example:
         >>> import asyncio
-        >>> from memforest.steps.llm.prompt import load_prompt
+        >>> from memforest.reading.prompts import load_prompt
         >>> chat = CountingChat()
         >>> asked = ChatRequest("judge", load_prompt("judge").messages(questions=[]))
         >>> asyncio.run(chat.complete(asked)).text, dict(chat.calls), chat.repairs.total()

@@ -6,18 +6,12 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
-from memforest.language.sentences import split_sentences
-from memforest.steps.llm.chatter import is_order
-from memforest.steps.llm.explore_replies import (
-    EntityFile,
-    PlannedPart,
-    QuestionParts,
-    Reasoning,
-    SourcedLine,
-)
-from memforest.steps.llm.prompt import read_data_block
-from memforest.steps.local.parts import parts_of
-from memforest.steps.local.plan import plan_question
+from memforest.reading.explore_llm import EntityFile, PlannedPart, QuestionParts, Reasoning, SourcedLine
+from memforest.reading.plan_local import plan_question
+from memforest.reading.prompts import read_data_block
+from memforest.reading.question_parts import parts_of
+from memforest.reading.reply_text import is_order
+from memforest.reading.tokens import split_sentences
 from memforest.text import fold, lexical_tokens
 
 _MOST_QUERIES = re.compile(r"^At most (\d+) queries\.$", re.MULTILINE)

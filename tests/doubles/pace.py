@@ -7,7 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from memforest.errors import ConfigError
-from memforest.tokens import count_tokens
+from memforest.text import count_tokens
 
 BLOCK_TOKENS = 128
 """Cached tokens are counted in blocks of this many, as OpenAI does

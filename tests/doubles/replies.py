@@ -12,9 +12,9 @@ from typing import Any
 
 from tests.doubles import rules
 
-from memforest.chat_steps import STEPS
-from memforest.models.base import ChatRequest
-from memforest.steps.llm.prompt import all_prompts
+from memforest.endpoint import STEPS
+from memforest.ports import ChatRequest
+from memforest.reading.prompts import all_prompts
 
 RULES: dict[str, Callable[[str], Any]] = {
     "extract": rules.extraction,
@@ -61,7 +61,7 @@ def prompt_of(request: Mapping[str, Any] | ChatRequest) -> str | None:
     """Return the id of memforest's prompt that a request is made with ("extract", "timem_day", ...), None if with none.
 
     Example:
-        >>> from memforest.steps.llm.prompt import load_prompt
+        >>> from memforest.reading.prompts import load_prompt
         >>> prompt_of(ChatRequest("judge", load_prompt("judge").messages(questions=[])))
         'judge'
     """

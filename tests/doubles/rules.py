@@ -1,4 +1,4 @@
-"""What a good model would answer to each step, by local rules; the schemas are those of `memforest.steps.llm`.
+"""What a good model would answer to each step, by local rules; the schemas are those of `memforest.reading`.
 
 Each goes from the message that holds the data to the reply; `tests.doubles.replies.RULES` says which step is whose.
 """
@@ -12,32 +12,32 @@ from typing import Any, Literal
 
 from tests.doubles.exploring import entity_lines, question_parts, reasoning, takes_apart
 
-from memforest.language.counting import count_words, cut_words
-from memforest.steps.llm.explore_replies import EntityFile, QuestionParts, Reasoning
-from memforest.steps.llm.passages import named_in, passages
-from memforest.steps.llm.prompt import read_data_block
-from memforest.steps.llm.replies import (
+from memforest.reading.explore_llm import EntityFile, QuestionParts, Reasoning
+from memforest.reading.extract_local import LocalExtractor
+from memforest.reading.plan_local import plan_question
+from memforest.reading.prompts import read_data_block
+from memforest.reading.replies import (
     AnswerReply,
     BrowseChoice,
     BrowseGuide,
+    EntityReply,
     Extraction,
+    FactReply,
     Judgement,
-    Named,
     Profile,
     ProfileSection,
     QuestionNeeds,
     Relation,
     Sifted,
-    Statement,
     Summary,
     TreeQueries,
     Verdict,
 )
-from memforest.steps.local.extract import LocalExtractor
-from memforest.steps.local.plan import plan_question
-from memforest.steps.local.summarise import LocalSummariser
+from memforest.reading.reply_source import named_in, passages
+from memforest.reading.summarise_local import LocalSummariser
+from memforest.reading.tokens import count_words, cut_words
+from memforest.records import Chunk, ExtractedFact, Mention, SummaryRequest, Turn
 from memforest.text import fold, lexical_tokens, words
-from memforest.types import Candidate, Chunk, Mention, SummaryRequest, Turn
 
 Row = Mapping[str, Any]
 
@@ -83,13 +83,13 @@ def _moment(shown: str) -> datetime:
     return found if found.tzinfo else found.replace(tzinfo=timezone.utc)
 
 
-def _statement(candidate: Candidate, turns: Sequence[Turn]) -> Statement:
+def _statement(candidate: ExtractedFact, turns: Sequence[Turn]) -> FactReply:
     start, end = candidate.start, candidate.end
     first, last = (None, None)
     when = _when(candidate, turns)
     if when is None and start is not None and end is not None:
         first, last = start.date().isoformat(), (end - timedelta(microseconds=1)).date().isoformat()
-    return Statement(
+    return FactReply(
         text=candidate.text,
         turns=[turn.ordinal for turn in turns],
         kind="state" if candidate.states else "event",
@@ -112,17 +112,17 @@ def _statement(candidate: Candidate, turns: Sequence[Turn]) -> Statement:
     )
 
 
-def _when(candidate: Candidate, turns: Iterable[Turn]) -> str | None:
+def _when(candidate: ExtractedFact, turns: Iterable[Turn]) -> str | None:
     """Return the words of a turn that tell a statement's time."""
     spoken = (one.words for one in candidate.dates if one.start == candidate.start)
     words = next(spoken, None)
     return words if words is not None and any(words in turn.text for turn in turns) else None
 
 
-def _named(mention: Mention) -> Named:
+def _named(mention: Mention) -> EntityReply:
     """Return a name; with its kind if that is known and nobody's who takes part, or where no capital shows that it is one."""
     cased = mention.name.lower() != mention.name.upper()
-    return Named(
+    return EntityReply(
         name=mention.name,
         type="" if cased and mention.kind in _NAMED else _NAMED.get(mention.kind, mention.kind),
     )

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from tests.doubles.listener import HttpReply
 
 from memforest.models.base import Vectors
-from memforest.tokens import CHARS_PER_TOKEN, count_tokens
+from memforest.text import CHARS_PER_TOKEN, count_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,12 +16,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.calendar import MAX_CHARS, DateSpan, find_dates, question_window
-from memforest.calendar.compose import PREFIXES
-from memforest.calendar.language import load_language
-from memforest.calendar.resolve import OPERATIONS
 from memforest.errors import TimestampError
-from memforest.interval import EARLIEST, Interval
+from memforest.reading.date_language import load_language
+from memforest.reading.date_phrases import MAX_CHARS, DateSpan, find_dates, question_window
+from memforest.reading.date_rules import OPERATIONS, PREFIXES
+from memforest.times import EARLIEST, Interval
 
 UTC = timezone.utc
 NEW_YORK = ZoneInfo("America/New_York")

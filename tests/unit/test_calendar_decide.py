@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.calendar import find_dates, question_window
-from memforest.calendar.language import load_language
-from memforest.calendar.numeric import day_comes_first
+from memforest.reading.date_language import load_language
+from memforest.reading.date_phrases import find_dates, question_window
+from memforest.reading.date_rules import day_comes_first
 
 UTC = timezone.utc
 WEDNESDAY = datetime(2024, 10, 16, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.calendar.period import (
+from memforest.reading.periods import (
     Period,
     day,
     days,

@@ -14,9 +14,9 @@ from importlib.util import find_spec
 import pytest
 from tests.table import each
 
-from memforest.calendar import find_dates
-from memforest.language.dating import date_languages
-from memforest.language.language import detect_language
+from memforest.reading.date_phrases import find_dates
+from memforest.reading.timestamps import date_languages
+from memforest.reading.tokens import detect_language
 
 Days = tuple[date, date]
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.calendar import parse_timestamp, zone_named
 from memforest.errors import ConfigError, TimestampError
+from memforest.reading.timestamps import parse_timestamp, zone_named
 
 UTC = timezone.utc
 NEW_YORK = ZoneInfo("America/New_York")

@@ -17,20 +17,20 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.table import each
 
-from memforest.calendar.period import to_utc
-from memforest.calendar.windows import (
+from memforest.errors import InputError, TimestampError
+from memforest.reading.periods import (
     END_OF_TIME,
     UNITS,
     WITHIN,
     CalendarWindow,
     Unit,
+    to_utc,
     window_around,
     window_of,
     window_with_key,
     windows_between,
 )
-from memforest.errors import InputError, TimestampError
-from memforest.interval import EARLIEST, LATEST, from_ms, to_ms
+from memforest.times import EARLIEST, LATEST, from_ms, to_ms
 
 UTC = timezone.utc
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.display import UNSAFE, escaped, json_escape, one_line, printable, shown
+from memforest.times import UNSAFE, escaped, json_escape, one_line, printable, shown
 
 SPACES = st.sampled_from(" \t\n\r\x0b\x0c\x85\u00a0\u2028\u2029\u3000")
 HIDDEN = st.sampled_from("\x00\x07\x1b\x7f\x9b\u061c\u200b\u200f\u202e\u2066\ufeff\ufffa\U000e0041")

@@ -17,7 +17,7 @@ from tests.table import each
 from memforest import Budget, ChatEndpoint, Config, EmbeddingEndpoint
 from memforest.endpoint import Private, check_url
 from memforest.errors import ConfigError
-from memforest.steps.choose import choose_steps
+from memforest.reading.steps import choose_steps
 
 URL = "http://127.0.0.1:8000/v1"
 

@@ -18,19 +18,9 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.errors import InputError
-from memforest.importers import (
-    FileSession,
-    Format,
-    ReadOptions,
-    Skips,
-    add_format,
-    formats,
-    open_chat,
-    source,
-)
-from memforest.importers.json_stream import MOST_DEPTH, STEP, JsonEndError, JsonStream
-from memforest.importers.reading import Reading
-from memforest.importers.text_stream import PIECE
+from memforest.importers import FileSession, Format, ReadOptions, Skips, add_format, detect, open_chat
+from memforest.importers import files as source
+from memforest.importers.files import MOST_DEPTH, PIECE, STEP, FileReader, JsonEndError, JsonStream
 
 HI = {"role": "user", "content": "Grüße ☕", "timestamp": "2024-05-01T10:00:00Z"}
 
@@ -199,13 +189,13 @@ MESSAGE = json.dumps(
 def test_a_large_file_is_never_held(name: str, begin: bytes, item: bytes, end: bytes) -> None:
     """Thirty megabytes and more are read in the memory of a few pieces."""
     count = 3_000 if name == "claude" else 30_000
-    large = source.Source("large.json", lambda: Endless(count, begin, item, end))  # type: ignore[arg-type, return-value]
-    part = formats.format_named(name)
+    large = source.SourceFile("large.json", lambda: Endless(count, begin, item, end))  # type: ignore[arg-type, return-value]
+    part = detect.format_named(name)
     assert part.read is not None
     skips = Skips()
     tracemalloc.start()
     try:
-        reading = Reading(large, ReadOptions(), skips, "array" if name == "claude" else "object")
+        reading = FileReader(large, ReadOptions(), skips, "array" if name == "claude" else "object")
         turns = sum(len(one.turns) for one in part.read(reading))
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -323,7 +313,7 @@ def test_what_comes_out_is_counted_too() -> None:
     lying = honest.replace(len(content).to_bytes(4, "little"), (len(content) // 2).to_bytes(4, "little"))
     with pytest.raises(InputError):
         read(lying)
-    many = source.Source("a.json", lambda: io.BytesIO(content), 100)
+    many = source.SourceFile("a.json", lambda: io.BytesIO(content), 100)
     with many.open() as stream, pytest.raises(source.DamagedError):
         stream.read(1000)
 
@@ -370,9 +360,9 @@ def test_archives_of_several_chats_and_of_none() -> None:
 
 def test_a_format_of_another_room_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is tried before those that are there; two of one name are refused."""
-    monkeypatch.setattr(formats, "_FORMATS", list(formats._FORMATS))
+    monkeypatch.setattr(detect, "_FORMATS", list(detect._FORMATS))
 
-    def lines(reading: Reading) -> Iterator[FileSession]:
+    def lines(reading: FileReader) -> Iterator[FileSession]:
         yield FileSession("own", tuple({"content": line} for _, line in reading.lines()))
 
     add_format(Format("own", "Own", lambda sample: sample.text.startswith("OWN"), lines))
@@ -386,7 +376,7 @@ def test_a_format_of_another_room_is_entered(monkeypatch: pytest.MonkeyPatch) ->
 def test_any_bytes_are_read_or_refused_by_name(data: bytes) -> None:
     """Also as each of the formats, and in an archive."""
     for content in (data, packed({"a.json": data})):
-        for name in (None, *formats.format_names()):
+        for name in (None, *detect.format_names()):
             refused = ""
             try:
                 read(content, format=name)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.errors import TimestampError
-from memforest.interval import (
+from memforest.records import Precision
+from memforest.times import (
     EARLIEST,
     LATEST,
     Interval,
@@ -23,7 +24,6 @@ from memforest.interval import (
     local_time,
     to_ms,
 )
-from memforest.types import Precision
 
 UTC = timezone.utc
 MS = timedelta(milliseconds=1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.quoting import (
+from memforest.reading.clauses import (
     MARK,
     QUESTION_WORDS,
     in_full,
@@ -17,8 +17,8 @@ from memforest.language.quoting import (
     open_question,
     quoted,
 )
-from memforest.steps.local.extract import LocalExtractor
-from memforest.types import Chunk, Spoken, Turn
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, SpokenText, Turn
 
 DAY = datetime(2024, 5, 7, tzinfo=timezone.utc)
 PIECES = st.sampled_from(
@@ -139,6 +139,6 @@ def test_a_long_question_is_cut_in_front() -> None:
 def test_a_turn_stands_in_the_place_of_its_sentences_while_it_is_short() -> None:
     """Of its own speaker alone."""
     said = "Well. Yes. It is Mai's birthday."
-    pair = (Spoken("Ana", "Is it the 12th?"), Spoken("Bob", "Yes."))
-    assert in_full(pair, "Bob", said, len(said)) == (pair[0], Spoken("Bob", said))
+    pair = (SpokenText("Ana", "Is it the 12th?"), SpokenText("Bob", "Yes."))
+    assert in_full(pair, "Bob", said, len(said)) == (pair[0], SpokenText("Bob", said))
     assert in_full(pair, "Bob", said, len(said) - 1) == pair

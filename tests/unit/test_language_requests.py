@@ -6,8 +6,8 @@ from datetime import datetime, timezone
 
 from tests.table import each
 
-from memforest.steps.local.extract import LocalExtractor
-from memforest.types import Chunk, ChunkOutcome, Turn
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, ChunkOutcome, Turn
 
 SAID = datetime(2024, 5, 8, 13, 0, tzinfo=timezone.utc)
 

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.entities import MAX_MENTIONS
-from memforest.steps.llm.checks import MAX_STATEMENT_CHARS, check_extraction, most_statements
-from memforest.steps.llm.replies import Extraction, Statement
-from memforest.steps.llm.source import Source, read_source
-from memforest.types import Candidate, Chunk, Skipped, Turn
+from memforest.reading.entities import MAX_MENTIONS
+from memforest.reading.extract_llm import MAX_STATEMENT_CHARS, check_extraction, most_statements
+from memforest.reading.replies import Extraction, FactReply
+from memforest.reading.reply_source import ChunkSource, read_source
+from memforest.records import Chunk, ExtractedFact, Skipped, Turn
 
 UTC = timezone.utc
 SAID = datetime(2024, 5, 8, 20, 0, tzinfo=UTC)
 
 
-def source(*said: tuple[str, str], user: str = "", first: int = 0) -> Source:
+def source(*said: tuple[str, str], user: str = "", first: int = 0) -> ChunkSource:
     """Return what (speaker, text) say; with a user, the others are assistants."""
     turns = [
         Turn(str(at), speaker, text, SAID + timedelta(minutes=at), at, (("user" if speaker == user else "assistant") if user else None))
@@ -30,16 +30,16 @@ def source(*said: tuple[str, str], user: str = "", first: int = 0) -> Source:
 
 
 def checked(
-    of: Source, *statements: dict[str, Any], notes: tuple[str, ...] = ()
-) -> tuple[list[Candidate], list[Skipped]]:
+    of: ChunkSource, *statements: dict[str, Any], notes: tuple[str, ...] = ()
+) -> tuple[list[ExtractedFact], list[Skipped]]:
     """Return what is kept and what is left out of these statements."""
-    reply = Extraction(statements=[Statement.model_validate({"turns": [0], **one}) for one in statements])
+    reply = Extraction(statements=[FactReply.model_validate({"turns": [0], **one}) for one in statements])
     for note in notes:
         reply.note(note)
     return check_extraction(reply, of)
 
 
-def kept(of: Source, text: str, **more: Any) -> Candidate:
+def kept(of: ChunkSource, text: str, **more: Any) -> ExtractedFact:
     """Return the candidate of one statement."""
     (found,), skipped = checked(of, {"text": text, **more})
     assert skipped == []

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.steps.llm.dating import Dated, date_statement
-from memforest.steps.llm.grounding import language_of
-from memforest.steps.llm.replies import Statement
-from memforest.steps.llm.source import read_source
-from memforest.types import Chunk, Turn
+from memforest.reading.grounding import Dated, date_statement, language_of
+from memforest.reading.replies import FactReply
+from memforest.reading.reply_source import read_source
+from memforest.records import Chunk, Turn
 
 UTC = timezone.utc
 SAID = datetime(2024, 5, 8, 20, 0, tzinfo=UTC)  # a Wednesday
@@ -27,7 +26,7 @@ def dated(text: str, *said: str, zone: Any = UTC, days: int = 0, **more: Any) ->
         Turn(str(at), "Ann", one, SAID + at * timedelta(days=days), at) for at, one in enumerate(said)
     )
     source = read_source(Chunk("s", 0, turns, (), ("Ann",)), zone)
-    statement = Statement(text=text, turns=[one.ordinal for one in turns], **more)
+    statement = FactReply(text=text, turns=[one.ordinal for one in turns], **more)
     supports = [*source.said.values()]
     return date_statement(statement, text, language_of(text, supports, source), supports, source)
 

@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.plans import SubQuery
-from memforest.steps.llm.explore_checks import (
+from memforest.reading.explore_llm import (
     FOLLOW_UP_CHARS,
     MOST_YEARS,
     PARAPHRASE,
+    PlannedPart,
+    QuestionParts,
     anchors_of,
     answer_problem,
     follow_up_refused,
@@ -23,7 +24,7 @@ from memforest.steps.llm.explore_checks import (
     in_order,
     plan_problem,
 )
-from memforest.steps.llm.explore_replies import PlannedPart, QuestionParts
+from memforest.records import SubQuery
 from memforest.text import lexical_tokens
 
 UTC = timezone.utc

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.steps.llm.figures import converted, figures, fractions
+from memforest.reading.reply_text import converted, figures, fractions
 
 
 def readings_of(text: str) -> frozenset[str]:

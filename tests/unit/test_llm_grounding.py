@@ -11,15 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.language import detect_language
-from memforest.language.sentences import MAX_PIECE_CHARS
-from memforest.steps.llm.chatter import is_chatter, is_order
-from memforest.steps.llm.clauses import forms_of
-from memforest.steps.llm.grounding import is_name, language_of, support_of, unsupported
-from memforest.steps.llm.replies import Named
-from memforest.steps.llm.source import (
+from memforest.reading.grounding import is_name, language_of, support_of, unsupported
+from memforest.reading.replies import EntityReply
+from memforest.reading.reply_source import (
     MAX_TURN_CHARS,
-    Source,
+    ChunkSource,
     folded,
     is_readable,
     people_forms,
@@ -28,13 +24,17 @@ from memforest.steps.llm.source import (
     show_time,
     stands_in,
 )
-from memforest.types import Chunk, Turn
+from memforest.reading.reply_text import forms_of, is_chatter, is_order
+from memforest.reading.tokens import MAX_PIECE_CHARS, detect_language
+from memforest.records import Chunk, Turn
 
 UTC = timezone.utc
 SAID = datetime(2024, 5, 8, 20, 0, tzinfo=UTC)  # a Wednesday
 
 
-def source(*said: tuple[str, str], before: Sequence[tuple[str, str]] = (), role: str | None = None) -> Source:
+def source(
+    *said: tuple[str, str], before: Sequence[tuple[str, str]] = (), role: str | None = None
+) -> ChunkSource:
     """Return what (speaker, text) say, behind turns that are context."""
     turns = [
         Turn(str(at), speaker, text, SAID, at, role) for at, (speaker, text) in enumerate([*before, *said])
@@ -43,7 +43,7 @@ def source(*said: tuple[str, str], before: Sequence[tuple[str, str]] = (), role:
     return read_source(Chunk("s", 0, tuple(turns[len(before) :]), tuple(turns[: len(before)]), people), UTC)
 
 
-def lack(text: str, of: Source, *entities: Named) -> str | None:
+def lack(text: str, of: ChunkSource, *entities: EntityReply) -> str | None:
     """Return what the turns do not say of a statement that rests on all of them."""
     return unsupported(text, text, detect_language(text), entities, tuple(of.said.values()), of)
 
@@ -260,7 +260,7 @@ def test_beside_an_order_to_the_reader_a_short_statement_has_a_word_that_is_said
 )  # fmt: skip
 def test_titles_initials_and_small_words_are_no_names(name: str, missing: str | None) -> None:
     """Of a listed name, the words that tell somebody have to be said, wherever they are."""
-    assert lack(f"{name} moved near the harbour.", TALK, Named(name=name)) == missing
+    assert lack(f"{name} moved near the harbour.", TALK, EntityReply(name=name)) == missing
 
 
 @each(
@@ -271,15 +271,15 @@ def test_titles_initials_and_small_words_are_no_names(name: str, missing: str | 
 def test_a_name_may_be_longer_or_shorter_than_it_was_said(said: str, name: str, missing: str | None) -> None:
     """From three letters on; one with another ending is another."""
     of = source(("Ana", f"I moved with {said} to the harbour."))
-    assert lack(f"Ana moved with {name} to the harbour.", of, Named(name=name)) == missing
+    assert lack(f"Ana moved with {name} to the harbour.", of, EntityReply(name=name)) == missing
 
 
 def test_a_listed_name_counts_where_it_stands_in_the_statement() -> None:
     """Of a language whose names show no capitals, what the model lists is what there is to check."""
     of = source(("小明", "我昨天搬到了北京，在一家银行工作。"))
     assert lack("小明搬到了上海，在银行工作", of) is None
-    assert lack("小明搬到了上海，在银行工作", of, Named(name="上海", type="place")) == "a name"
-    assert lack("小明搬到了北京，在银行工作", of, Named(name="上海", type="place")) is None
+    assert lack("小明搬到了上海，在银行工作", of, EntityReply(name="上海", type="place")) == "a name"
+    assert lack("小明搬到了北京，在银行工作", of, EntityReply(name="上海", type="place")) is None
 
 
 def test_a_translation_is_not_held_against_its_words() -> None:
@@ -323,7 +323,7 @@ def test_names_of_people_support_nothing() -> None:
 )  # fmt: skip
 def test_a_name_has_a_capital_or_a_kind_that_has_names(name: str, kind: str, named: bool) -> None:
     """A common noun is none, whatever the model calls it."""
-    assert is_name(Named(name=name, type=kind)) is named
+    assert is_name(EntityReply(name=name, type=kind)) is named
 
 
 def test_the_quote_is_the_sentences_that_say_it() -> None:
@@ -421,14 +421,14 @@ def test_an_assistant_that_says_nothing_in_particular_is_chatter(
 def test_a_misspelt_name_may_be_mended(said: str, name: str, missing: str | None) -> None:
     """One letter, two in long names, neither first nor last, and any that is doubled; what may be somebody else is another name."""
     of = source(("Bo", f"I moved to {said} with a boat and a car."))
-    assert lack(f"Bo moved to {name} with a boat.", of, Named(name=name)) == missing
+    assert lack(f"Bo moved to {name} with a boat.", of, EntityReply(name=name)) == missing
 
 
 def test_a_translation_may_end_a_name_otherwise() -> None:
     """And nothing else of it."""
     of = source(("Lucía", "Ayer me mudé a Sevilla con mi hermana Marta."))
-    assert lack("Lucía moved to Seville with a sister.", of, Named(name="Seville")) is None
-    assert lack("Lucía moved to Segovia with a sister.", of, Named(name="Segovia")) == "a name"
+    assert lack("Lucía moved to Seville with a sister.", of, EntityReply(name="Seville")) is None
+    assert lack("Lucía moved to Segovia with a sister.", of, EntityReply(name="Segovia")) == "a name"
 
 
 @each(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.steps.llm.parse import MAX_CHARS, MAX_DEPTH, find_json
+from memforest.reading.replies import MAX_CHARS, MAX_DEPTH, find_json
 
 NAMES = {"a", "list"}
 VALUES = st.recursive(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.table import each
 
-from memforest.profiles import join_sections
-from memforest.steps.llm.passages import named_in, participant_named, passages
+from memforest.ports import join_sections
+from memforest.reading.reply_source import named_in, participant_named, passages
 
 PEOPLE = ("Ana Lima", "Bo", "東京子")
 

@@ -11,10 +11,10 @@ from zoneinfo import ZoneInfo
 import pytest
 from tests.table import each
 
-from memforest.interval import EARLIEST, LATEST
-from memforest.steps.llm.prompt import load_prompt
-from memforest.steps.llm.record_checks import RecordCheck
-from memforest.types import SummaryRequest
+from memforest.reading.prompts import load_prompt
+from memforest.reading.summarise_llm import RecordCheck
+from memforest.records import SummaryRequest
+from memforest.times import EARLIEST, LATEST
 
 UTC = timezone.utc
 DAY = datetime(2031, 5, 6, tzinfo=UTC)

@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.errors import ReplyError
-from memforest.models.base import ChatReply
-from memforest.steps.llm.replies import (
+from memforest.ports import ChatReply
+from memforest.reading.prompts import read_reply
+from memforest.reading.replies import (
     AnswerReply,
     BrowseChoice,
     BrowseGuide,
+    EntityReply,
     Extraction,
+    FactReply,
     Judgement,
-    Named,
     Relation,
     Reply,
-    Statement,
     Summary,
     json_schema,
 )
-from memforest.steps.llm.structured import read_reply
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.floats(allow_nan=False) | st.text(max_size=4),
@@ -40,7 +40,7 @@ def read(kind: type[Reply], /, **fields: Any) -> Any:
     return read_reply(ChatReply(json.dumps(fields)), kind)
 
 
-def statement(**fields: Any) -> Statement | None:
+def statement(**fields: Any) -> FactReply | None:
     """Return the only statement of a reply, None if it was dropped."""
     both = [{**STATEMENT, **fields}, STATEMENT]
     found: Extraction = read(Extraction, statements=both)
@@ -163,7 +163,7 @@ def test_no_part_of_a_relation_is_made_up(missing: str) -> None:
     assert reply.notes[0] == f"an item of relations was left out: {missing}: is missing"
 
 
-@given(st.dictionaries(st.sampled_from([*Statement.model_fields, "more"]), ANY))
+@given(st.dictionaries(st.sampled_from([*FactReply.model_fields, "more"]), ANY))
 @settings(max_examples=40)
 def test_any_statement_is_read_or_dropped_and_noted(fields: dict[str, Any]) -> None:
     """Whatever its fields hold: never an error, and the good one beside it stays."""
@@ -199,7 +199,7 @@ def test_what_no_file_takes_is_taken_out_of_every_text() -> None:
     bad = "a\x00b\ud800\x1b"
     reply = read(Extraction, statements=[{"text": bad, "turns": [0], "topics": [bad], "entities": [bad]}])
     (found,) = reply.statements
-    assert (found.text, found.topics, found.entities) == ("ab", ["ab"], [Named(name="ab")])
+    assert (found.text, found.topics, found.entities) == ("ab", ["ab"], [EntityReply(name="ab")])
 
 
 def test_a_note_holds_no_words_of_the_reply() -> None:
@@ -339,4 +339,4 @@ def test_the_schema_of_a_sparse_reply_lets_the_rest_out() -> None:
     assert item["properties"]["when"] == {"type": "string"}
     assert item["properties"]["kind"]["enum"] == ["event", "state", "preference", "plan", "detail"]
     assert item["properties"]["relations"]["items"]["required"] == ["entity", "value"]
-    assert set(item["properties"]) == set(Statement.model_fields)
+    assert set(item["properties"]) == set(FactReply.model_fields)

@@ -16,13 +16,22 @@ from numpy.typing import NDArray
 from tests.table import each
 
 from memforest.errors import ModelError, StepError
-from memforest.language.quoting import PASSAGE_CHARS
 from memforest.models import MS_MARCO
-from memforest.steps.base import Answer, Answerer, AnswerEvidence
-from memforest.steps.local.answer import MAX_ITEMS, LocalAnswerer, quoted
-from memforest.steps.local.chances import NAMES, chances, weights_for
-from memforest.steps.local.relevance import read_features, read_pieces, read_question, sentences
-from memforest.types import QuestionPlan
+from memforest.ports import Answer, Answerer, AnswerEvidence
+from memforest.reading.answer_local import (
+    MAX_ITEMS,
+    NAMES,
+    LocalAnswerer,
+    chances,
+    quoted,
+    read_features,
+    read_pieces,
+    read_question,
+    sentences,
+    weights_for,
+)
+from memforest.reading.clauses import PASSAGE_CHARS
+from memforest.records import QuestionPlan
 
 REFERENCE = datetime(2026, 9, 1, tzinfo=timezone.utc)
 MAY = datetime(2026, 5, 4, tzinfo=timezone.utc)

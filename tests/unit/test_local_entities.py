@@ -1,17 +1,11 @@
-"""memforest.language.entities: mentions with kind and role, topics."""
+"""memforest.reading.entities: mentions with kind and role, topics."""
 
 from __future__ import annotations
 
 from tests.table import each
 
-from memforest.language.entities import (
-    MAX_MENTIONS,
-    find_mentions,
-    find_topics,
-    merge_mentions,
-    names_inside,
-)
-from memforest.types import Mention
+from memforest.reading.entities import MAX_MENTIONS, find_mentions, find_topics, merge_mentions, names_inside
+from memforest.records import Mention
 
 PEOPLE = {"ana": "Ana", "lucia": "Lucía", "小明": "小明"}
 

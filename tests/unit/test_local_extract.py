@@ -1,4 +1,4 @@
-"""memforest.steps.local.extract: from chunks of talk to dated, attributed statements."""
+"""memforest.reading.extract_local: from chunks of talk to dated, attributed statements."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.limits import MAX_TURN_CHARS
-from memforest.steps.base import Extractor
-from memforest.steps.local.extract import (
-    LocalExtractor,
-)
-from memforest.types import Candidate, Chunk, ChunkOutcome, State, Turn
+from memforest.ports import Extractor
+from memforest.reading.extract_local import LocalExtractor
+from memforest.records import Chunk, ChunkOutcome, ExtractedFact, State, Turn
+from memforest.settings import MAX_TURN_CHARS
 
 SAID = datetime(2023, 5, 8, 13, 0, tzinfo=timezone.utc)
 
@@ -44,7 +42,7 @@ def texts(outcome: ChunkOutcome) -> list[str]:
     return [candidate.text for candidate in outcome.candidates]
 
 
-def only(outcome: ChunkOutcome) -> Candidate:
+def only(outcome: ChunkOutcome) -> ExtractedFact:
     """Return the one statement of an outcome."""
     (candidate,) = outcome.candidates
     return candidate

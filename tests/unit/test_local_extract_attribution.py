@@ -1,12 +1,12 @@
-"""memforest.language.attribution, spanish and pieces: who is meant, and what is no statement."""
+"""memforest.reading.attribution, spanish and pieces: who is meant, and what is no statement."""
 
 from __future__ import annotations
 
 from tests.table import each
 
-from memforest.language.attribution import Voices, attribute, supply_subject
-from memforest.language.pieces import is_question, skip_reason, statement_before_question, strip_address
-from memforest.steps.local.spanish import attribute_spanish
+from memforest.reading.attribution import Voices, attribute, supply_subject
+from memforest.reading.clauses import is_question, skip_reason, statement_before_question, strip_address
+from memforest.reading.extract_local import attribute_spanish
 
 ANA = Voices("Ana", "Benedict", (("Ben", "Benedict"),))
 NAMES = frozenset(("ana", "benedict", "ben"))

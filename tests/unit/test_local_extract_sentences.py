@@ -1,4 +1,4 @@
-"""memforest.language.sentences and language: cutting a turn, guessing its language."""
+"""memforest.reading.tokens and language: cutting a turn, guessing its language."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.language import detect_language
-from memforest.language.sentences import MAX_PIECE_CHARS, split_sentences
+from memforest.reading.tokens import MAX_PIECE_CHARS, detect_language, split_sentences
 
 
 @each(

@@ -12,8 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.operator import LANGUAGES, asks_how, asks_since, gap_of, operator_words, read_operator
-from memforest.types import TimeOperator
+from memforest.reading.question_parts import (
+    LANGUAGES,
+    asks_how,
+    asks_since,
+    gap_of,
+    operator_words,
+    read_operator,
+)
+from memforest.records import TimeOperator
 
 if sys.version_info >= (3, 11):
     import tomllib

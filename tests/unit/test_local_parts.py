@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.errors import InputError
-from memforest.interval import EARLIEST
-from memforest.plans import QuestionPlan, SubQuery
-from memforest.steps.local.parts import MOST, alone, parts_of, scope_of
-from memforest.steps.local.plan import RulePlanner
+from memforest.reading.plan_local import RulePlanner
+from memforest.reading.question_parts import MOST, alone, parts_of, scope_of
+from memforest.records import QuestionPlan, SubQuery
+from memforest.times import EARLIEST
 
 UTC = timezone.utc
 NOW = datetime(2031, 6, 30, tzinfo=UTC)

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.calendar.question import QuestionTime
-from memforest.interval import Interval
-from memforest.steps.base import Planner
-from memforest.steps.local.mentions import read_mentions
-from memforest.steps.local.plan import RulePlanner, plan_question
-from memforest.types import QuestionPlan, TimeOperator
+from memforest.ports import Planner
+from memforest.reading.date_phrases import QuestionTime
+from memforest.reading.plan_local import RulePlanner, plan_question
+from memforest.reading.question_parts import read_mentions
+from memforest.records import QuestionPlan, TimeOperator
+from memforest.times import Interval
 
 REFERENCE = datetime(2025, 6, 1, tzinfo=timezone.utc)
 NAMES = {

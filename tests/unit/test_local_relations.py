@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.joining import LANGUAGES, load_words
-from memforest.language.kinds import with_kinds
-from memforest.language.relations import MAX_LABEL_CHARS, MAX_RELATIONS, find_relations
-from memforest.language.states import find_states
-from memforest.steps.local.extract import LocalExtractor
-from memforest.types import Chunk, Mention, State, Turn
+from memforest.reading.entities import with_kinds
+from memforest.reading.extract_local import LocalExtractor
+from memforest.reading.relations import LANGUAGES, MAX_LABEL_CHARS, MAX_RELATIONS, find_relations, load_words
+from memforest.reading.states import find_states
+from memforest.records import Chunk, Mention, State, Turn
 
 NAMES = (
     "Ada",

@@ -7,11 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.aspect import Stance
-from memforest.language.phrases import chosen_phrases, read_statement
-from memforest.language.stance import stances_of
-from memforest.language.turning import held_phrases, places, turning_points
-from memforest.language.whose import is_joined, place_of, subject_of
+from memforest.reading.phrases import (
+    Stance,
+    chosen_phrases,
+    held_phrases,
+    places,
+    read_statement,
+    turning_points,
+)
+from memforest.reading.stance import is_joined, place_of, stances_of, subject_of
 
 WHO = "Noor"
 OTHERS = ("Ana", "Tom")

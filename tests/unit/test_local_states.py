@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.states import find_states
-from memforest.language.telling import UNSPECIFIED, asked_state, holds_many
+from memforest.reading.states import UNSPECIFIED, asked_state, find_states, holds_many
 
 NAMES = ("Ada", "Noor", "Tom", "Zoë", "Łukasz", "Inés", "Ada Fry", "李雷", "Sam")
 

@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 import pytest
 from tests.table import each
 
-from memforest.language.counting import count_words
-from memforest.steps.local.summarise import MOST_JOINED, LocalSummariser
-from memforest.types import SummaryRequest
+from memforest.reading.summarise_local import MOST_JOINED, LocalSummariser
+from memforest.reading.tokens import count_words
+from memforest.records import SummaryRequest
 
 NOW = datetime(2031, 5, 7, tzinfo=timezone.utc)
 

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.language.counting import count_words, cut_words
-from memforest.steps.base import Summariser
-from memforest.steps.local.summarise import MAX_CHARS, LocalSummariser
-from memforest.types import SummaryRequest
+from memforest.ports import Summariser
+from memforest.reading.summarise_local import MAX_CHARS, LocalSummariser
+from memforest.reading.tokens import count_words, cut_words
+from memforest.records import SummaryRequest
 
 NOW = datetime(2023, 5, 7, tzinfo=timezone.utc)
 

@@ -6,9 +6,9 @@ from datetime import datetime, timezone
 
 from tests.table import each
 
-from memforest.steps.local.plan import plan_question
-from memforest.steps.local.timeless import core_of
-from memforest.types import OperatorKind
+from memforest.reading.plan_local import plan_question
+from memforest.reading.question_parts import core_of
+from memforest.records import OperatorKind
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
 NAMES = {"noor": "Noor"}

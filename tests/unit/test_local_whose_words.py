@@ -7,8 +7,8 @@ from datetime import datetime, timezone
 import pytest
 from tests.table import each
 
-from memforest.steps.local.plan import plan_question
-from memforest.types import QuestionPlan
+from memforest.reading.plan_local import plan_question
+from memforest.records import QuestionPlan
 
 NOW = datetime(2025, 6, 1, tzinfo=timezone.utc)
 CHAT = {

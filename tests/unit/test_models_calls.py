@@ -15,19 +15,12 @@ import pytest
 from tests.table import each
 
 from memforest.endpoint import Budget
-from memforest.errors import (
-    BudgetError,
-    ConfigError,
-    ModelError,
-    ModelRefusedError,
-    ModelUnavailableError,
-)
-from memforest.models.base import ChatReply, ChatRequest, Message
-from memforest.models.calls import Calls
+from memforest.errors import BudgetError, ConfigError, ModelError, ModelRefusedError, ModelUnavailableError
+from memforest.models.calls import Calls, Trace
 from memforest.models.ledger import Ledger, current_ledger, keeping
-from memforest.models.trace import Trace
-from memforest.tokens import count_tokens
-from memforest.types import StepUsage
+from memforest.ports import ChatReply, ChatRequest, Message
+from memforest.records import StepUsage
+from memforest.text import count_tokens
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
 

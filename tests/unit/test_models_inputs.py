@@ -14,7 +14,7 @@ from tests.table import each
 
 from memforest.errors import InputError, ModelError
 from memforest.models import CallableEmbedder, CallableReranker, HashEmbedder
-from memforest.models.inputs import checked_texts, finite_scores, unit_rows
+from memforest.models.base import checked_texts, finite_scores, unit_rows
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 

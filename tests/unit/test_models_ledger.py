@@ -13,15 +13,8 @@ from tests.table import each
 
 from memforest.endpoint import Budget
 from memforest.errors import BudgetError, ModelRefusedError
-from memforest.models.ledger import (
-    FIRST_REPLY_TOKENS,
-    MOST_COUNTED,
-    Ledger,
-    counted,
-    current_ledger,
-    keeping,
-)
-from memforest.types import StepUsage
+from memforest.models.ledger import FIRST_REPLY_TOKENS, MOST_COUNTED, Ledger, counted, current_ledger, keeping
+from memforest.records import StepUsage
 
 
 def spend(ledger: Ledger, step: str = "extract", prompt: int = 10, reply: int = 5) -> int:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.endpoint import ChatEndpoint
-from memforest.models.base import ChatRequest, Message
-from memforest.models.openai_dialect import Dialect, is_about_length, strict
+from memforest.models.openai import Dialect, is_about_length, strict
+from memforest.ports import ChatRequest, Message
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "default": 1}}}
 FIRST = Dialect("schema", "max_tokens")

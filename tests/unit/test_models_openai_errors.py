@@ -16,11 +16,12 @@ from tests.table import each
 
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ModelError, ModelRefusedError, ModelRequestError, ModelUnavailableError
-from memforest.models import openai_http
-from memforest.models.openai_client import Target
-from memforest.models.openai_errors import MOST_CHARS, Place, _words, mapped, read_json
+from memforest.models import openai_client
+from memforest.models.openai_client import MOST_CHARS, ModelAddress, RequestTarget, _words, mapped, read_json
 
-PLACE = Place(Target.of(ChatEndpoint("m", base_url="http://127.0.0.1:1/v1"), "chat"), "m", "chat", 1.0)
+PLACE = ModelAddress(
+    RequestTarget.of(ChatEndpoint("m", base_url="http://127.0.0.1:1/v1"), "chat"), "m", "chat", 1.0
+)
 OURS = (ModelUnavailableError, ModelRefusedError, ModelRequestError)
 
 
@@ -92,10 +93,12 @@ def test_a_lost_connection_tells_the_tries(kind: type[BaseException]) -> None:
 # -- what a message says and does not say ---------------------------------------------------------
 
 
-def place(url: str | None = "http://127.0.0.1:1/v1", **more: Any) -> Place:
+def place(url: str | None = "http://127.0.0.1:1/v1", **more: Any) -> ModelAddress:
     """Return the place of a chat model."""
     hidden = more.pop("hidden", ())
-    return Place(Target.of(ChatEndpoint("m", base_url=url, **more), "chat"), "m", "chat", 1.0, hidden)
+    return ModelAddress(
+        RequestTarget.of(ChatEndpoint("m", base_url=url, **more), "chat"), "m", "chat", 1.0, hidden
+    )
 
 
 SECRETS = st.text(
@@ -250,25 +253,25 @@ def test_spent_credit_is_no_reason_to_wait() -> None:
 )  # fmt: skip
 def test_openai_is_known_by_its_host(url: str, is_openai: bool) -> None:
     """Not by a name that contains its."""
-    assert Target.of(ChatEndpoint("m", base_url=url), "chat").is_openai is is_openai
+    assert RequestTarget.of(ChatEndpoint("m", base_url=url), "chat").is_openai is is_openai
 
 
 def test_an_address_of_the_environment_is_where_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """With no address configured; without that it is OpenAI's. Nothing of it counts for a configured one."""
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_ORG_ID", "org-1234")
-    assert Target.of(ChatEndpoint("m", api_key="k"), "chat").url == "https://api.openai.com/v1"
+    assert RequestTarget.of(ChatEndpoint("m", api_key="k"), "chat").url == "https://api.openai.com/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://here/v1")
-    found = Target.of(ChatEndpoint("m", api_key="k"), "chat")
+    found = RequestTarget.of(ChatEndpoint("m", api_key="k"), "chat")
     assert (found.url, found.address, found.secrets) == ("http://here/v1", "http://here/v1", ("org-1234",))
-    assert Target.of(ChatEndpoint("m", base_url="http://there/v1"), "chat").environment == ()
+    assert RequestTarget.of(ChatEndpoint("m", base_url="http://there/v1"), "chat").environment == ()
 
 
 def test_targets_that_share_connections_are_equal() -> None:
     """The order of headers makes no difference; a key, an address or a bound does."""
 
-    def target(**more: Any) -> Target:
-        return Target.of(ChatEndpoint(**{"model": "m", "base_url": "http://here/v1", **more}), "chat")
+    def target(**more: Any) -> RequestTarget:
+        return RequestTarget.of(ChatEndpoint(**{"model": "m", "base_url": "http://here/v1", **more}), "chat")
 
     assert target(headers={"a": "1", "b": "2"}) == target(
         headers={"b": "2", "a": "1"}, model="other", timeout_s=3.0
@@ -289,7 +292,7 @@ def test_the_bound_of_a_reply_leaves_room_for_all_vectors(more: dict[str, Any]) 
     endpoint = EmbeddingEndpoint("m", base_url="http://here/v1", **more)
     one, two = (json.dumps({"data": [{"embedding": [-0.012345678901234567] * n}]}, indent=2) for n in (1, 2))
     numbers = endpoint.batch * (endpoint.dimensions or 12_288)
-    most = Target.of(endpoint, "embeddings").most_bytes
+    most = RequestTarget.of(endpoint, "embeddings").most_bytes
     assert numbers * (len(two) - len(one)) < most < numbers * 100 + (2 << 20)
 
 
@@ -298,7 +301,7 @@ def test_the_bound_of_a_reply_leaves_room_for_all_vectors(more: dict[str, Any]) 
 
 def body_of(content: bytes, **extensions: Any) -> dict[str, Any]:
     """Return what is read out of the body of a reply of status 200."""
-    return read_json(openai_http._http.Response(200, content=content, extensions=extensions), PLACE)
+    return read_json(openai_client._http.Response(200, content=content, extensions=extensions), PLACE)
 
 
 def test_the_body_of_a_reply_is_its_object() -> None:
@@ -365,4 +368,4 @@ def test_an_error_in_a_good_reply_is_one(error: Any, kind: type[ModelError], sta
 def test_a_reply_that_was_cut_is_not_read() -> None:
     """How much is read is told, and where to look."""
     with pytest.raises(ModelUnavailableError):
-        body_of(b'{"a": 1}', **{openai_http.CUT: True})
+        body_of(b'{"a": 1}', **{openai_client.CUT: True})

@@ -16,7 +16,7 @@ from tests.table import each
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ModelError, ModelRequestError, ModelUnavailableError
 from memforest.models import OpenAIChat, OpenAIEmbedder
-from memforest.models.base import ChatReply, ChatRequest, Message
+from memforest.ports import ChatReply, ChatRequest, Message
 
 R = TypeVar("R")
 

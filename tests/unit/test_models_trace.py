@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memforest.errors import ConfigError, ModelUnavailableError
-from memforest.models.base import ChatReply, ChatRequest, Message
-from memforest.models.trace import Trace, TraceError
+from memforest.models.calls import Trace, TraceError
+from memforest.ports import ChatReply, ChatRequest, Message
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
 REQUEST = ChatRequest("extract", (Message("system", "be brief"), Message("user", "hello")))

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.errors import ConfigError
-from memforest.models.local import _ENTRY_OVERHEAD_BYTES, _VectorCache
-from memforest.models.wordpiece import _MAX_WORD_CHARS, WordPiece
-from memforest.models.workers import _GROUP, Workers
+from memforest.models.local import _ENTRY_OVERHEAD_BYTES, _GROUP, Workers, _VectorCache
+from memforest.models.onnx import _MAX_WORD_CHARS, WordPiece
 
 
 def ran(items: Sequence[int], workers: int) -> tuple[list[list[int]], int]:

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-import memforest.profiles
-from memforest.display import one_line
-from memforest.profiles import join_sections, split_sections
+import memforest
+from memforest.ports import join_sections, split_sections
+from memforest.times import one_line
 
 
 def test_the_example_in_the_documentation_is_what_is_made() -> None:
     """The example of the module runs."""
-    assert doctest.testmod(memforest.profiles).failed == 0
-    assert doctest.testmod(memforest.profiles).attempted
+    assert doctest.testmod(memforest.ports).failed == 0
+    assert doctest.testmod(memforest.ports).attempted
 
 
 _TEXT = st.text(st.sampled_from("aB-# \n\r\t\u2028\u202e\x1bé日:"), max_size=12) | st.text(max_size=12)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from memforest.ranking import (
+from memforest.search.scores import (
     Groups,
     Levels,
     best_first,

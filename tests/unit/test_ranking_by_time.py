@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.ranking import choose_by_time
+from memforest.search.scores import choose_by_time
 
 SURE, OFF = 6.0, -9.0
 

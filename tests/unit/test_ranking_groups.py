@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.ranking import (
+from memforest.search.scores import (
+    DAY_MS,
     Groups,
     Levels,
+    activation,
     best_first,
     bm25_idf,
     bm25_weight,
@@ -20,10 +22,11 @@ from memforest.ranking import (
     cosines_of_two,
     leading,
     order,
+    robustness,
     stable_order,
     standardise,
+    time_overlap,
 )
-from memforest.ranking.parts import DAY_MS, activation, robustness, time_overlap
 
 NODES = st.lists(st.integers(-1, 4), max_size=60)
 """The node above each row, -1 for none."""

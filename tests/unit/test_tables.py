@@ -14,11 +14,11 @@ from tests.table import each
 
 from memforest.endpoint import ChatEndpoint
 from memforest.errors import ConfigError
-from memforest.settings import hints_of
-from memforest.tables import (
+from memforest.settings import (
     PRESETS,
     build,
     checked,
+    hints_of,
     kept_json,
     overlaid,
     preset,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from memforest.errors import ConfigError, ModelError, ModelUnavailableError
-from memforest.models.base import ChatModel, ChatReply, ChatRequest, Message
+from memforest.ports import ChatModel, ChatReply, ChatRequest, Message
 from memforest.testing import FunctionChat, ScriptedChat
 
 

@@ -27,7 +27,7 @@ from tests.doubles.wire import (
 from tests.table import each
 
 from memforest.errors import ConfigError
-from memforest.tokens import count_tokens
+from memforest.text import count_tokens
 
 # -- latency ----------------------------------------------------------------------------------------
 

@@ -12,21 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memforest.tree import (
-    DictArena,
-    Key,
-    Leaf,
-    Node,
-    TreeHead,
-    bulk_build,
-    check,
-    delete,
-    insert,
-    leaves,
-    outline,
-    path,
-    walk,
-)
+from memforest.nodes import DictArena, Key, Leaf, Node, TreeHead
+from memforest.trees.node import bulk_build, check, delete, insert, leaves, outline, path, walk
 
 FAN_OUTS = st.integers(3, 16)
 

@@ -11,18 +11,8 @@ from typing import Any
 
 from tests.table import each
 
-from memforest.tree import (
-    Contract,
-    DictArena,
-    Leaf,
-    Node,
-    TreeHead,
-    bulk_build,
-    check,
-    check_contained,
-    check_partition,
-    path,
-)
+from memforest.nodes import DictArena, Leaf, Node, TreeHead
+from memforest.trees.node import Contract, bulk_build, check, check_contained, check_partition, path
 
 
 def sound() -> tuple[DictArena, TreeHead]:

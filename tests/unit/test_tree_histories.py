@@ -14,21 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.tree import (
-    DictArena,
-    Leaf,
-    Node,
-    TreeHead,
-    bulk_build,
-    check,
-    check_ordered,
-    delete,
-    insert,
-    leaves,
-    outline,
-    path,
-    walk,
-)
+from memforest.nodes import DictArena, Leaf, Node, TreeHead
+from memforest.trees.node import bulk_build, check, check_ordered, delete, insert, leaves, outline, path, walk
 
 
 class Shelf(DictArena):

@@ -14,12 +14,22 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.concurrency import all_of
+from memforest.config import PORTS, is_embedder, is_reranker
 from memforest.errors import ConfigError, InputError
-from memforest.model_settings import PORTS, is_embedder, is_reranker
 from memforest.models import HashEmbedder
-from memforest.plans import OperatorKind, QuestionKind, QuestionPlan, SubQuery, TimeOperator
-from memforest.tokens import count_tokens
-from memforest.types import Chunk, Mention, Refused, StepUsage, Turn
+from memforest.records import (
+    Chunk,
+    Mention,
+    OperatorKind,
+    QuestionKind,
+    QuestionPlan,
+    Refused,
+    StepUsage,
+    SubQuery,
+    TimeOperator,
+    Turn,
+)
+from memforest.text import count_tokens
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
 

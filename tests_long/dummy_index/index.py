@@ -2,14 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from memforest.interval import from_ms
+from memforest.nodes import Node, TreeHead
+from memforest.records import SummaryRequest as Request
 from memforest.store import corrections, meta, trees
-from memforest.store.leaves import placements
-from memforest.store.tx import Tx
-from memforest.systems.base import IndexProblem, Items, Kind, NodeWork, Placed
-from memforest.systems.flat.index import FlatIndex
-from memforest.tree import Node, TreeHead, check, delete, insert
-from memforest.types import SummaryRequest as Request
+from memforest.store.connections import Tx
+from memforest.store.indexes import Items, Kind
+from memforest.store.trees import placements
+from memforest.times import from_ms
+from memforest.trees.flat import FlatIndex
+from memforest.trees.index import IndexProblem, Placed
+from memforest.trees.node import check, delete, insert
+from memforest.trees.refresh import NodeWork
 
 
 class _Placing:

@@ -2,6 +2,9 @@
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. An error is one line on standard error, or an
 envelope with ``"status": "error"`` when ``--json`` is given.
+
+
+`memforest completion`.
 """
 
 from __future__ import annotations
@@ -15,9 +18,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from memforest import __version__
-from memforest.cli.call import Call, StopCommand, give_up_output, global_options
+from memforest.cli.call import Call, StopCommand, give_up_output, global_options, pass_call, shared_options
 from memforest.errors import MemForestError
 
 COMMANDS = {
@@ -31,16 +35,16 @@ COMMANDS = {
         "listing",
         "List the sessions that were received, in time order, or show what was said in one.",
     ),
-    "facts": ("over_time", "List what was learnt, in time order."),
-    "timeline": ("over_time", "Show what is known of somebody or something, in time order."),
-    "profile": ("profiling", "Show the profile of NAME, or of all who took part."),
+    "facts": ("listing", "List what was learnt, in time order."),
+    "timeline": ("listing", "Show what is known of somebody or something, in time order."),
+    "profile": ("entities", "Show the profile of NAME, or of all who took part."),
     "entities": ("entities", "List whom and what statements name, those that most name first."),
     "relations": ("entities", "Show what was said of NAME and others."),
     "path": ("entities", "Show how A is linked with B."),
     "merge-entities": ("entities", "Decide that A and B are one."),
     "split-entity": ("entities", "Decide that NAME is not one with the other names of ENTITY."),
-    "changes": ("over_time", "List what this memory has stored, learnt, corrected and deleted."),
-    "diff": ("over_time", "Show what was so at time A and not at time B."),
+    "changes": ("listing", "List what this memory has stored, learnt, corrected and deleted."),
+    "diff": ("listing", "Show what was so at time A and not at time B."),
     "update": ("correcting", "Correct a fact: TEXT, or another time, holds instead."),
     "pin": ("correcting", "Pin a fact: it is among the evidence of every question."),
     "forget": ("correcting", "Forget a fact: it is not shown any more."),
@@ -58,24 +62,24 @@ COMMANDS = {
     "import": ("transfer", "Make a memory from a file that `memforest export` wrote."),
     "backup": ("transfer", "Copy a memory while it is in use, and check the copy."),
     "restore": ("transfer", "Copy a backup into the directory, as the memory of the user that it is of."),
-    "index": ("indexing", "List the indexes of a memory, add one, or drop one."),
-    "advance": ("advancing", "Let the indexes go on by the calendar: make what is due by now."),
-    "encrypt": ("encrypting", "Encrypt the memories of the directory."),
-    "decrypt": ("encrypting", "Decrypt the memories of the directory."),
-    "rekey": ("encrypting", "Encrypt the memories of the directory with another key."),
-    "delete": ("deleting", "Delete something with all that was made of it."),
-    "rebuild": ("rebuilding", "Make anew what is derived: what is stale, one index, or every vector."),
+    "index": ("maintain", "List the indexes of a memory, add one, or drop one."),
+    "advance": ("maintain", "Let the indexes go on by the calendar: make what is due by now."),
+    "encrypt": ("transfer", "Encrypt the memories of the directory."),
+    "decrypt": ("transfer", "Decrypt the memories of the directory."),
+    "rekey": ("transfer", "Encrypt the memories of the directory with another key."),
+    "delete": ("correcting", "Delete something with all that was made of it."),
+    "rebuild": ("maintain", "Make anew what is derived: what is stale, one index, or every vector."),
     "merge": ("merging", "Merge the memory of one user into that of another."),
     "verify": ("inspecting", "Check the stored memory against itself."),
-    "serve": ("memforest.server.serve_command", "Serve the memories of --dir: REST, MCP and the inspector."),
+    "serve": ("memforest.server.commands", "Serve the memories of --dir: REST, MCP and the inspector."),
     "inspect": (
-        "memforest.server.inspect_command",
+        "memforest.server.commands",
         "Look into the memories of --dir in a browser, until Ctrl-C.",
     ),
-    "mcp": ("memforest.server.mcp_command", "Give an agent this memory, by the Model Context Protocol."),
-    "completion": ("completion", "Print what a shell reads to complete commands and options."),
+    "mcp": ("memforest.server.commands", "Give an agent this memory, by the Model Context Protocol."),
+    "completion": ("app", "Print what a shell reads to complete commands and options."),
     "doctor": ("doctor", "Check this installation and the memories in it."),
-    "keys": ("memforest.server.keys_command", "Make, list and revoke the keys of a server."),
+    "keys": ("memforest.server.commands", "Make, list and revoke the keys of a server."),
 }
 """Command name -> module of this package, or of another with dots, and the line that ``memforest --help`` shows, kept here so that
 help imports no command."""
@@ -188,3 +192,23 @@ def main(ctx: click.Context) -> None:
         call.command = ctx.invoked_subcommand
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@shared_options
+@pass_call
+def completion(call: Call, shell: str) -> None:
+    """Print what a shell reads to complete commands and options.
+
+    bash: `eval "$(memforest completion bash)"` in ~/.bashrc; zsh: the same with zsh in ~/.zshrc, after
+    compinit; fish: `memforest completion fish > ~/.config/fish/completions/memforest.fish`.
+    """
+    made = get_completion_class(shell)
+    assert made is not None  # of the three choices
+    source = made(click.Group(), {}, "memforest", "_MEMFOREST_COMPLETE")
+    text = source.source_template % source.source_vars()
+    if call.as_json:
+        call.envelope("ok", {"shell": shell, "script": text})
+    else:
+        click.echo(text)

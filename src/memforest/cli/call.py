@@ -1,8 +1,12 @@
-"""One run of the command line: its shared options, and the output of its result."""
+"""One run of the command line: its shared options, and the output of its result.
+
+What `--json` prints: plain values, and text that is safe on a terminal.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sys
 import time
@@ -13,12 +17,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from memforest.plain import plain
+from memforest.times import UNSAFE, json_escape
+
 if TYPE_CHECKING:
     from memforest.cli.screen import Screen
     from memforest.config import Config
-    from memforest.forest import MemForest, UserMemory
-    from memforest.keys import Key
-    from memforest.memory.directory import Survey
+    from memforest.memory.blocking import MemForest
+    from memforest.memory.user import UserMemory
+    from memforest.protection import Key
+    from memforest.store.directory import Survey
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,7 +81,7 @@ class Call:
         Raises:
             ConfigError: if a setting is unknown or out of range, or the file cannot be read.
         """
-        from memforest import load_default_config
+        from memforest.config import load_default_config
 
         given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
         return load_default_config(file=self.config_file, **given)
@@ -83,7 +92,7 @@ class Call:
         Raises:
             ConfigError: as `config`.
         """
-        from memforest import MemForest
+        from memforest.memory.blocking import MemForest
 
         return MemForest(self.folder, self.config(**settings))
 
@@ -96,8 +105,8 @@ class Call:
             NotFoundError: if nobody was named, and there is nobody.
             click.UsageError: if there are several users and none was named.
         """
-        from memforest import NotFoundError
         from memforest.cli.screen import clean
+        from memforest.errors import NotFoundError
 
         self.settled_user = self.user
         if self.user is not None and forest.has_user(self.user):
@@ -132,7 +141,7 @@ class Call:
             ConfigError: as `config`.
             StoreError: if the directory is none, or cannot be listed.
         """
-        from memforest.memory.directory import survey
+        from memforest.store.directory import survey
 
         return survey(self.folder, self.key())
 
@@ -142,7 +151,7 @@ class Call:
         Raises:
             ConfigError: as `config`.
         """
-        from memforest.keys import Key
+        from memforest.protection import Key
 
         return Key.of(self.config().key)
 
@@ -160,7 +169,7 @@ class Call:
 
     def envelope(self, status: str, data: Any, *, line: bool = False) -> None:
         """Print the one object that ``--json`` prints; with `line` in one line, as one of several."""
-        from memforest.cli.wire import to_json
+        pass  # MERGED
 
         value = {
             "status": status,
@@ -325,3 +334,20 @@ def global_options(command: F) -> F:
     for option in reversed(_options(from_environment=True)):
         command = option(command)
     return command
+
+
+def to_json(value: Any, *, ascii_only: bool = False, line: bool = False) -> str:
+    r"""Return a value as JSON, indented or in one line, without a character that a terminal would act on.
+
+    Args:
+        value: anything that `plain` understands.
+        ascii_only: escape everything else too, for streams that cannot carry Unicode.
+        line: keep it in one line.
+
+    Example:
+        >>> to_json("a\x9bb", ascii_only=False)
+        '"a\\u009bb"'
+    """
+    text = json.dumps(plain(value), ensure_ascii=ascii_only, indent=None if line else 2)
+    # Indented JSON has line breaks of its own; those in its texts are escaped already.
+    return UNSAFE.sub(lambda found: found[0] if found[0] == "\n" else json_escape(found[0]), text)

@@ -1,9 +1,13 @@
-"""`memforest update`, `history`, `undo`, `pin` and `forget`: what a person decides of what was learnt."""
+"""`memforest update`, `history`, `undo`, `pin` and `forget`: what a person decides of what was learnt.
+
+`memforest delete`: takes something out of a memory for good.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,8 +15,9 @@ from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.screen import Screen, clean, columns, sources
 
 if TYPE_CHECKING:
-    from memforest.forest import UserMemory
-    from memforest.memory.corrected import CorrectionView, HistoryEntry
+    from memforest.memory.user import UserMemory
+    from memforest.read.receipts import DeleteReceipt
+    from memforest.read.stored import CorrectionView, HistoryEntry
 
 
 @click.command()
@@ -98,3 +103,86 @@ def _draw_history(screen: Screen, found: Sequence[HistoryEntry]) -> None:
             one.key or "",
         )
     screen.put(table)
+
+
+@click.command()
+@click.option(
+    "--turn", nargs=2, metavar="SESSION TURN", help="One turn, by the ids of its session and itself."
+)
+@click.option("--session", "session_id", metavar="SESSION", help="A session with all its turns.")
+@click.option(
+    "--fact", "fact_id", metavar="FACT", help="A statement, by its id, with the sentences it was made from."
+)
+@click.option(
+    "--entity",
+    metavar="NAME",
+    help="Somebody or something: what was said of it by name, and by it if it spoke.",
+)
+@click.option("--during", nargs=2, metavar="START END", help="What was said from START on and before END.")
+@click.option("--expired", is_flag=True, help="What is older than the setting `retention` keeps.")
+@click.option("--all", "everything", is_flag=True, help="The whole memory: its files are deleted.")
+@click.option("--dry-run", is_flag=True, help="Only count what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@shared_options
+@pass_call
+def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
+    """Delete something with all that was made of it, so that none of its words is left in the files.
+
+    Give exactly one thing. Before it is deleted, the command shows what would go, and asks; where nobody can be asked
+    (no terminal) it refuses, unless --yes is given. A backup still has what was deleted.
+    """
+    wanted = {name: value for name, value in given.items() if value}
+    if len(wanted) != 1:
+        raise click.UsageError(
+            "give exactly one of --turn, --session, --fact, --entity, --during, --expired and --all"
+        )
+    if not (dry_run or yes or _can_ask(call)):
+        raise click.UsageError("nobody can be asked here: give --yes to delete, or --dry-run to count")
+    with call.forest() as forest:
+        memory = call.memory(forest)
+        if dry_run or not yes:
+            found = _delete(memory, wanted, dry_run=True)
+            if dry_run or not found.gone.get("turns", 0) + found.gone.get("files", 0) + sum(
+                found.changed.values()
+            ):
+                call.show(found, lambda screen: _draw_receipt(screen, found), forest=forest)
+                return
+            _draw_receipt(Screen(), found)
+            click.confirm("Delete this for good?", abort=True, err=True)
+        done = _delete(memory, wanted, dry_run=False)
+        call.warn(done.warnings)
+        call.show(done, lambda screen: _draw_receipt(screen, done), forest=forest)
+
+
+def _can_ask(call: Call) -> bool:
+    return sys.stdin.isatty() and not call.as_json
+
+
+def _delete(memory: UserMemory, wanted: dict[str, Any], *, dry_run: bool) -> DeleteReceipt:
+    if "everything" in wanted:
+        return memory.delete_all(dry_run=dry_run)
+    if "expired" in wanted:
+        return memory.expire(dry_run=dry_run)
+    return memory.delete(**wanted, dry_run=dry_run)
+
+
+def _draw_receipt(screen: Screen, receipt: DeleteReceipt) -> None:
+    table = columns("bold", "", "")
+    for layer in dict.fromkeys((*receipt.gone, *receipt.changed)):
+        gone, changed = receipt.gone.get(layer, 0), receipt.changed.get(layer, 0)
+        if gone or changed:
+            table.add_row(
+                clean(layer.replace("_", " ")),
+                f"{gone} {'to go' if receipt.dry_run else 'gone'}" if gone else "",
+                f"{changed} changed" if changed else "",
+            )
+    if not receipt:
+        screen.line("Nothing to delete.")
+        return
+    screen.put(table)
+    if receipt.dry_run:
+        screen.line("Nothing was deleted.")
+    elif receipt.wal_pending:
+        screen.line(
+            "A reader still holds the log: what was deleted goes from it when that has ended and the memory is closed."
+        )

@@ -2,6 +2,7 @@
 
 The answers are those of the engine, checked against the turns that the conversation's author marked; where an answer
 comes from another one, or there is none although it was said, the demo says so.
+
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ import click
 
 from memforest.cli.asking import draw_answer
 from memforest.cli.call import Call, pass_call, shared_options
-from memforest.cli.fact_table import draw_facts
 from memforest.cli.ingest import draw_memories
 from memforest.cli.inspecting import draw_trees
-from memforest.cli.over_time import draw_timeline
-from memforest.cli.progress import write_bar
-from memforest.cli.screen import Screen, clean, columns
+from memforest.cli.listing import draw_timeline
+from memforest.cli.screen import Screen, clean, columns, draw_facts, write_bar
 from memforest.errors import NotFoundError
-from memforest.forest import ImportedMemory, UserMemory
-from memforest.memory.results import AskResult, FactView, TimelineEntry
+from memforest.memory.user import UserMemory
+from memforest.read.receipts import ImportedMemory
+from memforest.read.results import AskResult
+from memforest.read.stored import FactView, TimelineEntry
 
 FILE = "nora_and_mateo.json"
 PEOPLE = ("Nora", "Mateo")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from memforest.cli.call import Call, StopCommand, pass_call, shared_options
-from memforest.cli.progress import write_bar
-from memforest.cli.screen import Screen, clean, columns, counted, size
+from memforest.cli.screen import Screen, clean, columns, counted, size, write_bar
 
 if TYPE_CHECKING:
-    from memforest.forest import ImportedFile, ImportedMemory, ImportProgress, ImportResult
-    from memforest.memory.inspect.stored import Stats
-    from memforest.memory.progress import IngestProgress
+    from memforest.progress import IngestProgress
+    from memforest.read.receipts import ImportedFile, ImportedMemory, ImportProgress, ImportResult
+    from memforest.read.stored import Stats
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 

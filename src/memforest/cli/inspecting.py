@@ -1,4 +1,7 @@
-"""`memforest tree`, `stats` and `verify`: how a memory is made."""
+"""`memforest tree`, `stats` and `verify`: how a memory is made.
+
+Due work of a memory's indexes, in words.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +14,35 @@ from rich.text import Text
 from rich.tree import Tree
 
 from memforest.cli.call import Call, pass_call, shared_options
-from memforest.cli.indexing import behind
-from memforest.cli.jobs import job_lines
+from memforest.cli.maintain import behind
 from memforest.cli.screen import Screen, clean, columns, counted, leaf_counts, size
-from memforest.display import ordinals
+from memforest.times import ordinals
 
 if TYPE_CHECKING:
-    from memforest.forest import UserMemory
-    from memforest.memory.results import Stats, TreeView, VerifyReport
-    from memforest.types import StepUsage
+    from memforest.memory.user import UserMemory
+    from memforest.read.stored import JobsView, Stats, TreeView, VerifyReport
+    from memforest.records import StepUsage
+
+
+REASON_CHARS = 160
+
+
+def job_lines(found: JobsView) -> list[str]:
+    """Return the counts of jobs in a line, and a line for each of the first that were given up; none without jobs."""
+    if not found.states:
+        return []
+    counts = ", ".join(f"{count} {state}" for state, count in found.states.items())
+    due = ""
+    if found.oldest_due is not None:
+        number = f"{found.due} " if found.due else ""
+        due = f", {number}due since {found.oldest_due:%Y-%m-%d %H:%M} UTC"
+    ended = f", {found.expired} left by a process that ended" if found.expired else ""
+    failed = [
+        f"gave up {one.kind} {one.key} of {one.owner} after {one.tries} tries: {one.reason}"
+        for one in found.failed
+    ]
+    return [clean(counts + due + ended), *(clean(line, REASON_CHARS) for line in failed)]
+
 
 DRILLED_DEPTH = 2
 """Levels unfolded below the root when --depth is not given, and a scope is named or there is one tree alone."""
@@ -157,7 +180,7 @@ def stats(call: Call) -> None:
 
 
 def _as_mapping(found: Stats) -> Mapping[str, Any]:
-    from memforest.memory.plain import plain
+    from memforest.plain import plain
 
     mapping: Mapping[str, Any] = plain(found)
     return mapping

@@ -12,7 +12,8 @@ from memforest.cli.ingest import budget_options
 from memforest.cli.screen import Screen, clean, columns, counted
 
 if TYPE_CHECKING:
-    from memforest.memory.merge.report import MergeResult
+    from memforest.read.receipts import MergeResult
+
 
 MOST_NAMES = 12
 """Names that are listed of those that both memories know."""

@@ -1,8 +1,14 @@
-"""Terminal output. Stored text is untrusted: it is cleaned of controls and never read as markup."""
+"""Terminal output. Stored text is untrusted: it is cleaned of controls and never read as markup.
+
+Facts as a table, or as records.
+
+The bar that a long write shows: how many turns or chunks are read, and how many summaries are made.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import MAXYEAR, MINYEAR, datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING
@@ -13,13 +19,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memforest.display import one_line, ordinals
-from memforest.search.budget import quotation
+from memforest.read.results import quotation
+from memforest.times import one_line, ordinals
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from memforest.memory.results import Evidence, FactView, Source, TimelineEntry, TreeView
+    from memforest.progress import IngestProgress
+    from memforest.read.results import Evidence
+    from memforest.read.stored import FactView, Source, TimelineEntry, TreeView
 
 
 def clean(text: str, limit: int | None = None) -> str:
@@ -175,3 +183,139 @@ def columns(*styles: str) -> Table:
         table.add_column(style=style, no_wrap=True)
     table.add_column(style=styles[-1], ratio=1, overflow="fold")
     return table
+
+
+def draw_facts(
+    screen: Screen, found: Sequence[FactView], *, statements: bool = False, ids: bool = False
+) -> None:
+    """Print facts with the days they were so, and where they come from; with the statements they are found by, or without.
+
+    Records have their ids; a table has them with `ids`.
+    """
+    if screen.records:
+        for fact in found:
+            until = screen.last_day(fact.end) if fact.end is not None else ""
+            screen.record(
+                screen.day(fact.start),
+                until,
+                fact.text,
+                fact.speaker,
+                sources(fact.sources, None),
+                fact.fact_id,
+                *([fact.statement] if statements else []),
+            )
+        return
+    table = columns("green", "")
+    for fact in found:
+        parts = _details(screen, fact) + ([fact.fact_id] if ids else [])
+        body = Text.assemble(in_words(fact, 300), "\n", (" · ".join(parts), "dim"))
+        if statements and fact.spoken:
+            body.append(f"\nstatement: {clean(fact.statement, 300)}", style="dim")
+        table.add_row(screen.day(fact.start), body)
+    if found:
+        screen.put(table)
+
+
+def _details(screen: Screen, fact: FactView) -> list[str]:
+    """Return what is said of a fact beside its words."""
+    parts = [clean(fact.speaker, 40), sources(fact.sources)]
+    if fact.end is not None and screen.last_day(fact.end) > screen.day(fact.start):
+        parts.append(f"until {screen.last_day(fact.end)}")
+    if fact.superseded_by:
+        parts.append(f"then {clean(fact.superseded_by, 40)}")
+    if fact.verdict or fact.corrected is not None:
+        since = "" if fact.corrected is None else f" on {screen.day(fact.corrected)}"
+        parts.append(f"{fact.verdict or 'corrected'}{since if fact.verdict != 'corrected' else ''}")
+    if len(fact.wordings) > 1:
+        parts.append(f"{len(fact.wordings)} wordings")
+    return parts
+
+
+NAME_CHARS = 22
+
+
+class Tally:
+    """Adds up what the sessions of a write tell of themselves.
+
+    A session counts by its turns, as far as its chunks are read; one that was received before counts by its chunks. What
+    a session was to be counted by and was not is passed over when it ends, so that a bar moves on.
+    """
+
+    def __init__(self) -> None:
+        self.unit = "chunks"
+        self.name = ""
+        """The session that was told of last."""
+        self.made, self.to_make = 0, 0
+        """Summaries."""
+        self._announced = 0
+        self._ended = 0
+        self._weights: dict[tuple[str, str], int] = {}
+        self._read: dict[tuple[str, str], float] = {}
+
+    @property
+    def total(self) -> int:
+        """How many turns or chunks there are, as far as is known."""
+        return max(self._announced, self._ended + sum(self._weights.values()))
+
+    @property
+    def done(self) -> int:
+        """How many of them are read."""
+        return self._ended + int(sum(self._weights[key] * share for key, share in self._read.items()))
+
+    def add(self, one: IngestProgress) -> None:
+        """Count what a write has told."""
+        if one.stage == "received":
+            self.unit = "turns"
+        if one.stage == "refreshed":
+            self.made, self.to_make = one.done, one.total
+        elif one.session_id is None:
+            self._announced += one.total
+        else:
+            self.name = one.session_id
+            self._add_session((one.user_id, one.session_id), one)
+
+    def _add_session(self, key: tuple[str, str], one: IngestProgress) -> None:
+        if one.stage == "finished":
+            self._read.pop(key, None)
+            self._ended += self._weights.pop(key, 0)
+            return
+        self._weights.setdefault(key, one.total)
+        if one.stage == "extracted":
+            self._read[key] = (one.done + one.failed) / one.total
+
+
+@contextmanager
+def write_bar(*, quiet: bool) -> Iterator[Callable[[IngestProgress], object]]:
+    """Show how far a write has come on standard error, when that is a terminal.
+
+    Yields:
+        A function for `on_progress`.
+    """
+    console = error_console()
+    if quiet or not console.is_terminal:
+        yield lambda _progress: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    parts = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    tally = Tally()
+    with Progress(*parts, console=console, transient=True) as bar:
+        read = bar.add_task("Reading", total=None, unit="")
+        made = bar.add_task(f"{'Summaries':{NAME_CHARS}}", total=None, unit="summaries", visible=False)
+
+        def show(one: IngestProgress) -> None:
+            tally.add(one)
+            name = f"{clean(tally.name, NAME_CHARS) or 'Reading':{NAME_CHARS}}"
+            bar.update(
+                read, completed=tally.done, total=tally.total or None, description=name, unit=tally.unit
+            )
+            if tally.to_make:
+                bar.update(made, completed=tally.made, total=tally.to_make, visible=True)
+
+        yield show

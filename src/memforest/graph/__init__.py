@@ -1,1 +1,1 @@
-"""The graph of a memory: which names mean one entity, what relates entities, and the ways between them."""
+"""The entity graph of a memory: which names are one entity, and how entities are related."""

@@ -7,19 +7,552 @@ of what it holds; what people decided of names by then holds in it.
 
 An entity of the graph is a *place*, 0 to n - 1: one or several stored entities that are one, under the row id of the one that
 stands for them.
+
+
+The edges between entities as arrays: what relates two, what names them together, and names that look alike.
+
+Two entities have one edge, whatever joins them. Its weight is the number of statements that name both, and of occurrences
+that relate them; names that look alike weigh less than any of these. Edges lie in both directions, those of one entity side
+by side, the heaviest first; of equal ones the latest, then by the key of the other end, so that no row id decides.
+
+
+The graph of a memory as a value: its entities, their facts and turns, and what joins them.
+
+How a graph is made: what is read beside its snapshot, which names are one entity, and arrays of all that.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
-from memforest.graph.known import Graph
-from memforest.graph.made import Making, Read, make_graph, read_graph
-from memforest.search.snapshot import Delta, Snapshot, count_bytes, once_per_snapshot
-from memforest.store import meta, names, relations
-from memforest.store.tx import Tx
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.graph.names import NameDecision, NamedEntity, Resolution
+from memforest.graph.relations import (
+    Known,
+    KnownRelation,
+    RelationSeen,
+    StateLine,
+    known_relations,
+    state_lines,
+)
+from memforest.graph.resolve import Resolver
+from memforest.reading.canonical import speaker_key
+from memforest.records import EntityKind
+from memforest.search.snapshot import (
+    OPEN,
+    Delta,
+    Ints,
+    Lists,
+    Snapshot,
+    count_bytes,
+    once_per_snapshot,
+    ranges,
+)
+from memforest.store import corrections, entities, meta
+from memforest.store import snapshot as snapshot_rows
+from memforest.store.connections import Tx
+from memforest.store.corrections import NOW
+from memforest.store.facts import KINDS
+
+Weights = NDArray[np.float64]
+
+RELATION, TOGETHER, OVERLAP = 1, 2, 4
+"""What an edge is made of, as bits of `Edges.kinds`: a relation, statements that name both, names that look alike."""
+ALIKE = 0.5
+"""Weight of names that look alike."""
+MOST_TOGETHER = 32
+"""Entities that a statement names at most for all of them to be joined; of one that names more, each is joined with who said it."""
+
+
+class Pairs(NamedTuple):
+    """Pairs of places with what joins them: in any order, a pair as often as it was seen."""
+
+    one: Ints
+    other: Ints
+    weight: Weights
+    first_ms: Ints
+    latest_ms: Ints
+    kind: NDArray[np.int8]
+
+    @classmethod
+    def of(
+        cls,
+        ends: Sequence[tuple[int, int]],
+        weights: Sequence[float],
+        times: Sequence[tuple[int, int]],
+        kind: int,
+    ) -> Pairs:
+        """Return pairs of one kind."""
+        one, other = np.array(ends, dtype=np.int64).reshape(-1, 2).T
+        first, latest = np.array(times, dtype=np.int64).reshape(-1, 2).T
+        return cls(
+            one,
+            other,
+            np.array(weights, dtype=np.float64),
+            first,
+            latest,
+            np.full(len(one), kind, dtype=np.int8),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """Edges by the place they begin at: those of place `p` are the columns [ends[p - 1], ends[p])."""
+
+    ends: Ints
+    targets: Ints
+    weights: Weights
+    first_ms: Ints
+    """When something first told of it."""
+    latest_ms: Ints
+    """When something last did; 0 where nothing but their names joins two."""
+    kinds: NDArray[np.int8]
+    """Bits: `RELATION`, `TOGETHER`, `OVERLAP`."""
+
+    def span(self, place: int) -> slice:
+        """Return the columns of a place."""
+        return slice(int(self.ends[place - 1]) if place else 0, int(self.ends[place]))
+
+    def between(self, one: int, other: int) -> int:
+        """Return the column of the edge from one place to another, -1 when there is none."""
+        span = self.span(one)
+        found = np.flatnonzero(self.targets[span] == other)
+        return span.start + int(found[0]) if len(found) else -1
+
+    def starts_of(self, places: Ints) -> tuple[Ints, Ints]:
+        """Return where the columns of some places begin and end."""
+        ends = self.ends[places]
+        return np.where(places > 0, self.ends[places - 1], 0), ends
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return int(sum(getattr(self, name).nbytes for name in self.__slots__))
+
+
+def pairs_within(
+    owners: Ints, members: Ints, hubs: Ints, most: int = MOST_TOGETHER
+) -> tuple[Ints, Ints, Ints]:
+    """Return every pair of members of one owner, each once: the owner, the smaller member, the larger one.
+
+    In no order that may be relied on.
+
+    Args:
+        owners: ascending.
+        members: those of one owner are different.
+        hubs: by owner; where an owner has more than `most` members, each is paired with this one alone, if it is among them.
+        most: see there.
+
+    Example:
+        >>> [pairs.tolist() for pairs in pairs_within(np.array([4, 4, 4]), np.array([2, 7, 9]), np.zeros(5, dtype=np.int64))]
+        [[4, 4, 4], [2, 2, 7], [7, 9, 9]]
+    """
+    starts = np.flatnonzero(np.diff(owners, prepend=-1)) if len(owners) else np.zeros(0, dtype=np.int64)
+    counts = np.diff(starts, append=len(owners))
+    found: list[tuple[Ints, Ints, Ints]] = []
+    for size in np.unique(counts[(counts > 1) & (counts <= most)]).tolist():
+        left, right = np.triu_indices(size, 1)
+        at = starts[counts == size][:, None]
+        found.append(
+            (np.repeat(owners[at[:, 0]], len(left)), members[at + left].ravel(), members[at + right].ravel())
+        )
+    for start, count in zip(starts[counts > most].tolist(), counts[counts > most].tolist(), strict=True):
+        hub, beside = int(hubs[owners[start]]), members[start : start + count]
+        if hub in beside:
+            beside = beside[beside != hub]
+            found.append((np.full(len(beside), owners[start]), np.full(len(beside), hub), beside))
+    owner, one, other = (
+        (np.concatenate([owners[:0], *(column)]) for column in zip(*found, strict=True))
+        if found
+        else (owners[:0],) * 3
+    )
+    return owner, np.minimum(one, other), np.maximum(one, other)
+
+
+def join_pairs(count: int, order: Ints, *parts: Pairs) -> Edges:
+    """Return the edges that pairs make; a pair of a place with itself makes none.
+
+    Args:
+        count: how many places there are.
+        order: place -> where it stands among all by its key.
+        parts: the pairs.
+    """
+    one, other, weight, first, latest, kind = (np.concatenate(column) for column in zip(*parts, strict=True))
+    apart = one != other
+    code = (np.minimum(one, other) * count + np.maximum(one, other))[apart]
+    by_code = np.argsort(code, kind="stable")
+    code = code[by_code]
+    starts = np.flatnonzero(np.diff(code, prepend=-1))
+    low, high = np.divmod(code[starts], max(count, 1))
+    columns = [column[apart][by_code] for column in (weight, first, latest, kind)]
+    if len(starts):
+        gather = (np.add, np.minimum, np.maximum, np.bitwise_or)
+        columns = [how.reduceat(column, starts) for how, column in zip(gather, columns, strict=True)]
+    weight, first, latest, kind = (np.concatenate([column, column]) for column in columns)
+    source, target = np.concatenate([low, high]), np.concatenate([high, low])
+    first[kind == OVERLAP] = 0  # names look alike whenever
+    best = np.lexsort((order[target], -latest, -weight, source))
+    ends = np.cumsum(np.bincount(source, minlength=count)[:count], dtype=np.int64)
+    return Edges(ends, target[best], weight[best], first[best], latest[best], kind[best])
+
+
+def columns_of(edges: Edges, places: Ints) -> tuple[Ints, Ints]:
+    """Return every edge of some places: the place each begins at, and its column."""
+    starts, ends = edges.starts_of(places)
+    return np.repeat(places, ends - starts), ranges(starts, ends)
+
+
+OBJECT_BYTES = 400
+"""What the Python objects of one entity or relation take, about."""
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """The entities of a memory and what joins them. Immutable, shared by concurrent readers."""
+
+    ids: Ints
+    """Row id of the entity that stands for each place, ascending."""
+    order: Ints
+    """Where each place stands among all by its key: what decides between equals, as row ids depend on what was stored first."""
+    keys: tuple[str, ...]
+    labels: tuple[str, ...]
+    kinds: tuple[EntityKind, ...]
+    members: Lists
+    """Place -> row ids of the stored entities that are one in it, ascending."""
+    facts: Lists
+    """Place -> fact rows of the snapshot that name it, ascending."""
+    turns: Lists
+    """Place -> turn rows of the snapshot that support these, ascending."""
+    of_fact: Lists
+    """Fact row -> places that it names."""
+    edges: Edges
+    relations: tuple[KnownRelation, ...]
+    """By the key of the source, label, and key of the target."""
+    states: tuple[StateLine, ...]
+    """What was told of states, by place and attribute."""
+    resolution: Resolution
+    """Which stored entities are one, and why."""
+    by_key: Mapping[str, int]
+    """Key or alias -> place."""
+    spelled: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Row id of a stored entity -> its label, and the names by which it is called beside that."""
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def _place_of(self) -> dict[int, int]:
+        return dict(zip(self.members.values.tolist(), self.members.owners.tolist(), strict=True))
+
+    def place(self, entity: int) -> int:
+        """Return the place of a stored entity, -1 when the graph has none of it."""
+        return self._place_of.get(entity, -1)
+
+    def names(self, place: int) -> tuple[str, ...]:
+        """Return the names of a place as they were spelled, its label first."""
+        found = dict.fromkeys([self.labels[place]])
+        for entity in self.members[place]:
+            found |= dict.fromkeys(self.spelled.get(entity, ()))
+        return tuple(found)
+
+    @cached_property
+    def supports(self) -> Ints:
+        """How many facts name each place."""
+        return self.facts.counts
+
+    @cached_property
+    def relations_of(self) -> Lists:
+        """Place -> the relations that it is an end of, as positions in `relations`."""
+        ends = [[] for _ in range(len(self))]  # type: list[list[int]]
+        for at, one in enumerate(self.relations):
+            ends[one.source].append(at)
+            ends[one.target].append(at)
+        return Lists.of(ends)
+
+    @cached_property
+    def states_of(self) -> Lists:
+        """Place -> what was told of its states, as positions in `states`."""
+        found = [[] for _ in range(len(self))]  # type: list[list[int]]
+        for at, line in enumerate(self.states):
+            found[line.place].append(at)
+        return Lists.of(found)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of it, about."""
+        arrays = (self.ids, self.order, self.members, self.facts, self.turns, self.of_fact, self.edges)
+        objects = len(self) + len(self.relations) + len(self.states)
+        return sum(one.nbytes for one in arrays) + OBJECT_BYTES * objects
+
+
+SHARE = 0.25
+"""Of the entities; when more than this has changed, comparing all is as quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphRows:
+    """What a graph is made of beside its snapshot; all of what the snapshot holds."""
+
+    relations: Sequence[entities.RelationRow] = ()
+    choices: Sequence[NameDecision] = ()
+    spelled: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Entity -> names by which it is called beside its label, in order."""
+    apart: Sequence[tuple[int, int, int]] = ()
+    """(fact, occurrence, entity) of what each occurrence names, of the facts that have several; in this order."""
+    occurrence_of: Mapping[int, int] = field(default_factory=dict)
+    """Row of a state -> the occurrence that tells of it."""
+
+
+def read_graph(tx: Tx, snapshot: Snapshot) -> GraphRows:
+    """Return what the graph of a snapshot is made of beside it."""
+
+    def held(fact: int, occurrence: int) -> bool:
+        return fact in snapshot.fact_row and occurrence not in snapshot.without
+
+    spelled: dict[int, dict[str, None]] = {}
+    for use in entities.uses(tx):
+        if held(use.fact, use.occurrence):
+            spelled.setdefault(use.entity, {})[use.name] = None
+    return GraphRows(
+        [one for one in entities.read_relations(tx) if held(one.fact, one.occurrence)],
+        [
+            NameDecision(one.entity, one.other, one.same, one.made_ms)
+            for one in corrections.read(tx, None if snapshot.known_ms == NOW else snapshot.known_ms)
+        ],
+        {entity: tuple(sorted(found)) for entity, found in spelled.items()},
+        [one for one in entities.named_apart(tx) if held(one[0], one[1])],
+        snapshot_rows.occurrences_of_states(tx),
+    )
+
+
+class Making:
+    """What making a graph leaves to the next one: which entities were one, and what statements made of relations.
+
+    It changes when it is used, so one graph at a time is made with it.
+    """
+
+    def __init__(self) -> None:
+        self._named: dict[int, NamedEntity] = {}
+        self._resolver = Resolver()
+        self.relations: Known = {}
+
+    def resolved(self, named: Sequence[NamedEntity], choices: Sequence[NameDecision]) -> Resolution:
+        """Return which entities are one: what has changed since is compared again, where most has not."""
+        now = {one.id: one for one in named}
+        changed = [one for one in named if self._named.get(one.id) != one]
+        gone = self._named.keys() - now.keys()
+        if len(changed) + len(gone) > SHARE * len(now):
+            self._resolver = Resolver(named, choices)
+        else:
+            self._resolver.update(changed, gone, choices)
+        self._named = now
+        return self._resolver.resolution
+
+
+def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None) -> Graph:
+    """Return the graph of a snapshot from what was read for it.
+
+    Args:
+        snapshot: of the memory.
+        read: what is read beside it.
+        making: what an earlier graph has left, of whichever snapshot; it saves work, and the graph is the same.
+    """
+    making = making or Making()
+    known = _known_entities(snapshot)
+    resolution = making.resolved(_named(snapshot, known, read), read.choices)
+    stands = np.array([resolution.of(entity) for entity in known.tolist()], dtype=np.int64)
+    ids = np.unique(stands)
+    place_of = dict(zip(known.tolist(), np.searchsorted(ids, stands).tolist(), strict=True))
+    keys = tuple(snapshot.entities[entity].key for entity in ids.tolist())
+    by_key = {key: place_of[entity] for key, entity in snapshot.names.items() if entity in place_of}
+    order = np.empty(len(ids), dtype=np.int64)
+    order[sorted(range(len(ids)), key=keys.__getitem__)] = np.arange(len(ids))
+    members = _lists(np.searchsorted(ids, stands), known, len(ids))
+    fact, place = _fact_places(snapshot, known, np.searchsorted(ids, stands))
+    lines = state_lines(snapshot.states, place_of)
+    seen = (
+        RelationSeen(
+            place_of[one.source], one.label, place_of[one.target], one.fact, one.occurrence, one.at_ms
+        )
+        for one in read.relations
+        if one.source in place_of and one.target in place_of
+    )
+    related = known_relations(seen, lines, by_key, read.occurrence_of, keys, making.relations)
+    facts = _lists(place, fact, len(ids))
+    return Graph(
+        ids,
+        order,
+        keys,
+        tuple(snapshot.entities[entity].label for entity in ids.tolist()),
+        tuple(_kind(snapshot, members[one]) for one in range(len(ids))),
+        members,
+        facts,
+        _turns_of(snapshot, facts),
+        _lists(fact, place, len(snapshot.facts.ids)),
+        _edges(snapshot, (fact, place), related, resolution, place_of, order),
+        related,
+        tuple(lines),
+        resolution,
+        by_key,
+        {row: (snapshot.entities[row].label, *read.spelled.get(row, ())) for row in known.tolist()},
+    )
+
+
+def _known_entities(snapshot: Snapshot) -> Ints:
+    """Return the row ids of the entities that a fact names, and of those who speak; ascending."""
+    speaking = {speaker_key(name) for name in snapshot.speakers}
+    heard = [
+        row for row, one in snapshot.entities.items() if one.kind == "participant" and one.key in speaking
+    ]
+    return np.union1d(snapshot.mentions[:, 1], np.array(heard, dtype=np.int64))
+
+
+def _named(snapshot: Snapshot, known: Ints, read: GraphRows) -> list[NamedEntity]:
+    """Return the entities as they are compared by name."""
+    aliases: dict[int, list[str]] = {}
+    for key, entity in snapshot.names.items():
+        if entity in snapshot.entities and snapshot.entities[entity].key != key:
+            aliases.setdefault(entity, []).append(key)
+    mentions = snapshot.mentions
+    member = np.searchsorted(known, mentions[:, 1])
+    supports = np.bincount(member, minlength=len(known)).tolist()
+    by_fact = np.lexsort((member, mentions[:, 0]))
+    pairs = pairs_within(mentions[by_fact, 0], member[by_fact], _hubs(snapshot, known))
+    near = beside = _others(known, *pairs[1:])
+    if read.apart:
+        beside = _others(known, *_beside(snapshot, known, read.apart, pairs))
+    return [
+        NamedEntity(
+            row,
+            snapshot.entities[row].key,
+            snapshot.entities[row].kind,  # type: ignore[arg-type]  # a column of kinds
+            snapshot.entities[row].label,
+            tuple(name for name in read.spelled.get(row, ()) if name != snapshot.entities[row].label),
+            tuple(sorted(aliases.get(row, ()))),
+            supports[at],
+            near.get(at, frozenset()),
+            beside.get(at, frozenset()),
+        )
+        for at, row in enumerate(known.tolist())
+    ]
+
+
+def _beside(
+    snapshot: Snapshot, known: Ints, apart: Sequence[tuple[int, int, int]], pairs: tuple[Ints, Ints, Ints]
+) -> tuple[Ints, Ints]:
+    """Return the pairs that one statement names: of a fact with several occurrences, each of these tells for itself."""
+    several = np.array([snapshot.fact_row[fact] for fact, _, _ in apart], dtype=np.int64)
+    once = ~np.isin(pairs[0], several)
+    named = np.array([(occurrence, entity) for _, occurrence, entity in apart], dtype=np.int64)
+    occurrence, entity = named[np.isin(named[:, 1], known)].T
+    order = np.lexsort((entity, occurrence))
+    codes, number = np.unique(occurrence[order], return_inverse=True)
+    nobody = np.full(len(codes), -1, dtype=np.int64)
+    _, one, other = pairs_within(number, np.searchsorted(known, entity[order]), nobody)
+    return np.concatenate([pairs[1][once], one]), np.concatenate([pairs[2][once], other])
+
+
+def _others(known: Ints, one: Ints, other: Ints) -> dict[int, frozenset[int]]:
+    """Return position of an entity -> row ids of those that it makes a pair with."""
+    code = np.sort(np.concatenate([one * len(known) + other, other * len(known) + one]))
+    code = code[np.diff(code, prepend=-1) != 0]
+    source, target = np.divmod(code, max(len(known), 1))
+    starts = np.flatnonzero(np.diff(source, prepend=-1))
+    ends = np.append(starts, len(source))[1:]
+    rows_ = known[target].tolist()
+    return {
+        at: frozenset(rows_[start:end])
+        for at, start, end in zip(source[starts].tolist(), starts.tolist(), ends.tolist(), strict=True)
+    }
+
+
+def _hubs(snapshot: Snapshot, known: Ints) -> Ints:
+    """Return fact row -> position of who said it first, -1 when there is none."""
+    speaker = snapshot.facts.speaker
+    at = np.searchsorted(known, speaker)
+    there = at < len(known)
+    there[there] = known[at[there]] == speaker[there]
+    return np.where(there, at, -1)
+
+
+def _fact_places(snapshot: Snapshot, known: Ints, place: Ints) -> tuple[Ints, Ints]:
+    """Return every (fact row, place) once, by fact row and place."""
+    fact = snapshot.mentions[:, 0]
+    return _once(fact, place[np.searchsorted(known, snapshot.mentions[:, 1])], len(known))
+
+
+def _once(first: Ints, second: Ints, size: int) -> tuple[Ints, Ints]:
+    """Return every pair once, in order; `size` is more than any second one. Sorting is faster than a hash table here."""
+    code = np.sort(first * max(size, 1) + second)
+    one, other = np.divmod(code[np.diff(code, prepend=-1) != 0], max(size, 1))
+    return one, other
+
+
+def _lists(owners: Ints, values: Ints, count: int) -> Lists:
+    """Return the values of each of `count` owners, ascending."""
+    order = np.lexsort((values, owners))
+    return Lists(values[order], np.cumsum(np.bincount(owners, minlength=count)[:count], dtype=np.int64))
+
+
+def _turns_of(snapshot: Snapshot, facts: Lists) -> Lists:
+    """Return place -> turn rows behind the facts that name it."""
+    turns = snapshot.turns_of_fact
+    ends = turns.ends[facts.values]
+    counts = turns.counts[facts.values]
+    owners, values = np.repeat(facts.owners, counts), turns.values[ranges(ends - counts, ends)]
+    size = max(len(snapshot.turns.ids), 1)
+    owner, turn = _once(owners, values, size)
+    return Lists(turn, np.cumsum(np.bincount(owner, minlength=len(facts))[: len(facts)], dtype=np.int64))
+
+
+def _kind(snapshot: Snapshot, entities: Sequence[int]) -> EntityKind:
+    """Return the surest kind of entities that are one."""
+    kinds = {snapshot.entities[entity].kind for entity in entities}
+    if len(kinds) == 1:
+        return kinds.pop()  # type: ignore[return-value]  # a column of kinds
+    return next((kind for kind in KINDS if kind in kinds), "unknown")
+
+
+def _edges(
+    snapshot: Snapshot,
+    mentions: tuple[Ints, Ints],
+    related: Sequence[KnownRelation],
+    resolution: Resolution,
+    place_of: Mapping[int, int],
+    order: Ints,
+) -> Edges:
+    """Return what joins places."""
+    known = np.array(sorted(place_of), dtype=np.int64)
+    hubs = _hubs(snapshot, known)
+    places = np.array([*(place_of[entity] for entity in known.tolist()), -1], dtype=np.int64)
+    owner, one, other = pairs_within(*mentions, places[hubs], MOST_TOGETHER)
+    first = snapshot.facts.said_ms
+    latest = first.copy()
+    np.maximum.at(latest, snapshot.facts.pairs[:, 0], snapshot.turns.said_ms[snapshot.facts.pairs[:, 1]])
+    together = Pairs(
+        one,
+        other,
+        np.ones(len(one)),
+        first[owner],
+        latest[owner],
+        np.full(len(one), TOGETHER, dtype=np.int8),
+    )
+    ends = [(relation.source, relation.target) for relation in related]
+    times = [(relation.first_ms, relation.latest_ms) for relation in related]
+    relating = Pairs.of(ends, [relation.weight for relation in related], times, RELATION)
+    alike = [
+        (place_of[short], place_of[long])
+        for short, long, _ in resolution.overlaps
+        if short in place_of and long in place_of
+    ]
+    repairs = Pairs.of(alike, [ALIKE] * len(alike), [(OPEN, 0)] * len(alike), OVERLAP)
+    return join_pairs(len(order), order, together, relating, repairs)
 
 
 class _Handed:
@@ -36,7 +569,7 @@ class _Handed:
 
 
 @dataclass(slots=True)
-class _Kept:
+class _CachedGraph:
     """The graph of one snapshot, of what state it is, and what the last graph has left."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -46,11 +579,11 @@ class _Kept:
     left: _Handed | None = None
 
 
-def _carry(_snapshot: Snapshot, _delta: Delta, kept: _Kept) -> _Kept:
-    return _Kept(left=kept.left)
+def _carry(_snapshot: Snapshot, _delta: Delta, kept: _CachedGraph) -> _CachedGraph:
+    return _CachedGraph(left=kept.left)
 
 
-_kept = once_per_snapshot(lambda _snapshot: _Kept(), _carry)
+_kept = once_per_snapshot(lambda _snapshot: _CachedGraph(), _carry)
 
 
 def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
@@ -71,7 +604,7 @@ def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
             "a graph is read in a transaction of the snapshot's state; begin one, and ask for both"
         )
     with kept.lock:
-        stamp = relations.stamp(tx)
+        stamp = entities.stamp(tx)
         if kept.graph is None or stamp != kept.stamp:
             making = (kept.left and kept.left.take()) or Making()
             kept.graph = make_graph(snapshot, read_graph(tx, snapshot), making)
@@ -81,10 +614,10 @@ def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
         return kept.graph
 
 
-def put_graph(snapshot: Snapshot, read: Read | None = None) -> Graph:
+def put_graph(snapshot: Snapshot, read: GraphRows | None = None) -> Graph:
     """Set the graph of a snapshot that was not read from a file, and return it."""
     kept = _kept(snapshot)
-    kept.graph, kept.generation = make_graph(snapshot, read or Read()), snapshot.generation
+    kept.graph, kept.generation = make_graph(snapshot, read or GraphRows()), snapshot.generation
     return kept.graph
 
 
@@ -95,7 +628,7 @@ def names_of(tx: Tx, snapshot: Snapshot, graph: Graph, places: Collection[int]) 
     """
     asked = {entity: place for place in places for entity in graph.members[place]}
     found: dict[int, dict[str, int]] = {place: {} for place in places}
-    for use in names.spelled(tx, asked):
+    for use in entities.spelled(tx, asked):
         if use.fact in snapshot.fact_row and use.occurrence not in snapshot.without:
             counted = found[asked[use.entity]]
             counted[use.name] = counted.get(use.name, 0) + 1

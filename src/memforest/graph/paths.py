@@ -1,17 +1,35 @@
-"""The way from one entity to another: the shortest, of these the heaviest; each step with what tells of it."""
+"""The way from one entity to another: the shortest, of these the heaviest; each step with what tells of it.
+
+Where a question enters the graph: at the entities that it names, and at those whose facts are nearest to it.
+
+From some entities to those around them: a few edges of each, a few hops, and not more than so many in all.
+
+An entity that was reached scores less than the one it was reached from, the less the lighter the edge: `DAMPING` times w / (1 + w).
+Of several ways to it the best counts, of equal ones the one from what stands first by its key. So the same memory gives the
+same entities, whatever was stored first.
+
+Example:
+    >>> from memforest.graph.paths import damped
+    >>> damped(1.0, 1.0), damped(1.0, 9.0)
+    (0.25, 0.45)
+
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
-from memforest.graph.edges import columns_of
-from memforest.graph.known import Graph
+from memforest.graph.graph import Graph, columns_of
 from memforest.graph.relations import KnownRelation
 from memforest.search.snapshot import Ints, Snapshot
+from memforest.text import entity_key
 
 MOST_EVIDENCE = 8
 """Facts of a step: those that relate the two first, then the latest of those that name both."""
@@ -126,3 +144,168 @@ def relations_of(graph: Graph, place: int, at_ms: int | None = None) -> tuple[Se
         if not one.holds_at(at_ms) and any(end is not None and end <= at_ms for _, end in one.spans)
     ]
     return holding, over
+
+
+PARTLY = 0.5
+"""Score of an entity of whose name a part was asked for, shared among all that have it."""
+MOST_PARTLY = 4
+"""Entities that a part of a name may mean; of one that more have, none is meant."""
+AS_IF = 3
+"""An entity is as near as if it had so many more facts of the usual likeness: few facts are chance."""
+
+_tokens: WeakKeyDictionary[Graph, Mapping[str, tuple[int, ...]]] = WeakKeyDictionary()
+
+
+def seeds(graph: Graph, names: Sequence[str]) -> dict[int, float]:
+    """Return the places that names mean, with a score: 1 where it is a name or alias, less where it is a part of the names of a few.
+
+    A name that nothing has is left out.
+    """
+    found: dict[int, float] = {}
+    for name in names:
+        key = entity_key(name)
+        if key is None:
+            continue
+        whole = graph.by_key.get(key)
+        places = (whole,) if whole is not None else _partly(graph, key)
+        for place in places:
+            score = 1.0 if whole is not None else PARTLY / len(places)
+            found[place] = max(score, found.get(place, 0.0))
+    return found
+
+
+def _partly(graph: Graph, key: str) -> tuple[int, ...]:
+    """Return the places that have every word of a key in their names, if they are few."""
+    tokens = _tokens.get(graph)
+    if tokens is None:
+        tokens = _tokens.setdefault(graph, _words_of_names(graph))
+    found = [frozenset(tokens.get(word, ())) for word in key.split()]
+    both = frozenset.intersection(*found) if found else frozenset()
+    few = len(both) <= MOST_PARTLY
+    return tuple(sorted(both, key=lambda place: int(graph.order[place]))) if few else ()
+
+
+def _words_of_names(graph: Graph) -> dict[str, tuple[int, ...]]:
+    found: dict[str, dict[int, None]] = {}
+    for key, place in graph.by_key.items():
+        for word in key.split():
+            found.setdefault(word, {})[place] = None
+    return {word: tuple(places) for word, places in found.items()}
+
+
+def near(graph: Graph, snapshot: Snapshot, fact_cosines: NDArray[np.floating], most: int) -> dict[int, float]:
+    """Return the places whose facts are nearest to a question, the nearest first.
+
+    An entity has no vector of its own. The product of a question with the mean of the (unit) vectors of its facts is the mean of
+    their cosines, which are known anyway. It is drawn to the mean of all facts, as if the entity had `AS_IF` more facts of that.
+
+    Args:
+        graph: of the memory.
+        snapshot: which it is of.
+        fact_cosines: by fact row; NaN where a fact has no vector.
+        most: places at most.
+    """
+    if len(fact_cosines) != len(snapshot.facts.ids):
+        raise ValueError(f"{len(fact_cosines)} cosines for {len(snapshot.facts.ids)} facts")
+    known = ~np.isnan(fact_cosines)
+    if most < 1 or not known.any():
+        return {}
+    owners, values = graph.facts.owners, graph.facts.values
+    counts = known[values]
+    told = np.where(known, fact_cosines, 0.0)
+    usual = float(told.sum() / known.sum())
+    number = np.bincount(owners, weights=counts, minlength=len(graph))
+    total = np.bincount(owners, weights=told[values], minlength=len(graph))
+    means = (total + AS_IF * usual) / (number + AS_IF)
+    best = np.lexsort((graph.order, -means))
+    return {int(place): float(means[place]) for place in best[number[best] > 0][:most]}
+
+
+DAMPING = 0.5
+"""What is left of a score with each hop, of the heaviest of edges."""
+HOPS, MOST, LIMIT = 2, 8, 64
+
+
+class Via(NamedTuple):
+    """The edge by which a place was reached: from where, what it is made of (bits of `Edges.kinds`), and its weight."""
+
+    source: int
+    kind: int
+    weight: float
+    hop: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """Places in the order they were reached, the best of a hop first, with their scores; the first ones are the seeds."""
+
+    places: tuple[int, ...] = ()
+    scores: tuple[float, ...] = ()
+    via: Mapping[int, Via] = field(default_factory=dict)
+    """The edge to each place but the seeds."""
+
+
+def damped(score: float, weight: float) -> float:
+    """Return the score of what is reached from a score by an edge."""
+    return score * DAMPING * weight / (1 + weight)
+
+
+def expand(
+    graph: Graph,
+    seeds: Mapping[int, float],
+    *,
+    hops: int = HOPS,
+    most: int = MOST,
+    limit: int = LIMIT,
+    at_ms: int | None = None,
+) -> Expansion:
+    """Return the places around some.
+
+    Args:
+        graph: of the memory.
+        seeds: places with their scores; of more than `limit` the best.
+        hops: edges from a seed at most.
+        most: edges that are followed from one place: the heaviest, of equal ones the latest.
+        limit: places in all, seeds among them.
+        at_ms: an instant; an edge of which nothing had told by then is none.
+    """
+    found = dict(sorted(seeds.items(), key=lambda item: (-item[1], graph.order[item[0]]))[: max(limit, 0)])
+    via: dict[int, Via] = {}
+    frontier = list(found)
+    for hop in range(1, hops + 1):
+        reached = _expand_step(graph, found, frontier, most, at_ms, hop)
+        best = sorted(reached, key=lambda place: (-reached[place][0], graph.order[place]))
+        frontier = best[: max(limit - len(found), 0)]
+        found |= {place: reached[place][0] for place in frontier}
+        via |= {place: reached[place][1] for place in frontier}
+        if not frontier:
+            break
+    return Expansion(tuple(found), tuple(found.values()), via)
+
+
+def _expand_step(
+    graph: Graph, found: Mapping[int, float], frontier: list[int], most: int, at_ms: int | None, hop: int
+) -> dict[int, tuple[float, Via]]:
+    """Return what the edges of some places lead to that was not found yet: the score, and the edge."""
+    edges = graph.edges
+    reached: dict[int, tuple[float, Via]] = {}
+    for place in sorted(frontier, key=lambda one: int(graph.order[one])):
+        columns = _followed(graph, place, most, at_ms)
+        targets, weights, kinds = (
+            column[columns].tolist() for column in (edges.targets, edges.weights, edges.kinds)
+        )
+        for target, weight, kind in zip(targets, weights, kinds, strict=True):
+            score = damped(found[place], weight)
+            if target not in found and (target not in reached or reached[target][0] < score):
+                reached[target] = score, Via(place, kind, weight, hop)
+    return reached
+
+
+def _followed(graph: Graph, place: int, most: int, at_ms: int | None) -> Ints | slice:
+    """Return the columns of the edges of a place that are followed."""
+    span = graph.edges.span(place)
+    if at_ms is None:
+        return slice(span.start, min(span.stop, span.start + most))
+    told: Ints = np.flatnonzero(graph.edges.first_ms[span] <= at_ms)[:most]
+    columns: Ints = told + span.start
+    return columns

@@ -3,6 +3,7 @@
 The lasting part is the states in force, each since when, and the relations that statements tell. The recent part is the latest
 statements that name the entity. Of each there are not more than `MOST`. Labels of time are English, days are ISO days of the zone;
 all else is in the language in which it was told.
+
 """
 
 from __future__ import annotations
@@ -13,19 +14,18 @@ from itertools import islice
 
 import numpy as np
 
-from memforest.display import one_line
-from memforest.facts.timeline import Segment, same_value
-from memforest.graph.known import Graph
+from memforest.graph.graph import Graph
 from memforest.graph.paths import relations_of
 from memforest.graph.relations import KnownRelation, StateLine
-from memforest.profiles import FoundLine, LineKind, StatedSpan, ends_of, since_text, stated_time
+from memforest.ports import FoundLine, LineKind, StatedSpan, ends_of, since_text, stated_time
+from memforest.records import EntityKind
 from memforest.search.snapshot import Snapshot
-from memforest.store.facts import mentions_of
+from memforest.search.timeline import Segment, same_value
+from memforest.store.connections import Tx
+from memforest.store.facts import dated_words, mentions_of, spans_of
 from memforest.store.snapshot import wordings
-from memforest.store.spans import dated_words, spans_of
-from memforest.store.tx import Tx
 from memforest.text import cut, entity_key, fold
-from memforest.types import EntityKind
+from memforest.times import one_line
 
 MOST: Mapping[LineKind, int] = {"state": 16, "relation": 16, "fact": 8}
 """Lines of a kind that a profile has at most."""

@@ -2,8 +2,9 @@
 
 They are read from two kinds of observations. A statement relates two entities that it names ("Ana visited Porto"); and a state
 whose value is the name of an entity relates two ("Ana / employer / Orrin"). A relation that is told again gains weight. Only a
-state ends: where another value took its place or somebody said that it is over, as `memforest.facts.timeline` reads it. What has
+state ends: where another value took its place or somebody said that it is over, as `memforest.search.timeline` reads it. What has
 ended stays, with its end.
+
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from memforest.facts.timeline import Change, Observation, Segment, same_value, timeline
-from memforest.language.telling import UNSPECIFIED, holds_many
+from memforest.reading.states import UNSPECIFIED, holds_many
+from memforest.search.timeline import Change, Segment, StateFact, same_value, timeline
 from memforest.store.snapshot import StateSeen
 from memforest.text import entity_key, fold
 
@@ -21,7 +22,7 @@ Span = tuple[int | None, int | None]
 """[start, end) in UTC ms; no start where it is not known since when, no end where none was told."""
 
 
-class Seen(NamedTuple):
+class RelationSeen(NamedTuple):
     """One occurrence of a statement that relates two entities, which are places of the graph."""
 
     source: int
@@ -76,7 +77,7 @@ class KnownRelation:
 
 
 @dataclass(slots=True)
-class _Told:
+class _RelationEvidence:
     """What tells of one relation, while it is gathered."""
 
     facts: dict[int, int] = field(default_factory=dict)
@@ -92,13 +93,13 @@ class _Told:
         self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
         self.latest_ms = max(self.latest_ms, at_ms)
 
-    def add_all(self, some: Iterable[Seen]) -> None:
+    def add_all(self, some: Iterable[RelationSeen]) -> None:
         for one in some:
             self.add(one.fact, one.occurrence, one.at_ms)
 
 
 _Ends = tuple[int, str, int]
-Known = dict[_Ends, tuple[list[Seen], KnownRelation]]
+Known = dict[_Ends, tuple[list[RelationSeen], KnownRelation]]
 """Source, label and target -> the statements that tell of these alone, and the relation that they make."""
 
 
@@ -120,9 +121,9 @@ def state_lines(states: Iterable[StateSeen], place_of: Mapping[int, int]) -> lis
     return found
 
 
-def _observation(state: StateSeen) -> Observation:
+def _observation(state: StateSeen) -> StateFact:
     change = cast("Change", state.change)
-    return Observation(state.at_ms, state.tie, state.fact, state.value, state.previous, change, state.row)
+    return StateFact(state.at_ms, state.tie, state.fact, state.value, state.previous, change, state.row)
 
 
 def by_value(states: Sequence[StateSeen]) -> list[list[StateSeen]]:
@@ -138,7 +139,7 @@ def by_value(states: Sequence[StateSeen]) -> list[list[StateSeen]]:
 
 
 def known_relations(
-    seen: Iterable[Seen],
+    seen: Iterable[RelationSeen],
     lines: Iterable[StateLine],
     place_of_key: Mapping[str, int],
     occurrence_of: Mapping[int, int],
@@ -155,7 +156,7 @@ def known_relations(
         keys: place -> key.
         before: what was made of statements before, by which the same is not made again; it is brought up to date.
     """
-    said: dict[_Ends, list[Seen]] = {}
+    said: dict[_Ends, list[RelationSeen]] = {}
     folded: dict[str, str] = {}
     for one in seen:
         label = folded.get(one.label)
@@ -174,7 +175,7 @@ def known_relations(
         elif (had := before.get(ends)) is not None and had[0] == some:
             found[ends] = had[1]
         else:
-            made = _Told()
+            made = _RelationEvidence()
             made.add_all(some)
             found[ends] = _known(*ends, made)
             before[ends] = some, found[ends]
@@ -184,9 +185,9 @@ def known_relations(
 
 def _of_states(
     lines: Iterable[StateLine], place_of_key: Mapping[str, int], occurrence_of: Mapping[int, int]
-) -> dict[_Ends, _Told]:
+) -> dict[_Ends, _RelationEvidence]:
     """Return the relations that states tell of."""
-    told: dict[_Ends, _Told] = {}
+    told: dict[_Ends, _RelationEvidence] = {}
     for line in lines:
         by_fact: dict[int, list[StateSeen]] = {}
         for state in line.states:
@@ -195,7 +196,7 @@ def _of_states(
             target = place_of_key.get(entity_key(segment.value) or "")
             if target is None or target == line.place:
                 continue
-            found = told.setdefault((line.place, fold(line.attribute), target), _Told())
+            found = told.setdefault((line.place, fold(line.attribute), target), _RelationEvidence())
             found.spans.append((segment.start_ms, segment.end_ms))
             for state in _telling(by_fact, segment):
                 found.add(state.fact, occurrence_of.get(state.row, 0), state.at_ms)
@@ -212,7 +213,7 @@ def _telling(by_fact: Mapping[int, Sequence[StateSeen]], segment: Segment) -> li
     ]
 
 
-def _known(source: int, label: str, target: int, told: _Told) -> KnownRelation:
+def _known(source: int, label: str, target: int, told: _RelationEvidence) -> KnownRelation:
     first = told.first_ms or 0
     spans = sorted(told.spans, key=lambda span: (span[0] is not None, span[0] or 0)) or [(first, None)]
     facts = tuple(sorted(told.facts, key=lambda fact: (told.facts[fact], fact)))

@@ -10,9 +10,8 @@
 A file is read as a stream, twice or more: only the session that is being read is held.
 """
 
-from memforest.importers.chat_file import ChatFile, open_chat, read_sessions
-from memforest.importers.formats import Format, add_format, format_names
-from memforest.importers.parts import FileSession, ReadOptions, SkippedPart, Skips
+from memforest.importers.detect import ChatFile, Format, add_format, format_names, open_chat, read_sessions
+from memforest.importers.files import FileSession, ReadOptions, SkippedPart, Skips
 
 __all__ = [
     "ChatFile",

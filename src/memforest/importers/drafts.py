@@ -1,22 +1,38 @@
-"""From messages as a reader finds them to the sessions that are stored: order, times, and days of a long chat."""
+"""From messages as a reader finds them to the sessions that are stored: order, times, and days of a long chat.
+
+Whether numeric dates of a file have the day or the month first: decided by the file itself, or stated, never guessed.
+
+The beginning of a file, from which its format is told.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
-from memforest.importers.parts import FileSession
-from memforest.importers.reading import Reading
+from memforest.errors import InputError
+from memforest.importers.files import (
+    DamagedError,
+    FileReader,
+    FileSession,
+    JsonEndError,
+    JsonShape,
+    JsonStream,
+    SourceFile,
+    encoding_of,
+    pieces_of,
+)
 
 STATED = "stated_time"
 """Metadata of a turn whose own time lies before the turn in front of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DraftTurn:
     """A message: its place in the file, the turn as `ingest_session` takes it, and when it was said, if the file tells."""
 
     where: str
@@ -24,7 +40,7 @@ class Draft:
     said: datetime | None = None
 
 
-def in_time_order(drafts: Iterable[Draft]) -> list[Draft]:
+def in_time_order(drafts: Iterable[DraftTurn]) -> list[DraftTurn]:
     """Return messages sorted by their times; one without a time stays behind the one in front of it."""
     keyed, last = [], None
     for draft in drafts:
@@ -36,7 +52,7 @@ def in_time_order(drafts: Iterable[Draft]) -> list[Draft]:
     return [draft for _, draft in sorted(keyed, key=lambda one: one[0] or first)]
 
 
-def in_given_order(drafts: Iterable[Draft], reading: Reading) -> list[Draft]:
+def in_given_order(drafts: Iterable[DraftTurn], reading: FileReader) -> list[DraftTurn]:
     """Return messages in the order of the conversation.
 
     A message whose time lies before that of the one in front of it keeps it as metadata: it was said no earlier than what it
@@ -46,7 +62,7 @@ def in_given_order(drafts: Iterable[Draft], reading: Reading) -> list[Draft]:
     for draft in drafts:
         if draft.said is not None and floor is not None and draft.said < floor:
             turn = {key: value for key, value in draft.turn.items() if key != "timestamp"}
-            draft = Draft(draft.where, {**turn, STATED: draft.said.isoformat()})
+            draft = DraftTurn(draft.where, {**turn, STATED: draft.said.isoformat()})
             reading.skips.notes["time before the message in front of it: that one's time counts"] += 1
         floor = draft.said or floor
         found.append(draft)
@@ -55,7 +71,7 @@ def in_given_order(drafts: Iterable[Draft], reading: Reading) -> list[Draft]:
 
 def session_of(
     session_id: str,
-    drafts: Iterable[Draft],
+    drafts: Iterable[DraftTurn],
     *,
     timestamp: str | int | float | None = None,
     metadata: Mapping[str, Any] | None = None,
@@ -75,13 +91,15 @@ def session_of(
     )
 
 
-def by_day(drafts: Iterable[Draft], reading: Reading, prefix: str, **more: Any) -> Iterator[FileSession]:
+def by_day(
+    drafts: Iterable[DraftTurn], reading: FileReader, prefix: str, **more: Any
+) -> Iterator[FileSession]:
     """Yield the sessions of a long chat, one a day, called ``PREFIX/2024-05-01``; days are those of the reading's zone.
 
     A message from an earlier day than the one in front of it stays with that one's session. Only one day is held at a time.
     """
     day: date | None = None
-    held: list[Draft] = []
+    held: list[DraftTurn] = []
     for draft in drafts:
         this = draft.said.astimezone(reading.options.zone).date() if draft.said is not None else day
         if held and this is not None and day is not None and this > day:
@@ -109,3 +127,327 @@ def tool_call(name: object, arguments: object) -> dict[str, Any]:
 def tool_result(name: object, text: str) -> dict[str, Any]:
     """Return the turn of what a tool gave back."""
     return {"role": "tool", "speaker": str(name or "tool"), "content": text}
+
+
+_NUMERIC = re.compile(r"\s*(\d{1,2})\s?([./-])\s?(\d{1,2})\s?\2\s?(\d{4}|\d{2})(?!\d)")
+
+Day = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class _DayRun:
+    """Whether days in one reading only go on, or only go back."""
+
+    last: Day | None = None
+    rises: bool = True
+    falls: bool = True
+
+    def see(self, day: Day) -> None:
+        if self.last is not None:
+            self.rises &= self.last <= day
+            self.falls &= self.last >= day
+        self.last = day
+
+    @property
+    def is_steady(self) -> bool:
+        return self.rises or self.falls
+
+
+@dataclass(slots=True)
+class DayOrder:
+    """Sees the dates of a file and tells their order.
+
+    A number above 12 proves it. Where there is none, the order in which the days of the file run one way does, if they do
+    not in the other. Dates with dots have the day first.
+    """
+
+    proofs: dict[bool, str] = field(default_factory=dict)
+    """The first date that can be read in one way only, with its place, for each of them."""
+    runs: dict[bool, _DayRun] = field(default_factory=lambda: {True: _DayRun(), False: _DayRun()})
+    example: str = ""
+    """The first date that may be read in both ways."""
+
+    def see(self, text: str, where: str) -> None:
+        """Look at a date; one that is not written with a day, a month and a year in numbers tells nothing."""
+        if (found := _NUMERIC.match(text)) is None:
+            return
+        first, second, year = int(found[1]), int(found[3]), int(found[4])
+        shown = f"{found[0].strip()} ({where})"
+        if found[2] == ".":
+            self.proofs.setdefault(True, shown)
+        elif max(first, second) > 12:
+            self.proofs.setdefault(first > 12, shown)
+        elif first != second:
+            self.example = self.example or shown
+        self.runs[True].see((year, second, first))
+        self.runs[False].see((year, first, second))
+
+    def decide(self, name: str, stated: bool | None) -> bool | None:
+        """Return whether the day comes first, as stated, else as the file tells; None when every date reads the same.
+
+        Raises:
+            InputError: if the file does not tell, or has dates of both orders.
+        """
+        if stated is not None:
+            return stated
+        if len(self.proofs) == 2:
+            raise InputError(
+                f"{name}: in {self.proofs[True]} the day comes first, in {self.proofs[False]} the month; say which with "
+                "day_first (--day-first or --month-first), and lines of the other order are named"
+            )
+        if self.proofs or not self.example:
+            return next(iter(self.proofs), None)
+        steady = [order for order, run in self.runs.items() if run.is_steady]
+        if len(steady) == 1:
+            return steady[0]
+        raise InputError(
+            f"{name}: nothing tells whether the day or the month comes first in {self.example}; say so with day_first "
+            "(--day-first or --month-first)"
+        )
+
+
+SAMPLE = 1 << 20
+"""Characters that are looked at; more where the first value of a JSON file is longer."""
+MOST_SAMPLE = 64 * 1024**2
+_HEAD = 8192
+"""Bytes in which a file that is no text shows a NUL."""
+MOST_ITEMS = 50
+"""Elements of a list, or lines of JSON Lines, that are looked at."""
+
+_BINARY = (
+    (b"\x1f\x8b", "a gzip archive; unpack it first"),
+    (b"%PDF", "a PDF; export the chat as JSON"),
+    (b"SQLite format 3\0", "a database; give its directory with --dir, or export the chat as JSON"),
+    (b"7z\xbc\xaf", "a 7z archive; unpack it first"),
+    (b"Rar!", "a RAR archive; unpack it first"),
+)
+LISTS = ("turns", "messages", "output", "choices", "data")
+"""Fields of an object that may hold messages; the first two are for nothing else."""
+_MARK = re.compile(r'["\[\]{},:]')
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The beginning of a file.
+
+    `shape` is how it is built if it is JSON. `items` are the first values of a list or of JSON Lines, `fields` the first
+    fields of an object, of which the last may be cut short.
+    """
+
+    name: str
+    text: str
+    shape: JsonShape | None = None
+    items: tuple[Any, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    fault: str = ""
+    """What is wrong with the first value that is no JSON."""
+
+    @property
+    def objects(self) -> list[Mapping[str, Any]]:
+        """The objects among the first values, or the one object that the file is."""
+        found = [self.fields] if self.shape == "object" else self.items
+        return [one for one in found if isinstance(one, Mapping)]
+
+    @property
+    def messages(self) -> list[Mapping[str, Any]]:
+        """The messages among the first values, of which a session may hold several; else the values themselves."""
+        found: list[Mapping[str, Any]] = []
+        for one in self.objects:
+            sessions = one.get("sessions")
+            for each in sessions if isinstance(sessions, list) else [one]:
+                _, held = (isinstance(each, Mapping) and held_in(each)) or ("", [each])
+                found += (
+                    [item for item in held if isinstance(item, Mapping)] if isinstance(held, list) else []
+                )
+        return found
+
+    def has(self, traits: Sequence[str]) -> bool:
+        """Return whether a value, or a message of one, has all of these; a dot leads into an object or the first of a list."""
+        return any(all(_reaches(one, trait) for trait in traits) for one in (*self.objects, *self.messages))
+
+    @property
+    def lines(self) -> list[str]:
+        """The first lines that are not empty."""
+        return [line.removesuffix("\r") for line in self.text.split("\n") if line.strip()][: 4 * MOST_ITEMS]
+
+
+def held_in(value: Mapping[str, Any]) -> tuple[str, Any] | None:
+    """Return under which name an object holds messages, and what stands there; None for one that holds none."""
+    for key in LISTS:
+        held = value.get(key)
+        if isinstance(held, list):
+            inner = [one.get("message") if isinstance(one, Mapping) else one for one in held]
+            return key, inner if key == "choices" else held
+        if key in LISTS[:2] and key in value:
+            return key, held
+    return None
+
+
+def _reaches(value: Any, trait: str) -> bool:
+    """Return whether there is something under a name, `a.b` in what stands under the first."""
+    for name in trait.split("."):
+        value = (
+            next((one for one in value if isinstance(one, Mapping)), None)
+            if isinstance(value, list)
+            else value
+        )
+        if not isinstance(value, Mapping) or name not in value:
+            return False
+        value = value[name]
+    return True
+
+
+def take_sample(source: SourceFile) -> Sample:
+    """Read the beginning of a file.
+
+    Raises:
+        InputError: if it is empty or binary.
+        DamagedError: if nothing of it can be read.
+    """
+    size = SAMPLE
+    while True:
+        text, whole = _beginning(source, size)
+        sample = _sample(source.name, text, whole=whole)
+        if whole or size >= MOST_SAMPLE or sample.shape is None or sample.items or sample.fields:
+            return sample
+        size *= 8
+
+
+def _beginning(source: SourceFile, size: int) -> tuple[str, bool]:
+    """Return the first characters of a file, and whether these are all."""
+    with source.open() as stream:
+        try:
+            head = stream.read(_HEAD)
+        except DamagedError as exc:
+            raise DamagedError(f"{source.name}: {exc}") from exc
+    if what := next((what for magic, what in _BINARY if head.startswith(magic)), None):
+        raise InputError(f"{source.name}: this is {what}")
+    if (at := head.find(b"\0")) >= 0 and encoding_of(head) == "utf-8-sig":
+        raise InputError(
+            f"{source.name}, byte {at}: there is a NUL, so this looks like a binary file; give a text file"
+        )
+    text = ""
+    faults: list[str] = []
+    with source.open() as stream:
+        for piece in pieces_of(stream, lambda where, reason: faults.append(reason)):
+            text += piece
+            if len(text) >= size:
+                break
+        else:
+            if not text.strip() and faults:
+                raise DamagedError(f"{source.name}: {faults[0]}")
+            if not text.strip():
+                raise InputError(f"{source.name}: the file is empty; it should hold a chat")
+            return text, True
+    return text[:size], False
+
+
+def _sample(name: str, text: str, *, whole: bool) -> Sample:
+    first = text.lstrip()[:1]
+    if first == "{" and _is_lines(text):
+        items = tuple(_line_values(text))[:MOST_ITEMS]
+        return Sample(name, text, "lines", items)
+    if first == "{":
+        fields = _prefix(text)
+        return Sample(
+            name,
+            text,
+            "object",
+            fields=fields if isinstance(fields, Mapping) else {},
+            fault=_why(text, whole),
+        )
+    if first == "[" and _looks_like_json(text):
+        faults: list[str] = []
+        stream = JsonStream([text], lambda _, reason: faults.append(reason))
+        values = []
+        for _, value in stream.values():
+            values.append(value)
+            if len(values) == MOST_ITEMS:
+                break
+        return Sample(name, text, "array", tuple(values), fault=_why(text, whole) if faults else "")
+    return Sample(name, text)
+
+
+def _looks_like_json(text: str) -> bool:
+    """Return whether a text that begins with a bracket is a JSON list, and no log line such as ``[12:00] Ann: hi``."""
+    second = text.lstrip()[1:].lstrip()[:1]
+    if second in ("{", "[", "]", '"', "") or second == "-":
+        return True
+    try:
+        JsonStream([text], lambda *_: None).value()
+    except JsonEndError:
+        return False
+    return True
+
+
+def _is_lines(text: str) -> bool:
+    """Return whether a text is JSON Lines: several lines, of which one of the first two is an object by itself."""
+    lines = [line for line in text.lstrip().split("\n", 50) if line.strip()]
+    return len(lines) > 1 and any(_is_object(line) for line in lines[:2])
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), Mapping)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _line_values(text: str) -> Iterator[Any]:
+    for line in text.split("\n"):
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+
+
+def _why(text: str, whole: bool) -> str:
+    if not whole:
+        return ""
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as exc:
+        return f"line {exc.lineno} column {exc.colno}: this is not JSON: {exc.msg}"
+    except RecursionError:
+        return "the JSON is nested too deeply to be a chat"
+    except ValueError as exc:
+        return str(exc)
+    return ""
+
+
+def _prefix(text: str) -> Any:
+    """Return the value that a text begins with, cut short behind the last comma of it and closed there, if it does not end."""
+    try:
+        return json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))[0]
+    except (ValueError, RecursionError):
+        pass
+    open_brackets: list[str] = []
+    cuts: list[tuple[int, str]] = []
+    at = 0
+    while found := _MARK.search(text, at):
+        at = found.end()
+        sign = found[0]
+        if sign == '"':
+            at = _behind_string(text, at)
+        elif sign in "[{":
+            open_brackets.append("]" if sign == "[" else "}")
+            if len(open_brackets) > 100:
+                break
+        elif sign in "]}" and open_brackets:
+            open_brackets.pop()
+        elif sign == "," and len(open_brackets) < 8:
+            cuts = [*cuts[-3:], (found.start(), "".join(reversed(open_brackets)))]
+    for cut, closing in reversed(cuts):
+        try:
+            return json.loads(text[:cut] + closing)
+        except (ValueError, RecursionError):
+            continue
+    return None
+
+
+def _behind_string(text: str, at: int) -> int:
+    while found := re.compile(r'["\\]').search(text, at):
+        if found[0] == '"':
+            return found.end()
+        at = found.end() + 1
+    return len(text)

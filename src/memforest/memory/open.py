@@ -1,40 +1,49 @@
-"""Opening a memory: its settings, its owner, its embedder."""
+"""Opening a memory: its settings, its owner, its embedder.
+
+Encrypting the memories of a directory, decrypting them, or giving them another key.
+"""
 
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
-from memforest.config import Config
+from memforest.config import Config, EmbedderSetting, is_embedder
 from memforest.endpoint import EmbeddingEndpoint
 from memforest.errors import (
     CorruptStoreError,
     ForeignStoreError,
     ModelError,
+    NotFoundError,
+    SomeUsersFailedError,
+    StoreError,
     WeightsError,
 )
-from memforest.facts.thresholds import merge_threshold
-from memforest.keys import Key
-from memforest.language.participants import is_id
-from memforest.memory import vectors, words
-from memforest.memory.directory import file_name, is_there, make_directory
-from memforest.memory.memory import Memory
-from memforest.memory.opened import Opened
-from memforest.memory.zone import zone_note
-from memforest.model_settings import EmbedderSetting, is_embedder
-from memforest.models import BGE_SMALL, MINILM, CallableEmbedder, Embedder, best_installed, open_embedder
-from memforest.models.openai_embed import open_embedding_endpoint
-from memforest.steps.choose import Steps
+from memforest.memory.memory import Memory, OpenedWith
+from memforest.models.base import CallableEmbedder
+from memforest.models.catalog import BGE_SMALL, MINILM, best_installed, open_embedder
+from memforest.models.openai import open_embedding_endpoint
+from memforest.plain import Result
+from memforest.ports import Embedder
+from memforest.protection import Key
+from memforest.reading.canonical import merge_threshold
+from memforest.reading.entities import is_id
+from memforest.reading.steps import Steps
+from memforest.reading.timestamps import zone_note
+from memforest.search import vectors
 from memforest.store import derived, indexes, meta
-from memforest.store.db import Database
-from memforest.store.engine import check_cipher
-from memforest.store.faults import RESTORE
-from memforest.store.schema import ensure_schema
-from memforest.store.tx import Tx
-from memforest.systems.attached import Attached
+from memforest.store.connections import RESTORE, Tx, check_cipher
+from memforest.store.database import Database, ensure_schema
+from memforest.store.directory import file_name, is_own_name, is_there, make_directory, memory_files
+from memforest.store.upkeep import recrypt
 from memforest.text import cut
+from memforest.trees.attached import Attached
+from memforest.write import rebuild
 
 MOST_LABEL_CHARS = 64
 _NOT_PRIVATE = (
@@ -124,7 +133,7 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
         stored, bare, foreign = _stored(tx), not indexes.rows(tx), derived.foreign_words(tx)
     # A memory of an older version lacks the settings of what it did not have.
     lacks = [key for key in SHAPE_KEYS if stored[key] is None]
-    recut = stored[words.KEY] != words.WORDS
+    recut = stored[rebuild.KEY] != rebuild.WORDS
     if (
         lacks
         or bare
@@ -145,7 +154,7 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
             if foreign:
                 derived.plain_words(tx)
             if recut:
-                words.renew_words(tx)
+                rebuild.renew_words(tx)
             attached.begin(tx)
             stored = _stored(tx)
     if stored["user_id"] != user_id:
@@ -156,28 +165,28 @@ def _ensure_settings(db: Database, user_id: str, config: Config, label: str | No
 def _stored(tx: Tx) -> dict[str, str | None]:
     return {
         key: meta.get(tx, key)
-        for key in ("user_id", "label", "embedder", "dimension", "timezone", words.KEY, *SHAPE_KEYS)
+        for key in ("user_id", "label", "embedder", "dimension", "timezone", rebuild.KEY, *SHAPE_KEYS)
     }
 
 
-def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> Opened:
+def _embedder(path: Path, config: Config, have: str | None, steps: Steps) -> OpenedWith:
     """Return the models to open a memory with; its first write records the embedder for good."""
     if config.embedder == "auto":
         try:
             name = have or best_installed()
             embedder = None if name is None else open_embedder(name)
         except WeightsError as exc:
-            return Opened(None, steps, None, (f"searching by words only: {exc}",))
+            return OpenedWith(None, steps, None, (f"searching by words only: {exc}",))
         if embedder is None:
             fix = "no embedding model is installed, searching by words only; `memforest doctor` says what to install"
-            return Opened(None, steps, None, (fix,))
+            return OpenedWith(None, steps, None, (fix,))
     else:
         embedder = _configured(config.embedder)
     if embedder is None:
-        return Opened(None, steps, None)
+        return OpenedWith(None, steps, None)
     if have is not None and have != embedder.model_id:
         raise vectors.other_embedder(path, have, embedder.model_id)
-    return Opened(embedder, steps, merge_threshold(embedder.model_id))
+    return OpenedWith(embedder, steps, merge_threshold(embedder.model_id))
 
 
 def embedder_for(config: Config, made_with: str) -> str | None:
@@ -240,3 +249,75 @@ def _configured(value: EmbedderSetting) -> Embedder | None:
     assert callable(value)  # a function, as `Config` has checked
     name = getattr(value, "__name__", type(value).__name__)
     return CallableEmbedder(value, model_id=f"callable:{name}")
+
+
+Progress: TypeAlias = Callable[[int, int, str], object]
+"""Called behind each file with how many are done, how many there are, and its name."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Recrypted(Result):
+    """What `encrypt`, `decrypt` or `rekey` did: the names of the files that it changed, and of those that were so already."""
+
+    done: tuple[str, ...]
+    already: tuple[str, ...] = ()
+
+
+def recrypt_all(
+    operation: str,
+    directory: Path,
+    have: Key | None,
+    want: Key | None,
+    *,
+    user_id: str | None,
+    timeout_s: float,
+    progress: Progress | None = None,
+    stop: threading.Event | None = None,
+) -> Recrypted:
+    """Give the memories of a directory another key, or their first, or none, one after the other; see `recrypt`.
+
+    Args:
+        operation: its name, for messages.
+        directory: where they are.
+        have: the key of their files; None for unencrypted ones.
+        want: their key from now on; None for unencrypted files.
+        user_id: whose; None for all users.
+        timeout_s: how long to wait for others who have a file open.
+        progress: called behind each file.
+        stop: set by another thread to end behind the file that is under way.
+
+    Raises:
+        NotFoundError: if that user has no memory.
+        StoreError: if that user's file cannot be changed; it is as it was.
+        SomeUsersFailedError: if some of all files cannot; all others are done, and these are as they were.
+    """
+    if user_id is None:
+        files = [path for path in memory_files(directory) if is_own_name(path.name)]
+    else:
+        files = [directory / file_name(user_id)]
+        if not files[0].exists():
+            raise NotFoundError(f"user {cut(repr(user_id), 60)} has no memory in {directory.name!r}")
+    old, new = have and have.now(), want and want.now()
+    done, already, failed = list[str](), list[str](), dict[str, StoreError]()
+    for number, path in enumerate(files, 1):
+        if stop is not None and stop.is_set():
+            break
+        try:
+            (done if _is_begun(path) and recrypt(path, old, new, timeout_s=timeout_s) else already).append(
+                path.name
+            )
+        except StoreError as exc:
+            if user_id is not None:
+                raise
+            failed[path.name] = exc
+        if progress is not None:
+            progress(number, len(files), path.name)
+    result = Recrypted(tuple(done), tuple(already))
+    if failed:
+        raise SomeUsersFailedError(operation, {}, failed, [result])
+    return result
+
+
+def _is_begun(path: Path) -> bool:
+    """Return whether there is something in a file; an empty one was left by a write that failed."""
+    return path.stat().st_size > 0

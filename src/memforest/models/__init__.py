@@ -12,8 +12,7 @@ All but the last two run without a network or a key. Importing this loads no wei
 happens at the first `embed`, `score` or `complete`.
 """
 
-from memforest.models.base import ChatModel, Embedder, Reranker, Vectors
-from memforest.models.callable import CallableEmbedder
+from memforest.models.base import CallableEmbedder, HashEmbedder, Vectors
 from memforest.models.catalog import (
     BGE_SMALL,
     MINILM,
@@ -25,12 +24,10 @@ from memforest.models.catalog import (
     open_reranker,
     reranker_status,
 )
-from memforest.models.hashing import HashEmbedder
-from memforest.models.local import EmbedderUsage, LocalEmbedder
+from memforest.models.local import CallableReranker, EmbedderUsage, LocalEmbedder, LocalReranker
 from memforest.models.onnx import OnnxModel
-from memforest.models.openai_chat import OpenAIChat
-from memforest.models.openai_embed import OpenAIEmbedder
-from memforest.models.rerank import CallableReranker, LocalReranker
+from memforest.models.openai import OpenAIChat, OpenAIEmbedder
+from memforest.ports import ChatModel, Embedder, Reranker
 
 __all__ = [
     "BGE_SMALL",

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memforest.errors import ConfigError, EmbedderMismatchError, WeightsError
-from memforest.models.base import Embedder, Reranker
-from memforest.models.hashing import HashEmbedder
-from memforest.models.local import LocalEmbedder
+from memforest.models.base import HashEmbedder
+from memforest.models.local import LocalEmbedder, LocalReranker
 from memforest.models.onnx import OnnxModel
-from memforest.models.rerank import LocalReranker
+from memforest.ports import Embedder, Reranker
 
 BGE_SMALL = OnnxModel(
     name="bge-small-en-v1.5-int8",

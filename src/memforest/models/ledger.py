@@ -3,6 +3,7 @@
 One ledger belongs to one operation (an ingest, a query, a resume). It is found through a context variable, so
 that a step writes to the ledger of whoever runs it, and no port needs an argument for it. Tasks and threads
 that an operation starts inherit it.
+
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 from memforest.endpoint import Budget
 from memforest.errors import BudgetError, ModelRefusedError
-from memforest.types import StepUsage
+from memforest.records import StepUsage
 
 FIRST_REPLY_TOKENS = 200
 """What a reply is expected to take before any has come; then the mean of those that came."""

@@ -9,26 +9,59 @@ Whoever ends a loop in an orderly way (`asyncio.run`, our own portal) finalises 
 Where a key goes: the client would add keys, organisations and headers that it finds in the environment
 (``OPENAI_…``). These are meant for OpenAI, or for what ``OPENAI_BASE_URL`` names, so a request to an address that is
 configured holds nothing but what is configured with it; and no request follows a redirection to another address.
+
+
+The HTTP client below the `openai` client: every try has a deadline, and the body of every reply a bound.
+
+The client's own time-outs are between two bytes, so that a server that sends a byte now and then would hold a call for
+ever; and it keeps whatever body comes. Imports `openai`, so it is imported where a client is made.
+
+
+Mapping the `openai` client's errors to ours: each names the setting to change, and never the key.
+
+    try again later    408, 409, 425, 429, 5xx, time-outs, lost connections   ModelUnavailableError
+    mend a setting     401, 402, 403, 404, 405, redirections, no JSON         ModelRefusedError
+    mend the request   400, 413, 422 and the rest                             ModelRequestError
+
+The client has tried again before it raises (`max_retries`): on 408, 409, 429, 5xx, time-outs and lost connections,
+after 0.5 s, doubled up to 8 s, less up to a quarter at random, or after what ``Retry-After`` says; more than a minute
+or two, by its version, is not waited for. See https://github.com/openai/openai-python#retries.
+
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import logging
 import os
+import re
 import sys
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
+import openai
+
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint, check_url
-from memforest.errors import ConfigError, ModelRefusedError
+from memforest.errors import (
+    ConfigError,
+    ModelError,
+    ModelRefusedError,
+    ModelRequestError,
+    ModelUnavailableError,
+)
+from memforest.text import cut
+from memforest.times import printable
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+
 
 OPENAI_URL = "https://api.openai.com/v1"
 PLACEHOLDER_KEY = "none"
@@ -62,7 +95,7 @@ _CLIENT_HEADERS = "x-stainless-"
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestTarget:
     """Where a request goes, and with what; two requests of one target share connections."""
 
     base_url: str | None
@@ -77,7 +110,7 @@ class Target:
     """What the client takes from the environment, which may change between calls; nothing with a `base_url`."""
 
     @classmethod
-    def of(cls, endpoint: ChatEndpoint | EmbeddingEndpoint, section: str) -> Target:
+    def of(cls, endpoint: ChatEndpoint | EmbeddingEndpoint, section: str) -> RequestTarget:
         """Return the target of an endpoint.
 
         Args:
@@ -221,9 +254,9 @@ class _LoopClients:
 
     gate: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Lets one client be made at a time."""
-    clients: dict[Target, _LoopClient] = field(default_factory=dict)
+    clients: dict[RequestTarget, _LoopClient] = field(default_factory=dict)
 
-    def open(self, target: Target) -> AsyncOpenAI | None:
+    def open(self, target: RequestTarget) -> AsyncOpenAI | None:
         """Return the client of a target, unless there is none or its loop was wound up."""
         held = self.clients.get(target)
         return None if held is None or held.client.is_closed() else held.client
@@ -248,7 +281,7 @@ class Clients:
         self._finalizer = weakref.finalize(self, _drop, self._loops)
         self._finalizer.atexit = False  # the loops are wound up by then
 
-    async def get(self, target: Target) -> AsyncOpenAI:
+    async def get(self, target: RequestTarget) -> AsyncOpenAI:
         """Return the client of a target, for the loop that runs.
 
         Raises:
@@ -300,13 +333,13 @@ def _drop(loops: _ByLoop) -> None:
             held.loop.call_soon_threadsafe(held.start_closing)
 
 
-def _make(target: Target) -> AsyncOpenAI:
+def _make(target: RequestTarget) -> AsyncOpenAI:
     """Make a client; blocking, as it imports the package, resources included, and reads certificates."""
     import openai
     import openai.resources.chat
     import openai.resources.embeddings
 
-    from memforest.models.openai_http import BoundedClient
+    pass  # MERGED
 
     headers = dict(target.headers)
     hooks: dict[str, list[Callable[..., Awaitable[None]]]] = {}
@@ -359,3 +392,281 @@ def _after_fork_in_child() -> None:
 
 if sys.platform != "win32":
     os.register_at_fork(after_in_child=_after_fork_in_child)
+
+
+CUT = "memforest.cut"
+"""The extension of a response whose body was longer than the bound, and is left out."""
+MOST_ERROR_BYTES = 64 << 10
+"""Of the body of a refusal: of the server's words a message holds a few hundred characters."""
+
+_ENCODINGS = "gzip, deflate"
+"""What replies may be packed with: these grow a thousandfold at most, so that one piece of what arrives unpacks to 64
+MB at worst before it is counted."""
+_http: Any = sys.modules[openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0]]
+"""The HTTP package that this version of the client stands on: `httpx`, from version 3 on `httpx2`."""
+HttpError: type[Exception] = _http.HTTPError
+"""What that package raises when there is no usable reply."""
+
+
+class BoundedClient(openai.DefaultAsyncHttpxClient):
+    """Sends requests, none for longer than its read time-out in all, and reads each reply up to a bound.
+
+    A redirection is not followed and no cookie is kept.
+
+    Args:
+        most_bytes: of the body of a reply, unpacked. A longer one is left out, and the response has the extension `CUT`.
+        **settings: of the client.
+    """
+
+    def __init__(self, *, most_bytes: int, **settings: Any) -> None:
+        super().__init__(follow_redirects=False, headers={"accept-encoding": _ENCODINGS}, **settings)
+        self._most_bytes = most_bytes
+
+    async def send(self, request: Any, *, stream: bool = False, **how: Any) -> Any:
+        """Return the reply to one try, read whole.
+
+        Raises:
+            ReadTimeout: if it is not there within the request's read time-out; of the HTTP package.
+            DecodingError: if it is packed in a way that was not asked for.
+        """
+        seconds = request.extensions.get("timeout", {}).get("read")
+        job = asyncio.ensure_future(self._try(request, how))
+        try:
+            # Not wait_for: before Python 3.12 it may swallow the caller's own cancellation.
+            await asyncio.wait([job], timeout=seconds)
+            if job.done():
+                return job.result()
+        finally:
+            # Nothing goes on behind the caller's back; what is cancelled closes its connection.
+            job.cancel()
+            await asyncio.gather(job, return_exceptions=True)
+        raise _http.ReadTimeout(f"no whole reply within {seconds:g} s", request=request)
+
+    async def _try(self, request: Any, how: Any) -> Any:
+        return await self._read(await super().send(request, stream=True, **how))
+
+    async def _read(self, response: Any) -> Any:
+        """Return a response with its body, which the network has not given yet."""
+        self.cookies.clear()
+        try:
+            body = await self._body(response)
+        finally:
+            # What was not read to its end is not waited for: the connection is closed.
+            await response.aclose()
+        headers = [
+            (name, value) for name, value in response.headers.multi_items() if name not in _OF_THE_BODY
+        ]
+        return _http.Response(
+            response.status_code,
+            headers=headers,
+            content=body or b"",
+            request=response.request,
+            extensions={**response.extensions, **({CUT: True} if body is None else {})},
+        )
+
+    async def _body(self, response: Any) -> bytes | None:
+        """Return the unpacked body: the beginning of a long refusal, None for any other that is longer than the bound."""
+        packed = response.headers.get("content-encoding", "identity").strip().lower()
+        if packed not in ("identity", "", *_ENCODINGS.split(", ")):
+            raise _http.DecodingError(
+                "the reply is packed in a way that was not asked for", request=response.request
+            )
+        most = self._most_bytes if response.is_success else MOST_ERROR_BYTES
+        body = bytearray()
+        async with aclosing(cast(AsyncGenerator[bytes, None], response.aiter_bytes())) as parts:
+            async for part in parts:
+                if len(body) + len(part) > most:
+                    return None if response.is_success else bytes(body + part)[:most]
+                body += part
+        return bytes(body)
+
+
+_OF_THE_BODY = ("content-encoding", "content-length", "transfer-encoding")
+"""Headers that say how the body came; what is handed on is unpacked."""
+
+
+def _without_extra_fields(record: logging.LogRecord) -> bool:
+    """Take the values of `ChatEndpoint.extra_body` out of a line of the client's log, which older versions write there."""
+    if isinstance(record.args, dict) and isinstance(record.args.get("extra_json"), dict):
+        record.args = {**record.args, "extra_json": sorted(record.args["extra_json"])}
+    return True
+
+
+logging.getLogger("openai._base_client").addFilter(_without_extra_fields)
+
+
+MOST_CHARS = 300
+"""Of a server's own words in a message."""
+AGAIN = frozenset({408, 409, 425, 429})
+REFUSED = frozenset({401, 402, 403, 404, 405})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAddress:
+    """Which model is asked, where, and by which section of the settings; for messages."""
+
+    target: RequestTarget
+    model: str
+    section: str
+    timeout_s: float
+    hidden: tuple[str, ...] = field(default=(), repr=False)
+    """Further texts that no message may hold."""
+
+    def __str__(self) -> str:
+        kind = {"chat": "chat model", "embeddings": "embedding model"}.get(self.section, "model")
+        return f"the {kind} {self.model!r} at {self.target.address}"
+
+    def setting(self, name: str) -> str:
+        """Return how a setting is called, in a file and in the environment."""
+        other = ", OPENAI_API_KEY" if name == "api_key" and self.target.base_url is None else ""
+        return f"{self.section}.{name} ({variable(self.section, name.upper())}{other})"
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values that no message may contain, as they are and as JSON writes them; the longest first."""
+        told = {printable(one) for one in (*self.target.secrets, *self.hidden)} - {""}
+        forms = told | {json.dumps(one, ensure_ascii=False)[1:-1] for one in told}
+        return tuple(sorted(forms, key=len, reverse=True))
+
+    def holds_secret(self, text: str) -> bool:
+        """Return whether a secret stands in a text, in capitals or small letters and however often it is quoted."""
+        bare = _bare(text)
+        return any(_bare(secret) in bare for secret in self.secrets)
+
+    def clean(self, text: str) -> str:
+        """Return a text in one line, cut, without what is secret and what no terminal and no file can hold."""
+        # What cannot be printed goes first: it may stand inside a secret.
+        text = printable(text)
+        if secrets := self.secrets:
+            text = re.sub("|".join(map(re.escape, secrets)), "***", text, flags=re.IGNORECASE)
+        return cut(text, MOST_CHARS)
+
+
+@contextmanager
+def mapped(place: ModelAddress) -> Iterator[None]:
+    """Raise the client's errors as errors of memforest.
+
+    Raises:
+        ModelUnavailableError, ModelRefusedError, ModelRequestError: see above. The client's error is the cause,
+            unless its text holds a secret.
+    """
+    from openai import OpenAIError
+
+    try:
+        yield
+    except OpenAIError as exc:
+        hidden = place.holds_secret(f"{exc} {exc.__cause__}")
+        raise _ours(exc, place) from (None if hidden else exc)
+
+
+def _bare(text: str) -> str:
+    return printable(text).replace("\\", "").lower()
+
+
+def _ours(exc: openai.OpenAIError, place: ModelAddress) -> ModelError:
+    import openai
+
+    if isinstance(exc, openai.APIStatusError):
+        spent = exc.code == "insufficient_quota"  # comes as 429, and waiting does not help
+        return _of_status(402 if spent else exc.status_code, _said(exc), _retries(exc), place)
+    if isinstance(exc, openai.APIConnectionError):
+        retries = _retries(exc)
+        if isinstance(exc, openai.APITimeoutError):
+            what = f"{place} gave no whole answer within {place.timeout_s:g} s"
+            fix = f"look whether it is overloaded, or raise {place.section}.timeout_s"
+        else:
+            what = f"{place} cannot be reached: {place.clean(str(exc.__cause__ or exc))}"
+            fix = f"start it, or mend {place.setting('base_url')}"
+        return ModelUnavailableError(f"{what}{_tried(retries)}; {fix}", retries=retries)
+    # The rest is raised for what is not asked for here: streams, parsed replies, web sockets, other ways to log in.
+    return ModelRequestError(f"{place}: {type(exc).__name__}: {place.clean(str(exc))}")
+
+
+def _of_status(status: int, said: str, retries: int, place: ModelAddress) -> ModelError:
+    words = place.clean(said)
+    what = f"{place} says {status}{': ' + words if words else ''}"
+    if status in AGAIN or status >= 500:
+        return ModelUnavailableError(
+            f"{what}{_tried(retries)}; try again later", status=status, retries=retries
+        )
+    if status in REFUSED or status < 400:
+        return ModelRefusedError(f"{what}; {_fix(status, place)}", status=status)
+    return ModelRequestError(what, status=status)
+
+
+def _fix(status: int, place: ModelAddress) -> str:
+    if status == 401:
+        return f"the key is wrong or missing: mend {place.setting('api_key')}"
+    if status == 402:
+        return f"the account has no credit: add some, or use another {place.setting('api_key')}"
+    if status == 403:
+        return f"the key has no permission for this model: mend {place.setting('api_key')} or {place.setting('model')}"
+    if status == 404:
+        return (
+            f"there is no such model or address: mend {place.setting('model')} or {place.setting('base_url')}, "
+            "which mostly ends in /v1"
+        )
+    return f"that is no address of this kind: mend {place.setting('base_url')}, which mostly ends in /v1"
+
+
+def _tried(retries: int) -> str:
+    return f" ({retries} {'retry' if retries == 1 else 'retries'})" if retries else ""
+
+
+def _retries(exc: openai.APIError) -> int:
+    """Return how often a failed request had been sent again: the client writes it on each."""
+    count = exc.request.headers.get("x-stainless-retry-count", "")
+    return int(count) if count.isdigit() else 0
+
+
+def _said(exc: openai.APIStatusError) -> str:
+    body: Any = exc.body
+    if not isinstance(body, Mapping):
+        return str(body or "")
+    return _words(body.get("message") or body.get("detail") or body.get("error") or "")
+
+
+def _words(said: Any) -> str:
+    """Return what a server says, however it is nested."""
+    try:
+        return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
+    except (RecursionError, ValueError):
+        return ""  # nothing that anybody could read
+
+
+def complaint(exc: openai.APIStatusError) -> str:
+    """Return what a server finds wrong with a request, in lower case, with the parameter that it names."""
+    return f"{_said(exc)} {exc.param if isinstance(exc.param, str) else ''}".lower()
+
+
+def read_json(response: Any, place: ModelAddress) -> dict[str, Any]:
+    """Read the body of a successful reply.
+
+    Raises:
+        ModelRefusedError: if it is something else than JSON: the address is that of something else.
+        ModelUnavailableError: if it is broken JSON, or longer than any reply of such a model.
+        ModelError: if it tells of an error after all, as some gateways do.
+    """
+    pass  # MERGED
+
+    if CUT in response.extensions:
+        most = f"{place.target.most_bytes / 1e6:,.0f} MB"
+        what = f"{place} sent a reply of more than {most}, which was not read"
+        raise ModelUnavailableError(f"{what}; look what answers at {place.setting('base_url')}", status=200)
+    content: bytes = response.content
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError) as exc:
+        if not content or content.lstrip()[:1] in (b"{", b"["):
+            raise ModelUnavailableError(f"{place} sent a reply that is broken: {exc}", status=200) from exc
+        body = None
+    if not isinstance(body, dict):
+        what = f"{place} answers with something else than the JSON of an OpenAI-compatible endpoint"
+        raise ModelRefusedError(f"{what}; {_fix(405, place)}", status=200)
+    error = body.get("error")
+    if error:
+        code = error.get("code") if isinstance(error, Mapping) else None
+        said = error.get("message") if isinstance(error, Mapping) else error
+        status = code if isinstance(code, int) and 400 <= code <= 599 else 500
+        raise _of_status(status, _words(said or error), 0, place)
+    return body

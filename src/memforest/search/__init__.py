@@ -1,1 +1,1 @@
-"""Shared tools of all indexes: snapshots, lexical and dense scoring, token budgets."""
+"""What is searched: turns, facts and trees of a memory as arrays, and the scores, timelines and filters over them."""

@@ -1,19 +1,599 @@
-"""The snapshot of one memory that queries share, brought up to date when something was written."""
+"""The snapshot of one memory that queries share, brought up to date when something was written.
+
+Bringing a snapshot up to date from the change log, without reading the whole memory again.
+
+The change log says which rows to read. Rows that are new, gone or different are spliced into the columns;
+numbers that point at rows are renumbered as whole arrays; vectors that stay are not copied. What comes out
+equals a snapshot that is read from nothing, which is tested on random histories.
+
+
+Bringing a forest up to date from the change log, without reading all of its trees again.
+
+As `memforest.search.cache` does it with what was said: the nodes of the index that the change log names are read
+and spliced into the columns. What comes out equals a forest that is read from nothing, which is tested on random
+histories.
+
+
+The forests of a snapshot: read at first use, index by index, and brought up to date by what was written since.
+
+A snapshot holds what was said; trees are views of that, and a query reads those of the index that it asks. A forest
+is read in the transaction of the snapshot's state. The next snapshot begins with the forests of the one before, as
+they were: at its first use, a forest reads the rows of its own trees that the change log names. What other indexes
+write costs it nothing, and a forest that nobody asks for is neither read nor brought up to date.
+
+"""
 
 from __future__ import annotations
 
+import bisect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from typing import Protocol
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
-from memforest.search.advance import advance
-from memforest.search.forests import carry_forests, forest_bytes
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.search.forest import (
+    CELL,
+    FACT,
+    INNER,
+    NONE,
+    TURNS,
+    EmbeddedForest,
+    Forest,
+    Inner,
+    Nodes,
+    adopt,
+    embedded_ids,
+    forest_without,
+    item_rows,
+    load_forest,
+    load_vectors,
+    read_nodes,
+    vectors_without,
+)
 from memforest.search.lexical import carry_words
-from memforest.search.load import Known, all_known, load_snapshot
-from memforest.search.snapshot import Snapshot
-from memforest.store import meta
-from memforest.store.tx import Tx, begin_anew
+from memforest.search.snapshot import (
+    Delta,
+    FactColumns,
+    Facts,
+    Known,
+    Snapshot,
+    Splice,
+    TurnColumns,
+    Turns,
+    all_known,
+    as_array,
+    by_appearance,
+    carry_over,
+    dated_turns,
+    joined,
+    load_snapshot,
+    make_turns,
+    muted_among,
+    read_again,
+    read_facts,
+    read_turns,
+    rows_of,
+    share_all,
+    sorted_splice,
+    spliced,
+    spliced_vectors,
+)
+from memforest.search.vectors import VectorTable
+from memforest.store import derived, indexes, meta
+from memforest.store import snapshot as snapshot_rows
+from memforest.store.connections import Tx, begin_anew
+from memforest.store.meta import Changes, change_position, changes_since
+
+Ints = NDArray[np.int64]
+
+SHARE = 0.5
+"""Of the rows; when more than this has changed, reading all is as quick."""
+
+
+def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
+    """Return the snapshot of the transaction's state, made from an older one and the changes since.
+
+    None when that cannot be done, or would not pay: the change log does not reach back, most rows have
+    changed, or who takes part in the memory has.
+    """
+    changed = changes_since(tx, old.position)
+    if changed is None or (derived.dimension(tx) or 0) != old.dimension:
+        return None
+    if not (changed.turn or changed.fact or changed.entity):
+        muted = muted_among(tx, old.turns.ids)
+        same = np.array_equal(muted, old.turns.muted)
+        turns = old.turns if same else replace(old.turns, muted=muted)
+        made = replace(old, generation=meta.generation(tx), position=change_position(tx), turns=turns)
+        share_all(old, made)
+        return made
+    if len(changed.turn) + len(changed.fact) > SHARE * (len(old.turns.ids) + len(old.facts.ids)):
+        return None
+    entities = _entities(tx, old, changed.entity)
+    if entities is None:
+        return None
+    read = _turns(tx, old, changed.turn, known)
+    facts = _facts(tx, old, changed.fact)
+    pairs = _linked(
+        old.facts.pairs,
+        facts.splice,
+        read.splice,
+        snapshot_rows.supports(tx, changed.fact),
+        facts.columns.ids,
+        read.columns.ids,
+    )
+    mentions = _linked(
+        old.mentions, facts.splice, None, snapshot_rows.mentions(tx, changed.fact), facts.columns.ids, None
+    )
+    states, timelines = _states(tx, old, changed.fact)
+    speaker, speakers = by_appearance(read.columns.speaker, read.speakers)
+    made = Snapshot(
+        generation=meta.generation(tx),
+        dimension=old.dimension,
+        speakers=speakers,
+        entities=entities,
+        names=_names(tx, old, changed.entity),
+        turns=make_turns(
+            replace(read.columns, speaker=speaker, muted=muted_among(tx, read.columns.ids)),
+            dated_turns(len(read.columns.ids), pairs, facts.columns.stated),
+            read.vectors,
+        ),
+        facts=Facts(
+            **{field.name: getattr(facts.columns, field.name) for field in fields(facts.columns)},
+            pairs=pairs,
+            vectors=facts.vectors,
+        ),
+        states=states,
+        mentions=mentions,
+        sessions=read.sessions,
+        position=change_position(tx),
+    )
+    carry_over(old, made, Delta(read.splice.now, read.splice.read, facts.splice.read, timelines))
+    return made
+
+
+# -- names ----------------------------------------------------------------------------------------
+
+
+def _entities(
+    tx: Tx, old: Snapshot, changed: Collection[int]
+) -> Mapping[int, snapshot_rows.EntityName] | None:
+    """Return the entities; None when one became or ceased to be a participant, as that changes facts' speakers."""
+    found = snapshot_rows.entity_names(tx, changed)
+    entities = dict(old.entities)
+    for entity in sorted(changed):
+        before, now = entities.get(entity), found.get(entity)
+        if before is not None and before != now and "participant" in (before.kind, now and now.kind):
+            return None
+        if now is None:
+            entities.pop(entity, None)
+        else:
+            entities[entity] = now
+    return entities
+
+
+def _names(tx: Tx, old: Snapshot, changed: Collection[int]) -> Mapping[str, int]:
+    if not changed:
+        return old.names
+    asked = snapshot_rows.keys_of(tx, changed) | {
+        key for key, entity in old.names.items() if entity in changed
+    }
+    names = dict(old.names)
+    for key in asked:
+        names.pop(key, None)
+    return names | snapshot_rows.entities_of(tx, asked)
+
+
+# -- turns and facts ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _NewTurns:
+    columns: TurnColumns
+    speakers: list[str]
+    vectors: VectorTable
+    sessions: tuple[snapshot_rows.SessionSpan, ...]
+    splice: Splice
+
+
+@dataclass(frozen=True, slots=True)
+class _NewFacts:
+    columns: FactColumns
+    vectors: VectorTable
+    splice: Splice
+
+
+def _turns(tx: Tx, old: Snapshot, changed: Collection[int], known: Known) -> _NewTurns:
+    """Read the sessions with a changed turn anew and put them where they belong in time."""
+    was = old.turns
+    touched = snapshot_rows.sessions_of(tx, changed) | set(
+        was.session[np.isin(was.ids, as_array(changed))].tolist()
+    )
+    kept = np.flatnonzero(~np.isin(was.session, as_array(touched)))
+    sessions = [span for span in old.sessions if span.id not in touched]
+    codes = {name: i for i, name in enumerate(old.speakers)}
+    read = read_turns(tx, codes, touched, known=known)
+    kept_session = was.session[kept]
+    order, at = [], []
+    for span in snapshot_rows.session_spans(tx, touched):
+        place = bisect.bisect(sessions, span)
+        mine = np.flatnonzero(read.session == span.id)
+        order.append(mine)
+        at.append(np.full(len(mine), _first_row(kept_session, sessions, place, touched), dtype=np.int64))
+        sessions.insert(place, span)
+    nothing = np.zeros(0, dtype=np.int64)
+    arranged = joined(read, _none(read), np.concatenate([nothing, *order]))
+    splice = spliced(was.ids, kept, arranged.ids, np.concatenate([nothing, *at]))
+    columns = joined(_columns(TurnColumns, was), arranged, splice.take)
+    return _NewTurns(
+        columns,
+        list(codes),
+        spliced_vectors(tx, "turn", was.vectors, splice, columns.ids, changed),
+        tuple(sessions),
+        splice,
+    )
+
+
+def _first_row(
+    session: Ints, sessions: list[snapshot_rows.SessionSpan], place: int, touched: Collection[int]
+) -> int:
+    """Return the first row of the sessions from a place on that were not touched."""
+    for span in sessions[place:]:
+        if span.id not in touched:
+            return int(np.argmax(session == span.id))
+    return len(session)
+
+
+def _facts(tx: Tx, old: Snapshot, changed: Collection[int]) -> _NewFacts:
+    read = read_facts(tx, changed)
+    splice = sorted_splice(old.facts.ids, changed, read.ids)
+    columns = joined(_columns(FactColumns, old.facts), read, splice.take)
+    return _NewFacts(
+        columns, spliced_vectors(tx, "fact", old.facts.vectors, splice, columns.ids, changed), splice
+    )
+
+
+def _columns(kind: type, table: Turns | Facts) -> Any:
+    return kind(*(getattr(table, field.name) for field in fields(kind)))
+
+
+def _none(columns: TurnColumns) -> TurnColumns:
+    return TurnColumns(*(getattr(columns, field.name)[:0] for field in fields(columns)))
+
+
+def _linked(
+    had: Ints,
+    facts: Splice,
+    others: Splice | None,
+    read: list[tuple[int, int]],
+    fact_ids: Ints,
+    other_ids: Ints | None,
+) -> Ints:
+    """Return (fact row, other) pairs by fact row: renumbered, with those of changed facts read anew."""
+    left, right = had.T
+    kept = np.isin(facts.now[left], facts.read, invert=True) & (facts.now[left] >= 0)
+    old = np.stack(
+        [facts.now[left[kept]], right[kept] if others is None else others.now[right[kept]]], axis=1
+    )
+    new = np.array(read, dtype=np.int64).reshape(-1, 2)
+    new[:, 0] = rows_of(fact_ids, new[:, 0])
+    if other_ids is not None:
+        new[:, 1] = rows_of(other_ids, new[:, 1])
+    return np.insert(old, np.searchsorted(old[:, 0], new[:, 0]), new, axis=0)
+
+
+def _states(
+    tx: Tx, old: Snapshot, changed: Collection[int]
+) -> tuple[tuple[snapshot_rows.StateSeen, ...], frozenset[tuple[int, str]]]:
+    """Return the observations of states, and the timelines that they may change."""
+    read = snapshot_rows.states_seen(tx, changed)
+    before = [state for state in old.states if state.fact in changed]
+    touched = frozenset((state.entity, state.attribute) for state in (*before, *read))
+    if not touched:
+        return old.states, touched
+    states = [state for state in old.states if state.fact not in changed] if before else list(old.states)
+    for state in read:
+        bisect.insort(states, state, key=_order)
+    return tuple(states), touched
+
+
+def _order(state: snapshot_rows.StateSeen) -> tuple[int, str, int, str, int]:
+    return state.entity, state.attribute, state.at_ms, state.tie, state.fact
+
+
+"""Of the nodes; when more than this has changed, reading all is as quick."""
+
+
+class OldVectors(NamedTuple):
+    """Vectors of the summaries of nodes with the given ids, as they were at a position of the change log."""
+
+    position: int
+    ids: Ints
+    table: VectorTable
+
+
+def advance_forest(tx: Tx, snapshot: Snapshot, old: Forest, changed: Changes) -> Forest | None:
+    """Return a forest made from an older one and the changes since; None when reading it anew costs less."""
+    read, trees = read_nodes(tx, old.owner, changed.node), indexes.tree_rows(tx, old.owner, changed.tree)
+    gone = rows_of(old.ids, as_array(changed.node))
+    if max(len(read.ids), int(np.count_nonzero(gone >= 0))) > SHARE * len(old.ids):
+        return None
+    same = old.turns is snapshot.turns and old.facts is snapshot.facts
+    if same and not (
+        len(read.ids) or trees or (gone >= 0).any() or np.isin(old.tree_ids, as_array(changed.tree)).any()
+    ):
+        return old
+    return _spliced(snapshot, old, read, trees, changed.node, changed.tree)
+
+
+def _spliced(
+    snapshot: Snapshot,
+    old: Forest,
+    read: Nodes,
+    trees: list[indexes.TreeRow],
+    changed_nodes: Collection[int],
+    changed_trees: Collection[int],
+) -> Forest:
+    """Return a forest with the changed rows taken out, and those that were read put in."""
+    splice = sorted_splice(old.ids, changed_nodes, read.ids)
+    take = splice.take
+    ids = np.concatenate([old.ids, read.ids])[take]
+    new_trees = as_array([tree.id for tree in trees])
+    heads = sorted_splice(old.tree_ids, changed_trees, new_trees)
+    tree_ids = np.concatenate([old.tree_ids, new_trees])[heads.take]
+    kinds = [*old.tree_kind, *(tree.kind for tree in trees)]
+    kind = np.concatenate([old.kind, read.kind])[take]
+    item, item_end = _carried_items(snapshot, old)
+    new_item, new_end = item_rows(snapshot, read.kind, read.first, read.last)
+    parent, place = _spliced_parents(old, read, splice, ids)
+    roots = rows_of(ids, as_array([tree.root or NONE for tree in trees]))
+    scopes = as_array([tree.scope for tree in trees])
+    inner = np.flatnonzero(kind == INNER)
+    return Forest(
+        owner=old.owner,
+        ids=ids,
+        tree=np.concatenate([heads.now[old.tree], rows_of(tree_ids, read.tree)])[take],
+        level=np.concatenate([old.level, read.level])[take],
+        parent=parent,
+        place=place,
+        kind=kind,
+        item=np.concatenate([item, new_item])[take],
+        item_end=np.concatenate([item_end, new_end])[take],
+        inner=inner,
+        stored=_spliced_stored(old, read, take[inner]),
+        tree_ids=tree_ids,
+        tree_kind=tuple(kinds[i] for i in heads.take.tolist()),
+        tree_scope=np.concatenate([old.tree_scope, scopes])[heads.take],
+        tree_root=np.concatenate([_renumbered(splice.now, old.tree_root), roots])[heads.take],
+        turns=snapshot.turns,
+        facts=snapshot.facts,
+        summarised=np.union1d(_staying(splice.now, old.summarised), splice.read[read.summarised]),
+    )
+
+
+def _staying(now: Ints, old: Ints) -> Ints:
+    """Return where rows stand now, without those that are gone."""
+    stay = now[old]
+    found: Ints = stay[stay >= 0]
+    return found
+
+
+def _carried_items(snapshot: Snapshot, old: Forest) -> tuple[Ints, Ints]:
+    """Return what the leaves of an older forest stand for, in rows of the snapshot; `NONE` for what is gone."""
+    item, end = old.item, old.item_end
+    if not _begins_with(snapshot.facts.ids, old.facts.ids):
+        item, leaves = item.copy(), np.flatnonzero(old.kind == FACT)
+        item[leaves] = rows_of(snapshot.facts.ids, old.facts.ids)[old.item[leaves]]
+    if not _begins_with(snapshot.turns.ids, old.turns.ids):
+        item, end, leaves = item.copy(), end.copy(), np.flatnonzero((old.kind == CELL) | (old.kind == TURNS))
+        turns = rows_of(snapshot.turns.ids, old.turns.ids)
+        item[leaves] = turns[old.item[leaves]]
+        end[leaves] = turns[old.item_end[leaves] - 1] + 1
+    return item, end
+
+
+def _begins_with(ids: Ints, old: Ints) -> bool:
+    """Return whether rows have kept their numbers, as they do when what is new was said last."""
+    return len(ids) >= len(old) and bool((ids[: len(old)] == old).all())
+
+
+def _renumbered(now: Ints, values: Ints) -> Ints:
+    """Return row numbers renumbered; `NONE` stays."""
+    return (
+        np.where(values >= 0, now[values], NONE) if len(now) else np.full(len(values), NONE, dtype=np.int64)
+    )
+
+
+def _spliced_parents(old: Forest, read: Nodes, splice: Splice, ids: Ints) -> tuple[Ints, Ints]:
+    """Return the parent and the place of every node of a spliced forest.
+
+    Of nodes that were read the children are read too; whoever is a child of another one is so still.
+    """
+    again = rows_of(old.ids, read.ids)
+    stays = np.append(splice.now, NONE)  # the last one is for roots
+    stays[again[again >= 0]] = NONE
+    new_parent = np.where(again >= 0, stays[old.parent[again]], NONE)
+    parent = np.concatenate([stays[old.parent], new_parent])[splice.take]
+    place = np.concatenate([old.place, np.where(again >= 0, old.place[again], 0)])[splice.take]
+    inner = np.flatnonzero(read.kind == INNER)
+    adopt(parent, place, splice.read[inner], rows_of(ids, read.children), read.child_count[inner], old.owner)
+    place[parent < 0] = 0
+    return parent, place
+
+
+def _spliced_stored(old: Forest, read: Nodes, take: Ints) -> Inner:
+    """Return the stored columns of inner nodes; `take` has, for each, the old row or the old length + the row read."""
+    place = np.full(len(old.ids) + len(read.ids), NONE, dtype=np.int64)
+    place[old.inner] = np.arange(len(old.inner))
+    new = len(old.ids) + np.flatnonzero(read.kind == INNER)
+    place[new] = len(old.inner) + np.arange(len(new))
+    return old.stored.taken(read.stored, place[take])
+
+
+def advance_vectors(
+    tx: Tx, snapshot: Snapshot, forest: Forest, old: OldVectors, changed: Changes
+) -> VectorTable | None:
+    """Return the vectors of summaries made from older ones; None when that is impossible, or costs more than reading."""
+    if old.table.dimension != snapshot.dimension:
+        return None
+    had, before = old.table, old.ids
+    ids, noted = embedded_ids(forest), as_array(changed.node)
+    own = noted[rows_of(ids, noted) >= 0].tolist()
+    if len(own) > SHARE * len(before):
+        return None
+    if not own and np.array_equal(before, ids):
+        return had
+    return read_again(tx, "node", had, rows_of(before, ids), ids, own)
+
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _CachedForest:
+    """The forest of one index in one snapshot: the current one, and an older one with its position of the change log."""
+
+    forest: Forest | None = None
+    embedded: EmbeddedForest | None = None
+    older_forest: tuple[int, Forest] | None = None
+    older_vectors: OldVectors | None = None
+
+
+@dataclass(slots=True)
+class _Forests:
+    """The forests of one snapshot by owner; one thread at a time makes one."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    of: dict[str, _CachedForest] = field(default_factory=dict)
+    changes: dict[int, Changes | None] = field(default_factory=dict)
+    """What has changed since a position of the change log, as forests and their vectors mostly ask for the same."""
+
+
+_forests: WeakKeyDictionary[Snapshot, _Forests] = WeakKeyDictionary()
+
+
+def forest_of(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
+    """Return the trees of an index as they are in a snapshot.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        owner: name of the index.
+
+    Raises:
+        ValueError: if the stored trees contradict each other, or the transaction is of another state.
+    """
+
+    def make(kept: _CachedForest) -> Forest:
+        if kept.forest is None:
+            older, kept.older_forest = kept.older_forest, None
+            changed = None if older is None else _changes(tx, snapshot, older[0])
+            if snapshot.base is not None:
+                kept.forest = forest_without(forest_of(tx, snapshot.base, owner), snapshot)
+            elif older is not None and changed is not None:
+                kept.forest = advance_forest(tx, snapshot, older[1], changed)
+            kept.forest = kept.forest or load_forest(tx, snapshot, owner)
+        return kept.forest
+
+    kept = _kept(snapshot, owner)
+    return kept.forest or _made(tx, snapshot, kept, make)
+
+
+def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
+    """Return the trees of an index with the vectors of their summaries.
+
+    These are read apart, as a search that does not browse needs none of them. Arguments and errors are those of
+    `forest_of`.
+    """
+    forest = forest_of(tx, snapshot, owner)
+
+    def make(kept: _CachedForest) -> EmbeddedForest:
+        if kept.embedded is None:
+            older, kept.older_vectors = kept.older_vectors, None
+            changed = None if older is None else _changes(tx, snapshot, older.position)
+            table = None
+            if snapshot.base is not None:
+                table = vectors_without(embedded_forest(tx, snapshot.base, owner), forest)
+            elif older is not None and changed is not None:
+                table = advance_vectors(tx, snapshot, forest, older, changed)
+            kept.embedded = EmbeddedForest(
+                forest, load_vectors(tx, snapshot, forest) if table is None else table
+            )
+        return kept.embedded
+
+    kept = _kept(snapshot, owner)
+    return kept.embedded or _made(tx, snapshot, kept, make)
+
+
+def put_forest(snapshot: Snapshot, found: EmbeddedForest) -> None:
+    """Set the trees of an index in a snapshot that was not read from a file."""
+    kept = _kept(snapshot, found.forest.owner)
+    kept.forest, kept.embedded = found.forest, found
+
+
+def carry_forests(old: Snapshot, new: Snapshot) -> None:
+    """Let a memory's next snapshot begin with the forests of the one before."""
+    carried = _Forests()
+    for owner, kept in dict(_of(old)).items():  # a copy: another thread may be adding to it
+        forest, embedded = kept.forest, kept.embedded
+        vectors = kept.older_vectors
+        if embedded is not None:
+            vectors = OldVectors(old.position, embedded_ids(embedded.forest), embedded.vectors)
+        carried.of[owner] = _CachedForest(
+            older_forest=kept.older_forest if forest is None else (old.position, forest),
+            older_vectors=vectors,
+        )
+    _forests[new] = carried
+
+
+def forest_bytes(snapshot: Snapshot) -> int:
+    """Return the bytes of the forests that a snapshot has, about: those that are up to date, and older ones."""
+    total = 0
+    for kept in dict(_of(snapshot)).values():
+        forest = kept.forest or (kept.older_forest and kept.older_forest[1])
+        total += 0 if forest is None else forest.nbytes
+        if kept.embedded is not None:
+            total += kept.embedded.vectors.nbytes
+        elif kept.older_vectors is not None:
+            total += kept.older_vectors.ids.nbytes + kept.older_vectors.table.nbytes
+    return total
+
+
+def forests_read(snapshot: Snapshot) -> frozenset[str]:
+    """Return the names of the indexes whose forests a snapshot has up to date."""
+    return frozenset(owner for owner, kept in dict(_of(snapshot)).items() if kept.forest is not None)
+
+
+def _of(snapshot: Snapshot) -> Mapping[str, _CachedForest]:
+    found = _forests.get(snapshot)
+    return {} if found is None else found.of
+
+
+def _kept(snapshot: Snapshot, owner: str) -> _CachedForest:
+    return _forests.setdefault(snapshot, _Forests()).of.setdefault(owner, _CachedForest())
+
+
+def _made(tx: Tx, snapshot: Snapshot, kept: _CachedForest, make: Callable[[_CachedForest], T]) -> T:
+    """Make something of a snapshot; other threads wait for it."""
+    if meta.generation(tx) != snapshot.generation:
+        raise ValueError(
+            "trees are read in a transaction of the snapshot's state; begin one, and ask for both"
+        )
+    with _forests.setdefault(snapshot, _Forests()).lock:
+        return make(kept)
+
+
+def _changes(tx: Tx, snapshot: Snapshot, since: int) -> Changes | None:
+    """Return the changes since a position of the change log; None when the log no longer reaches back that far."""
+    known = _forests.setdefault(snapshot, _Forests()).changes
+    if since not in known:
+        known[since] = changes_since(tx, since)
+    return known[since]
+
 
 MOMENTS = 4
 """Snapshots of earlier moments that are kept with the current one, those used last."""

@@ -1,25 +1,34 @@
 """The trees of one index as arrays, as they were in one snapshot: shape, times, spans, and what leaves stand for.
 
 Rows of turns and facts are those of the snapshot that it was made for. What was computed on a forest is kept with it
-(`once_per_forest`); how it is read and brought up to date: `memforest.search.forests`.
+(`once_per_forest`); how it is read and brought up to date: `memforest.search.cache`.
+
+
+Reading the forest of an index from the store: columns of its trees and nodes, and the vectors of its summaries.
+
+The forest of an earlier moment: that of the whole memory without the leaves of what was not held then.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from itertools import islice
+from typing import Any, Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Ascent, Scores, cosines, stable_order
-from memforest.search.snapshot import OPEN, Facts, Lists, Turns
+from memforest.search.flow import Ascent, sums_below
+from memforest.search.scores import Scores, cosines, stable_order
+from memforest.search.snapshot import OPEN, Facts, Lists, Snapshot, Turns, as_array, rows_of
 from memforest.search.vectors import VectorTable
-from memforest.store.forests import LEAF_KINDS
+from memforest.store import derived, indexes
+from memforest.store.connections import Tx
+from memforest.store.indexes import LEAF_KINDS
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -129,7 +138,7 @@ class Forest:
     def intervals(self) -> tuple[Ints, Ints]:
         """Start and end of every node, half-open, ms: of inner nodes as stored, of leaves those of their items.
 
-        A leaf's is what `memforest.store.leaves` makes of its item.
+        A leaf's is what `memforest.store.trees` makes of its item.
         """
         start, end = np.zeros((2, len(self.ids)), dtype=np.int64)
         start[self.inner], end[self.inner] = self.stored.start_ms, self.stored.end_ms
@@ -219,3 +228,262 @@ def once_per_forest(make: Callable[Concatenate[Forest, P], T]) -> Callable[Conca
             return made.setdefault(forest, make(forest, *args, **kwargs))
 
     return remembered
+
+
+BLOCK = 4096
+"""Rows turned into columns at a time."""
+
+
+def embedded_ids(forest: Forest) -> Ints:
+    """Return the ids of the nodes that have summaries, in the order of their vectors."""
+    found: Ints = forest.ids[forest.embedded]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Nodes by id as they are stored. `first` and `last` are ids: of the fact, or of the first and last turn."""
+
+    ids: Ints
+    tree: Ints
+    level: Ints
+    kind: NDArray[np.int8]
+    first: Ints
+    last: Ints
+    child_count: Ints
+    children: Ints
+    """Ids of the children of all, one behind the other."""
+    stored: Inner
+    summarised: Ints
+    """Places among these nodes of the leaves that have a summary of their own."""
+
+
+def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes:
+    """Return the nodes of an index, all of them when `only` is None."""
+    summarised: list[int] = []
+    inner, packed, windows = _inner_columns(_inner(indexes.inner_rows(tx, owner, only), summarised))
+    leaf = _number_columns(indexes.leaf_rows(tx, owner, only), len(indexes.LeafRow._fields))
+    ids = np.concatenate([inner[0], leaf[0]])
+    order = np.argsort(ids, kind="stable")
+    above, below = len(inner[0]), len(leaf[0])
+    nothing, none = np.zeros(above, dtype=np.int64), np.zeros(below, dtype=np.int64)
+
+    def both(of_inner: Ints, of_leaf: Ints) -> Ints:
+        return np.concatenate([of_inner, of_leaf])[order]
+
+    ids = ids[order]
+    places = rows_of(ids, as_array(summarised))
+    return Nodes(
+        ids=ids,
+        tree=both(inner[1], leaf[1]),
+        level=both(inner[2], none),
+        kind=both(nothing, leaf[2] + 1).astype(np.int8),
+        first=both(nothing, leaf[3]),
+        last=both(nothing, leaf[4]),
+        child_count=both(inner[3], none),
+        children=packed,  # leaves have none, so the order of inner nodes is that of all
+        stored=Inner(inner[4], inner[5], inner[6], inner[7], windows),
+        summarised=places[places >= 0],
+    )
+
+
+def _inner(found: Iterable[indexes.InnerRow], leaves: list[int]) -> Iterator[indexes.InnerRow]:
+    """Yield the inner nodes of some rows, and put the ids of the others, which are leaves, into a list."""
+    for row in found:
+        if row.level:
+            yield row
+        else:
+            leaves.append(row.id)
+
+
+def _blocks(found: Iterable[Any]) -> Iterable[list[Any]]:
+    source = iter(found)
+    while block := list(islice(source, BLOCK)):
+        yield block
+
+
+def _number_columns(found: Iterable[tuple[int, ...]], width: int) -> Ints:
+    """Return rows of whole numbers as columns, shape (width, rows)."""
+    parts = [np.array(block, dtype=np.int64).T for block in _blocks(found)]
+    return np.concatenate([np.zeros((width, 0), dtype=np.int64), *parts], axis=1)
+
+
+def _inner_columns(
+    found: Iterable[indexes.InnerRow],
+) -> tuple[Ints, Ints, NDArray[np.object_]]:
+    """Return the numbers of inner nodes as columns, the ids of their children, and their windows."""
+    numbers, children = [np.zeros((8, 0), dtype=np.int64)], [b""]
+    windows: list[str | None] = []
+    for block in _blocks(found):
+        part = [
+            (
+                id_,
+                tree,
+                level,
+                len(packed) // 4,
+                start,
+                end,
+                NONE if lo is None else lo,
+                NONE if hi is None else hi,
+            )
+            for id_, tree, level, packed, start, end, lo, hi, _ in block
+        ]
+        numbers.append(np.array(part, dtype=np.int64).T)
+        children += [row.children for row in block]
+        windows += [row.window for row in block]
+    packed = np.frombuffer(b"".join(children), dtype="<u4").astype(np.int64)
+    return np.concatenate(numbers, axis=1), packed, _objects(windows)
+
+
+def _objects(values: list[Any]) -> NDArray[np.object_]:
+    found = np.empty(len(values), dtype=np.object_)
+    found[:] = values
+    return found
+
+
+def item_rows(snapshot: Snapshot, kind: NDArray[np.int8], first: Ints, last: Ints) -> tuple[Ints, Ints]:
+    """Return `Forest.item` and `Forest.item_end` of nodes whose items are given by id."""
+    item, end = np.full((2, len(kind)), NONE, dtype=np.int64)
+    runs, facts = np.flatnonzero((kind == CELL) | (kind == TURNS)), np.flatnonzero(kind == FACT)
+    item[facts] = rows_of(snapshot.facts.ids, first[facts])
+    item[runs] = rows_of(snapshot.turns.ids, first[runs])
+    end[runs] = rows_of(snapshot.turns.ids, last[runs]) + 1
+    return item, end
+
+
+def adopt(parent: Ints, place: Ints, above: Ints, children: Ints, counts: Ints, owner: str) -> None:
+    """Set, in place, each child's parent and its position among the children.
+
+    Args:
+        parent: of every node; `NONE` for those that get one.
+        place: of every node.
+        above: the rows of inner nodes.
+        children: the rows of the children of all of them, one node's behind the other's.
+        counts: how many children each has.
+        owner: name of the index.
+    """
+    parents = np.count_nonzero(parent >= 0)
+    if len(children) and int(children.min()) >= 0:
+        parent[children] = np.repeat(above, counts)
+        place[children] = np.arange(len(children)) - np.repeat(np.cumsum(counts) - counts, counts)
+    if np.count_nonzero(parent >= 0) != parents + len(children):
+        raise ValueError(
+            f"a tree of the index {owner!r} has a node whose child is missing, or is another's too"
+        )
+
+
+def load_forest(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
+    """Read all of an index's trees."""
+    nodes, trees = read_nodes(tx, owner), indexes.tree_rows(tx, owner)
+    tree_ids = as_array([tree.id for tree in trees])
+    inner = np.flatnonzero(nodes.kind == INNER)
+    parent, place = np.full(len(nodes.ids), NONE, dtype=np.int64), np.zeros(len(nodes.ids), dtype=np.int64)
+    adopt(parent, place, inner, rows_of(nodes.ids, nodes.children), nodes.child_count[inner], owner)
+    item, item_end = item_rows(snapshot, nodes.kind, nodes.first, nodes.last)
+    return Forest(
+        owner=owner,
+        ids=nodes.ids,
+        tree=rows_of(tree_ids, nodes.tree),
+        level=nodes.level,
+        parent=parent,
+        place=place,
+        kind=nodes.kind,
+        item=item,
+        item_end=item_end,
+        inner=inner,
+        stored=nodes.stored,
+        tree_ids=tree_ids,
+        tree_kind=tuple(tree.kind for tree in trees),
+        tree_scope=as_array([tree.scope for tree in trees]),
+        tree_root=rows_of(nodes.ids, as_array([tree.root or NONE for tree in trees])),
+        turns=snapshot.turns,
+        facts=snapshot.facts,
+        summarised=nodes.summarised,
+    )
+
+
+def load_vectors(tx: Tx, snapshot: Snapshot, forest: Forest) -> VectorTable:
+    """Read the vectors of all summaries of a forest; zeros for those that have none."""
+    ids = embedded_ids(forest)
+    table, only = VectorTable.blank(len(ids), snapshot.dimension), ids.tolist()
+    for start in range(0, len(only), BLOCK):
+        for items, vectors in derived.vector_blocks(tx, "node", only[start : start + BLOCK]):
+            table.fill(rows_of(ids, items), vectors)
+    return table
+
+
+def forest_without(whole: Forest, snapshot: Snapshot) -> Forest:
+    """Return a forest without the items that a snapshot of an earlier moment does not have, and nodes that hold nothing then.
+
+    A node keeps its interval. A leaf of turns of which only the first were held ends with those.
+
+    Args:
+        whole: of the snapshot's base.
+        snapshot: of an earlier moment.
+    """
+    item, end, torn = _items(whole, snapshot)
+    leaf = whole.kind != INNER
+    kept_leaf = leaf & (item >= 0)
+    kept = sums_below(kept_leaf.astype(np.float64), whole.parent, whole.level) > 0
+    torn = sums_below((leaf & torn).astype(np.float64), whole.parent, whole.level) > 0
+    rows = np.flatnonzero(kept)
+    now = np.full(len(whole.ids) + 1, NONE, dtype=np.int64)  # its last place is that of NONE
+    now[rows] = np.arange(len(rows))
+    inner = whole.inner[kept[whole.inner]]
+    return replace(
+        whole,
+        ids=whole.ids[rows],
+        tree=whole.tree[rows],
+        level=whole.level[rows],
+        parent=now[whole.parent[rows]],
+        place=whole.place[rows],
+        kind=whole.kind[rows],
+        item=item[rows],
+        item_end=end[rows],
+        inner=now[inner],
+        stored=_taken(whole.stored, kept[whole.inner]),
+        tree_root=now[whole.tree_root],
+        turns=snapshot.turns,
+        facts=snapshot.facts,
+        summarised=now[whole.summarised[kept[whole.summarised]]],
+        torn=np.flatnonzero(torn[rows]),
+    )
+
+
+def _items(whole: Forest, snapshot: Snapshot) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Return `item` and `item_end` in the rows of an earlier moment, `NONE` for what was not held, and which leaves lost something."""
+    item, end = np.full((2, len(whole.ids)), NONE, dtype=np.int64)
+    torn = np.zeros(len(whole.ids), dtype=np.bool_)
+    facts = np.flatnonzero(whole.kind == FACT)
+    item[facts] = rows_of(snapshot.facts.ids, whole.facts.ids[whole.item[facts]])
+    torn[facts] = (item[facts] < 0) | np.isin(
+        whole.facts.ids[whole.item[facts]], np.array([*snapshot.restated], dtype=np.int64)
+    )
+    runs = np.flatnonzero((whole.kind != FACT) & (whole.kind != INNER))
+    turn = rows_of(snapshot.turns.ids, whole.turns.ids)
+    before = np.r_[0, np.cumsum(turn >= 0)]
+    first, last = whole.item[runs], whole.item_end[runs]
+    held = before[last] - before[first]
+    # Turns stand in one order at every moment, so those of a run that were held stand side by side.
+    item[runs] = np.where(held > 0, before[first], NONE)
+    end[runs] = np.where(held > 0, before[first] + held, NONE)
+    retold = np.r_[0, np.cumsum(np.isin(whole.turns.ids, as_array(snapshot.retold)))]
+    torn[runs] = (held < last - first) | (retold[last] > retold[first])
+    return item, end, torn
+
+
+def _taken(stored: Inner, kept: NDArray[np.bool_]) -> Inner:
+    return Inner(
+        stored.start_ms[kept],
+        stored.end_ms[kept],
+        stored.span_lo[kept],
+        stored.span_hi[kept],
+        stored.window[kept],
+    )
+
+
+def vectors_without(whole: EmbeddedForest, forest: Forest) -> VectorTable:
+    """Return the vectors of the summaries of a forest that `forest_without` made of another one."""
+    places = rows_of(whole.forest.ids[whole.forest.embedded], forest.ids[forest.embedded])
+    nothing = np.zeros((0, whole.vectors.dimension), dtype=np.float32)
+    return whole.vectors.changed(places, np.zeros(0, dtype=np.int64), nothing)

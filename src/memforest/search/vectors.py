@@ -4,21 +4,43 @@ The numbers stand in one array that only ever grows at its end; a table says whi
 has. So a table that differs from another in a few rows costs those rows and one array of places, and
 whoever still reads the older one is not disturbed. When more than half of the places are unused, or the
 array is full, the next table gets an array of its own.
+
+
+The texts of turns and facts that are embedded, and the tokens that are indexed.
+
+The date helps the lexical leg and hurts the dense one, so only the former has it (measured:
+a date prefix is +2.3 recall@10 for BM25 fusion and -1.9 for bge alone on LoCoMo).
+
+
+Making vectors of texts, each text once: from the store by its digest, else from the embedder.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.ranking import Scores, cosines, cosines_of_two
+from memforest.concurrency import to_thread
+from memforest.errors import EmbedderMismatchError, ModelError
+from memforest.ports import Embedder
+from memforest.search.scores import Scores, cosines, cosines_of_two
+from memforest.store import derived, meta
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.store.derived import as_stored
+from memforest.text import lexical_tokens, long_numbers, shorten_runs, words
 
 T = TypeVar("T")
 Ints = NDArray[np.int64]
@@ -195,3 +217,210 @@ class VectorTable:
         np.take(self._shared.array, places, axis=0, out=made._shared.array[1 : len(places) + 1])
         made.fill(np.asarray(rows, dtype=np.int64), vectors)
         return made
+
+
+LONG_NUMBER = 7
+"""Digits of a number that names one thing, as a telephone or an order."""
+
+QUESTION_MARKS = ("?", "？", "؟", "՞")
+"""Of Latin, East Asian, Arabic and Armenian script."""
+
+_NOT_INDEXED = re.compile(r"[\W_]")
+_MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+
+
+def turn_text(speaker: str, text: str) -> str:
+    """Return the text by which a turn is embedded: speaker and text."""
+    return f"{speaker}: {text}"
+
+
+def asks(text: str) -> bool:
+    """Return whether a text ends by asking.
+
+    Example:
+        >>> asks("And you? "), asks("Yes.")
+        (True, False)
+    """
+    return text.rstrip().endswith(QUESTION_MARKS)
+
+
+def question_tokens(text: str) -> list[str]:
+    """Return the tokens of a question as the lexical index spells them."""
+    return [_spelled(token) for token in lexical_tokens(text)]
+
+
+def index_tokens(speaker: str, text: str, when: datetime) -> list[str]:
+    """Return the lexical tokens of a turn or fact: its day, who said it, and the text."""
+    return question_tokens(f"{day_text(when)} {speaker} {text}")
+
+
+def day_text(when: datetime) -> str:
+    """Return a day as the lexical index spells it: ``"4 march 2024"``."""
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}"
+
+
+def worded(question: str) -> float:
+    """Return which share of a question is no long number: to a vector numbers that differ in a digit are the same.
+
+    Example:
+        >>> worded("+44 20 7946 0958"), worded("Whose cat is it?")
+        (0.0, 1.0)
+    """
+    alone = [word for word in words(question) if len(word) >= LONG_NUMBER and word.isdigit()]
+    digits = sum(map(len, (*alone, *long_numbers(question))))
+    return 1.0 - min(1.0, digits / max(1, sum(ch.isalnum() for ch in question)))
+
+
+def _spelled(token: str) -> str:
+    """Return a token without characters at which SQLite's tokeniser would cut it ("3.5")."""
+    return token if token.isalnum() else _NOT_INDEXED.sub("ˑ", token)
+
+
+def digest(text: str) -> bytes:
+    """Return the 8-byte digest that vectors are cached by."""
+    return blake2b(text.encode(), digest_size=16).digest()[:8]  # the half of what older files have
+
+
+def mean_digest(text: str) -> bytes:
+    """Return the key of a vector that is the mean of a node's children, and not of its text."""
+    return digest(f"\x1fmean\x1f{text}")
+
+
+def without_names(question: str, speakers: Sequence[str]) -> str:
+    """Return a question without participants' names, which say whose tree to look in but not for what.
+
+    Example:
+        >>> without_names("What did Ana's sister buy?", ["Ana"])
+        'What did sister buy?'
+    """
+    parts = sorted({part for name in speakers for part in (name, *name.split())}, key=len, reverse=True)
+    named = "|".join(re.escape(part) for part in parts if len(part) > 1)
+    if not named:
+        return question
+    bare = re.sub(rf"(?<!\w)(?:{named})(?:['’]s)?(?!\w)", " ", question, flags=re.IGNORECASE)
+    bare = " ".join(bare.split()).replace(" ?", "?")
+    return bare if any(ch.isalnum() for ch in bare) else question
+
+
+_GIVE_IT = "or give the memory this one: rebuild(embedder=True), `memforest rebuild --embedder`"
+
+
+@dataclass(slots=True)
+class VectorMaker:
+    """Makes vectors for one memory and counts, by kind, the texts that the embedder was asked for."""
+
+    db: Database
+    embedder: Embedder
+    ran: dict[str, int] = field(default_factory=dict)
+    stored_dimension: int | None = None
+    """Length of the memory's vectors when they were last looked up; None while it has none."""
+
+    def anew(self) -> VectorMaker:
+        """Return a maker for the same memory that counts for itself."""
+        return replace(self, ran={})
+
+    async def make(self, texts: Sequence[str], kind: str) -> Mapping[bytes, NDArray[np.float32]]:
+        """Return digest -> unit vector for every text.
+
+        Raises:
+            ModelError: if the embedder fails or returns something else than finite rows of its dimension.
+            EmbedderMismatchError: if the memory's vectors have another dimension.
+        """
+        by_digest = {digest(text): text for text in texts}
+        found = await to_thread(self._stored, list(by_digest))
+        missing = [key for key in by_digest if key not in found]
+        if missing:
+            rows = await self.embed([by_digest[key] for key in missing], kind)
+            self.check_dimension()
+            found.update(zip(missing, rows, strict=True))
+        return found
+
+    async def embed(self, texts: Sequence[str], kind: str) -> NDArray[np.float32]:
+        """Return a unit vector for every text, each made by the embedder, as it will be stored.
+
+        Raises:
+            ModelError: if the embedder fails or returns something else than finite rows of its dimension.
+        """
+        rows = await self.embedder.embed([shorten_runs(text) for text in texts])
+        if rows.shape != (len(texts), self.embedder.dimension) or not np.isfinite(rows).all():
+            raise ModelError(
+                f"embedder {self.embedder.model_id!r} returned shape {rows.shape} for {len(texts)} texts; "
+                f"expected finite rows of dimension {self.embedder.dimension}"
+            )
+        self.ran[kind] = self.ran.get(kind, 0) + len(texts)
+        return as_stored(rows)
+
+    def check_own(self, tx: Tx) -> None:
+        """Raise if the memory has been given another embedder since it was opened, before a vector of this one is written.
+
+        Raises:
+            EmbedderMismatchError: if that is so.
+        """
+        check_own(tx, self.db.path, self.embedder.model_id)
+
+    def check_dimension(self) -> None:
+        """Raise if the embedder's dimension is not that of the memory's vectors, although the names agree.
+
+        Raises:
+            EmbedderMismatchError: if the memory's vectors have another dimension.
+        """
+        if self.stored_dimension not in (None, self.embedder.dimension):
+            raise EmbedderMismatchError(
+                f"embedder {self.embedder.model_id!r} returned {self.embedder.dimension} numbers per text and "
+                f"{self.db.path.name!r} holds vectors of {self.stored_dimension}: it is another model under the "
+                f"same name; configure the one the memory was made with, {_GIVE_IT}"
+            )
+
+    def _stored(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
+        with self.db.read() as tx:
+            self.stored_dimension = derived.dimension(tx)
+            return derived.vectors_by_digest(tx, digests)
+
+
+def other_embedder(path: Path, have: str, given: str) -> EmbedderMismatchError:
+    """Return the error of a memory that has vectors of another embedder."""
+    return EmbedderMismatchError(
+        f"{path.name!r} was made with the embedder {have!r} and {given!r} is configured; "
+        f"open it with embedder={have!r} (or 'auto'), {_GIVE_IT}"
+    )
+
+
+def check_own(tx: Tx, path: Path, model: str) -> None:
+    """Raise if a memory's vectors are of another embedder than the one that it was opened with.
+
+    Raises:
+        EmbedderMismatchError: if the memory was given another one since.
+    """
+    have = meta.get(tx, "embedder")
+    if have not in (None, model):
+        raise other_embedder(path, have, model)
+
+
+def keep_embedder(tx: Tx, path: Path, embedder: Embedder | None) -> bool:
+    """Note the embedder at the first write of a memory; return whether older texts still lack its vectors.
+
+    Raises:
+        EmbedderMismatchError: if another process has written with another embedder since the opening.
+    """
+    if embedder is None:
+        return False
+    have = meta.get(tx, "embedder")
+    if have is None:
+        meta.put(tx, "embedder", embedder.model_id)
+        return bool(derived.missing_vectors(tx, "turn"))
+    if have != embedder.model_id:
+        raise other_embedder(path, have, embedder.model_id)
+    return False

@@ -1,1 +1,1 @@
-"""`memforest serve`: REST, MCP and the inspector in one process, and the commands that start them."""
+"""The server process: access, tenants, jobs, and the front ends over HTTP and stdio."""

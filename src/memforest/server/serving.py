@@ -1,4 +1,19 @@
-"""Running an app with uvicorn: the socket, signals, and an end within half a minute."""
+"""Running an app with uvicorn: the socket, signals, and an end within half a minute.
+
+What guards a server that needs no key: pages of other sites must not reach it by way of the browser of whoever runs it.
+
+Two roads lead there. A site whose name is made to point to this machine (DNS rebinding) asks with its own name in ``Host``,
+and with any other header it likes, a key that is none among them. And any page can send a form to ``http://127.0.0.1``, with
+its own address in ``Origin``. A key that is needed closes both, as no page knows it.
+Source: https://fetch.spec.whatwg.org/#origin-header, https://www.rfc-editor.org/rfc/rfc9110#section-7.2.
+
+
+The socket that a server listens on.
+
+Settings of a server: what it serves beside REST, whom it lets in, and how it ends.
+
+One ASGI app of everything that is served: REST with its facades, MCP at ``/mcp``, the inspector at ``/ui``.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +22,219 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Annotated, Any, Literal
+from urllib.parse import quote, urlsplit
 
 import uvicorn
 from fastapi import FastAPI
 from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memforest.access.faults import place_of
-from memforest.rest.operations import drain
-from memforest.rest.problems import http_problem
-from memforest.server.settings import END_S, ServerSettings
+from memforest.config import Config
+from memforest.errors import ConfigError, StoreError
+from memforest.server.access import KeyedAccess
+from memforest.server.auth import AccessSettings, is_local_host, is_loopback, place_of
+from memforest.server.jobs import IntakeBounds
+from memforest.server.mcp.http import LOOPBACK, http_app
+from memforest.server.rest.app import create_app, drain
+from memforest.server.rest.problems import http_problem
+from memforest.server.ui.app import ui_app
+from memforest.settings import Bound, Settings, brief
+
+HEALTH = ("/livez", "/readyz")
+"""Who asks for these learns nothing."""
+OTHER_NAME = (
+    "without keys this server is asked by the names of this machine: as localhost or 127.0.0.1, or by one that --allow-host "
+    "allows; or make a key (memforest keys create NAME) and send it"
+)
+OTHER_PAGE = (
+    "without keys this server is not asked by another site's page; --allow-origin allows one, or make a key (memforest keys "
+    "create NAME) and send it"
+)
+
+
+class OpenGuard:
+    """Middleware: while no key is needed, refuses what another site's page may have sent.
+
+    Args:
+        app: what it stands around.
+        access: says whether a key is needed.
+        origins: those of other sites that may ask, as configured for CORS.
+        hosts: further names of this server, without a port.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, access: KeyedAccess, origins: Collection[str] = (), hosts: Collection[str] = ()
+    ) -> None:
+        self._app = app
+        self._access = access
+        self._origins = frozenset(origins)
+        self._hosts = frozenset(hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or refuse it."""
+        if scope["type"] == "http" and scope["path"] not in HEALTH and await self._is_open():
+            host, origin = _only(scope, b"host"), _only(scope, b"origin", missing="")
+            if host is None or not is_local_host(host, self._hosts):
+                await http_problem(421, OTHER_NAME)(scope, receive, send)
+                return
+            if origin is None or not self._is_own(origin, host):
+                await http_problem(403, OTHER_PAGE)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _is_open(self) -> bool:
+        try:
+            return await self._access.is_open()
+        except StoreError:
+            return False  # nobody is let in then, which the app says
+
+    def _is_own(self, origin: str, host: str) -> bool:
+        """Return whether a page of this server, or one that is allowed, has sent a request; or no page at all."""
+        return not origin or origin in self._origins or _place_of(origin) == host.lower()
+
+
+def _only(scope: Scope, name: bytes, *, missing: str | None = None) -> str | None:
+    """Return the value of a header, `missing` without it, None of several: nobody chooses which of them counts."""
+    found = [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
+    return missing if not found else found[0] if len(found) == 1 else None
+
+
+def _place_of(origin: str) -> str | None:
+    """Return host and port of an origin, None if it has none, as that of a page that hides it (``null``)."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
+
+
+BACKLOG = 2048
+OTHERS = "--port takes another one (0 for any that is free), --host another address"
+
+
+def listen(host: str, port: int, fix: str = OTHERS) -> socket.socket:
+    """Return a socket that listens on an address; port 0 is any that is free.
+
+    A name of this machine alone is never bound to another address, whatever it resolves to.
+
+    Args:
+        host: the address, or a name of it.
+        port: of it.
+        fix: what to do where that cannot be.
+
+    Raises:
+        ConfigError: if there is no such address, or the port is in use or not allowed. It says what to do.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        if is_loopback(host):
+            found = [one for one in found if is_loopback(str(one[4][0]))]
+            if not found:
+                raise ConfigError(
+                    f"{host} is not this machine here (see the hosts file); --host 127.0.0.1 is"
+                )
+        family, kind, protocol, _, address = found[0]
+        made = socket.socket(family, kind, protocol)
+        try:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind(address)
+            made.listen(BACKLOG)
+        except BaseException:
+            made.close()
+            raise
+    except (OSError, UnicodeError) as exc:
+        why = getattr(exc, "strerror", None) or exc
+        raise ConfigError(f"cannot listen on {host} port {port}: {why}; {fix}") from exc
+    made.set_inheritable(True)
+    return made
+
+
+END_S = 30.0
+"""A server that was told to end has ended by then."""
+
+
+SPARE_S = 5.0
+"""Of these, what closing the memories may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings(Settings):
+    """What a server does beside answering REST.
+
+    The memories and models are `Config`'s.
+    """
+
+    host: str = "127.0.0.1"
+    """The address that it listens on; another than this machine's own takes a key, see `memforest keys`."""
+    access: AccessSettings = field(default_factory=AccessSettings)
+    """Limits, and whose tokens are taken."""
+    jobs: IntakeBounds = field(default_factory=IntakeBounds)
+    """What ingest jobs may take."""
+    origins: Sequence[str] = ()
+    """Origins of pages that may use REST from a browser (CORS)."""
+    hosts: Sequence[str] = ()
+    """What the header ``Host`` may be where a request without a key may be served, and at ``/mcp``, beside the names of this
+    machine: ``"memory.example:*"`` for any port."""
+    address: str | None = None
+    """The server's address as clients know it, such as ``"https://memory.example"``; for MCP's metadata of tokens. Its host is
+    one that requests to ``/mcp`` may name, where keys or tokens are needed."""
+    mcp: bool = True
+    """Serve the Model Context Protocol at ``/mcp``."""
+    tools: Literal["read", "default", "full", "openai"] = "default"
+    """Which tools MCP has; see ``docs/mcp.md``."""
+    ui: bool = True
+    """Serve the inspector at ``/ui``."""
+    grace_s: Annotated[float, Bound(ge=0, le=10)] = 1.0
+    """How long it still accepts connections when it was told to end, so that who asks ``/readyz`` learns of it."""
+    requests_s: Annotated[float, Bound(ge=0, le=10)] = 5.0
+    """How long requests under way may then take."""
+    jobs_s: Annotated[float, Bound(ge=0, le=10)] = 8.0
+    """How long ingest jobs under way may then take; the next start goes on with the others."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What requests to ``/mcp`` may call the server beside the names of this machine: `hosts`, and the host of `address`.
+
+        Not where no key is needed: a proxy on this machine would open to everybody what was for this machine alone.
+        """
+        if self.address is None:
+            return tuple(self.hosts)
+        name = str(urlsplit(self.address).hostname)
+        return (*self.hosts, f"[{name}]:*" if ":" in name else f"{name}:*")
+
+    def _check(self) -> None:
+        """Keep lists as they cannot change, and refuse to take longer to end than may be."""
+        if self.grace_s + self.requests_s + self.jobs_s > END_S - SPARE_S:
+            raise ConfigError(
+                f"ServerSettings: grace_s, requests_s and jobs_s together are more than {END_S - SPARE_S:g} seconds"
+            )
+        if self.address is not None and not _is_web_address(self.address):
+            raise ConfigError(
+                f"ServerSettings(address={brief(self.address)}) is no address; write one such as 'https://memory.example'"
+            )
+        for name in ("origins", "hosts"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+
+def _is_web_address(given: str) -> bool:
+    """Return whether a text is a scheme and a host, and perhaps a path."""
+    try:
+        parts = urlsplit(given)
+        return (
+            parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
+        )
+    except ValueError:
+        return False
+
 
 _log = logging.getLogger(__name__)
 
@@ -175,3 +390,73 @@ def run(
     finally:
         listening.close()
     return True
+
+
+def create_server(
+    directory: str | Path,
+    config: Config | None = None,
+    settings: ServerSettings | None = None,
+    *,
+    access: KeyedAccess | None = None,
+) -> FastAPI:
+    """Return the app that `memforest serve` runs.
+
+    Args:
+        directory: where the memories, keys and tenants are.
+        config: of all memories; None is `load_default_config()`.
+        settings: see `ServerSettings`.
+        access: decides on requests in the place of what `directory`, `config` and `settings` say of that.
+
+    Raises:
+        ConfigError: if a setting needs what is not installed, or `config` names no model that there is.
+    """
+    settings = settings or ServerSettings()
+    access = access or KeyedAccess(directory, config, settings.access, loopback=is_loopback(settings.host))
+    app = create_app(access=access, origins=settings.origins, jobs=settings.jobs)
+    app.state.drain_s = settings.jobs_s
+    if settings.mcp:
+        _add_mcp(app, access, settings)
+    if settings.ui:
+        app.router.routes.extend(Route(path, _to_inspector) for path in ("/", "/ui"))
+        https = (settings.address or "").lower().startswith("https:")
+        app.mount("/ui", ui_app(access, hosts=settings.hosts, intake=app.state.intake, https=https))
+    guard = Middleware(OpenGuard, access=access, origins=settings.origins, hosts=settings.hosts)
+    app.user_middleware.insert(1, guard)  # behind the outermost one, which counts
+    return app
+
+
+def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> None:
+    """Add the address of MCP; its sessions live as long as the app does."""
+    issuer = settings.access.issuer
+    endpoint = http_app(
+        access,
+        allowed_hosts=(*LOOPBACK, *settings.names),
+        resource_url=None if settings.address is None else f"{settings.address.rstrip('/')}/mcp",
+        issuer=None if issuer is None else issuer.issuer,
+        scope_prefix="" if issuer is None else issuer.scope_prefix,
+        tools=settings.tools,
+    )
+    app.router.routes.extend(endpoint.routes("/mcp"))
+    inner = app.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(whole: Any) -> AsyncIterator[Any]:
+        async with inner(whole) as state, endpoint.lifespan(whole):
+            yield state
+
+    app.router.lifespan_context = lifespan
+
+
+async def _to_inspector(request: Request) -> Response:
+    """Lead to the inspector whoever leaves out its last slash, or opens the bare address of the server."""
+    return RedirectResponse(f"{quote(str(request.scope.get('root_path', '')))}/ui/", 307)
+
+
+def served(settings: ServerSettings) -> dict[str, str]:
+    """Return what is served, and where below the server's address."""
+    found = {"rest": "/v1", "openapi": "/openapi.json", "metrics": "/metrics", "ready": "/readyz"}
+    if settings.mcp:
+        found["mcp"] = "/mcp"
+    if settings.ui:
+        found["inspector"] = "/ui"
+    return found

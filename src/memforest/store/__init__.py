@@ -1,1 +1,1 @@
-"""The only room that speaks SQLite."""
+"""The memory file: its schema, every SQL statement, encryption, and the care of its bytes."""

@@ -1,23 +1,174 @@
 """One connection: how it is opened and set up, and its read transactions.
 
 Source of the pragmas: https://www.sqlite.org/pragma.html, https://www.sqlite.org/wal.html.
+
+
+The library that reads a file: Python's own SQLite, or SQLCipher for an encrypted one.
+
+SQLCipher's Python module has the same classes by the same names (PEP 249), but they are other classes; whoever catches
+an error of one catches that of both with `errors`.
+
+
+The `Tx` protocol: an open transaction of whichever engine keeps the memory.
+
+`memforest.store.connections.Connection` is SQLite's; what differs between engines in the text of a statement is
+named in `memforest.store.connections`.
+
+
+SQLite's SQL expressions that many statements need, each named once; another engine replaces this file.
+
+Source: https://www.sqlite.org/json1.html#jeach, https://www.sqlite.org/printf.html.
+
+
+SQLite's errors and the file system's as ours, each naming the file and what to do.
+
+Work in a savepoint, which may fail without its transaction.
+
+What the SQLite of this Python can do, for `memforest doctor`.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sqlite3
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from memforest.errors import StoreError
-from memforest.keys import FileKey
-from memforest.store.engine import library
-from memforest.store.tx import Args, Tx
+from memforest.errors import (
+    ConfigError,
+    CorruptStoreError,
+    ForeignStoreError,
+    IndexStateError,
+    MemForestError,
+    StoreClosedError,
+    StoreError,
+    StoreLockedError,
+    StoreWriteError,
+)
+from memforest.protection import FileKey
+from memforest.text import cut
+
+MIN_SQLITE = (3, 37, 0)
+"""STRICT tables came with 3.37: https://www.sqlite.org/stricttables.html."""
+
+_MISSING = "a key is configured, and SQLCipher is not installed: `pip install 'memforest[encrypted]'`, or leave the key out"
+
+_in_use: list[Any] = [sqlite3]
+
+
+def library(*, encrypted: bool) -> Any:
+    """Return the DB-API module (PEP 249) for files of a kind.
+
+    Raises:
+        ConfigError: if it is not installed, or its SQLite is too old.
+    """
+    found = _cipher() if encrypted else sqlite3
+    if found.sqlite_version_info < MIN_SQLITE:
+        raise ConfigError(f"SQLite {found.sqlite_version} is too old; 3.37 or newer is needed")
+    return found
+
+
+def check_cipher() -> None:
+    """Raise unless SQLCipher is installed; nothing is loaded.
+
+    Raises:
+        ConfigError: if it is not.
+    """
+    if find_spec("sqlcipher3") is None:
+        raise ConfigError(_MISSING)
+
+
+@cache
+def _cipher() -> Any:
+    try:
+        found: Any = importlib.import_module("sqlcipher3.dbapi2")
+    except ImportError as exc:
+        raise ConfigError(_MISSING) from exc
+    conn = found.connect(":memory:")
+    # For all of the process: else it writes lines to standard error about each page that a key does not fit.
+    conn.execute("PRAGMA cipher_log_level = NONE").fetchall()
+    conn.close()
+    _in_use.append(found)
+    return found
+
+
+def errors(*names: str) -> tuple[type[Exception], ...]:
+    """Return the classes of the errors of all libraries in use; all errors when none is named.
+
+    Args:
+        *names: as in PEP 249, "Exceptions".
+    """
+    return tuple(getattr(one, name) for one in _in_use for name in names or ("Error",))
+
+
+def not_a_database(error: BaseException) -> bool:
+    """Return whether an error says that a file cannot be read as it was opened: another kind of file, or another key."""
+    return isinstance(error, errors()) and "not a database" in str(error)
+
+
+Args = Sequence[Any] | Mapping[str, Any]
+"""The values of a statement: for each ``?`` in order, or for each ``:name``."""
+
+
+class ResultRows(Protocol):
+    """The result of a statement, read row by row; each row is a tuple."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows an INSERT, UPDATE or DELETE has written."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows that were not read yet."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, None when there is none."""
+
+    def fetchmany(self, size: int, /) -> list[Any]:
+        """Return the next rows, at most `size`."""
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows that were not read yet."""
+
+
+class Tx(Protocol):
+    """An open transaction: the argument of every function of the store."""
+
+    def execute(self, sql: str, args: Args = (), /) -> ResultRows:
+        """Run one statement."""
+
+    def executemany(self, sql: str, rows: Iterable[Args], /) -> ResultRows:
+        """Run one statement that writes, once with each of some rows of values."""
+
+    def insert(self, sql: str, args: Args = (), /) -> int:
+        """Insert one row and return the number that it was given.
+
+        Args:
+            sql: an INSERT that ends in ``RETURNING`` and the column of the number.
+            args: its values.
+
+        Raises:
+            LookupError: if nothing was inserted.
+        """
+
+    def ids(self, wanted: Iterable[int] | Iterable[str], /) -> object:
+        """Return row ids, or keys, as the one value of `memforest.store.connections.AMONG`; there may be any number.
+
+        Keys hold no NUL character, which no text of a memory does.
+        """
+
+
+def begin_anew(tx: Tx) -> None:
+    """Begin a read transaction anew before its first read, so that it sees the newest commit."""
+    tx.execute("ROLLBACK")
+    tx.execute("BEGIN")
+
 
 PRAGMAS: tuple[tuple[str, str, object], ...] = (
     # name, value to set, value to read back
@@ -51,7 +202,7 @@ class _Statements:
 
 
 class Connection(_Statements, sqlite3.Connection):
-    """A connection to the file; in a transaction it is the `memforest.store.tx.Tx` of that."""
+    """A connection to the file; in a transaction it is the `memforest.store.connections.Tx` of that."""
 
 
 @cache
@@ -146,3 +297,258 @@ def transaction(conn: Connection, *, writes: bool = False) -> Iterator[None]:
         # A full disk may have ended it already; a second error would mask the first.
         if conn.in_transaction:
             conn.execute("ROLLBACK")
+
+
+def listed(values: str) -> str:
+    """Return the table, of the columns ``key`` and ``value``, of what is in a list or an object: a column's JSON, or "?" for one of `tx.ids`."""
+    return f"json_each({values})"
+
+
+AMONG = f"IN (SELECT value FROM {listed('?')})"
+"""Is one of a list, which is bound as `tx.ids` returns it."""
+
+AMONG_IDS = f"IN (SELECT value FROM {listed(':ids')})"
+"""The same for a list that is bound by name, as ``ids``."""
+
+
+def gathered(column: str) -> str:
+    """Return the aggregate that has all values of a column in one JSON list."""
+    return f"json_group_array({column})"
+
+
+def is_object(column: str) -> str:
+    """Return the condition that a column is a JSON object."""
+    return f"(CASE WHEN json_valid({column}) THEN json_type({column}) = 'object' ELSE 0 END)"
+
+
+def place_tie(session_id: str, ordinal: str) -> str:
+    """Return the expression by which leaves of one time are in order: by session, then by position in it."""
+    return f"{session_id} || char(31) || printf('%06d', {ordinal})"
+
+
+def last_number(tx: Tx, table: str) -> int:
+    """Return the last id that a table has given to a row, deleted rows included; 0 before the first."""
+    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+_MISTAKES = ("IntegrityError", "ProgrammingError", "InterfaceError", "DataError")
+"""What a statement raises that cannot be run as it is. Source: PEP 249, "Exceptions"."""
+
+_DAMAGE = ("malformed", "constructor failed", "corrupt")
+
+RESTORE = "restore it from a backup"
+"""What to do about damage to what cannot be made again."""
+
+UNEXPECTED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+"""What reading a row that cannot be may raise: a missing one, a number without sense, another kind of JSON."""
+
+
+@contextmanager
+def mapped_errors(
+    path: Path, diagnosis: Callable[[], str | None] | None = None, *suspect: type[MemForestError]
+) -> Iterator[None]:
+    """Raise SQLite's and the file system's errors as ours, naming the file.
+
+    An error that no row of a sound memory can cause (a missing row, a number without sense) becomes one of ours
+    too when the diagnosis finds the memory damaged; else it is a mistake in the code and goes through as it is.
+
+    Args:
+        path: the file.
+        diagnosis: says what is wrong with the memory and what to do about it; None when nothing is.
+        suspect: errors of ours that only damage causes here.
+
+    Raises:
+        StoreError: or one of its kinds, from the original error.
+    """
+    try:
+        yield
+    except errors() as exc:
+        error = _mapped(exc, path)
+        # A constraint that fails is of no kind: rows in the way of new ones are damage too.
+        doubtful = isinstance(error, CorruptStoreError) or type(error) is StoreError
+        if doubtful and diagnosis is not None and (found := diagnosis()):
+            raise CorruptStoreError(f"{path.name!r} is damaged: {found}") from exc
+        raise error from exc
+    except OSError as exc:
+        raise StoreWriteError(
+            f"cannot use {path.name!r}: {exc.strerror or exc}; check the directory"
+        ) from exc
+    except (MemForestError, *UNEXPECTED) as exc:
+        if isinstance(exc, MemForestError) and not isinstance(exc, suspect):
+            raise
+        if diagnosis is None or (found := diagnosis()) is None:
+            raise
+        raise CorruptStoreError(f"{path.name!r} is damaged: {found}") from exc
+
+
+def is_of_file(error: Exception) -> bool:
+    """Return whether an error is the file's (locked, full, damaged, closed), and not that of the code which met it.
+
+    Code that is not ours makes mistakes in SQL too: a statement that is refused says nothing against the file.
+    """
+    if isinstance(error, StoreError):
+        return type(error) not in (StoreError, IndexStateError)
+    return (
+        isinstance(error, errors())
+        and not isinstance(error, errors(*_MISTAKES))
+        and type(_mapped(error, Path())) is not StoreError
+    )
+
+
+def sqlite_damage(tx: Tx) -> str | None:
+    """Return what SQLite's own check of the file finds, with what to do about it; None when that is nothing."""
+    try:
+        found = str(tx.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except errors() as exc:
+        found = str(exc)
+    except UnicodeDecodeError:  # of the message, which names a table by the bytes that stand there now
+        found = "the name of a table cannot be read"
+    return None if found == "ok" else f"{found}; {RESTORE}"
+
+
+def _mapped(exc: Exception, path: Path) -> StoreError:
+    """Return our error for one of SQLite's; told by message, as 3.10 has no error codes.
+
+    By whole phrases: a table or column that a wrong statement names may be called "busy" or "full".
+    Source of the phrases: https://www.sqlite.org/src/file/src/main.c, `sqlite3ErrStr`.
+    """
+    text = str(exc).lower()
+    name = path.name
+    if "is locked" in text:
+        return StoreLockedError(f"{name!r} is being written by another process; try again when it is done")
+    if "not a database" in text:
+        return ForeignStoreError(f"{name!r} is not a memforest database; use another directory")
+    if any(sign in text for sign in _DAMAGE):
+        return CorruptStoreError(f"{name!r} is damaged: {exc}; {RESTORE}")
+    if "readonly database" in text:
+        return StoreWriteError(f"{name!r} cannot be written: the file or its directory is read-only")
+    if "disk is full" in text:
+        return StoreWriteError(f"the disk that holds {name!r} is full; free some space and run resume()")
+    if "unable to open" in text or "disk i/o error" in text:
+        return StoreWriteError(
+            f"cannot open, read or write {name!r} ({exc}); check the directory, its permissions and the disk"
+        )
+    if "closed database" in text:
+        return StoreClosedError(f"{name!r} was closed")
+    return StoreError(f"{name!r}: {exc}")
+
+
+REASON_CHARS = 300
+"""Most of an error that is kept with an index."""
+
+
+def described(error: Exception) -> str:
+    """Return an error of such code in words."""
+    return f"failed: {cut(f'{type(error).__name__}: {error}', REASON_CHARS)}"
+
+
+def named(error: BaseException) -> str:
+    """Return an error of such code as a log may have it: its type and where it was raised, without what it says."""
+    found = error.__traceback__
+    while found is not None and found.tb_next is not None:
+        found = found.tb_next
+    if found is None:
+        return type(error).__name__
+    return (
+        f"{type(error).__name__} in {found.tb_frame.f_globals.get('__name__', '?')}, line {found.tb_lineno}"
+    )
+
+
+class IndexProblem(str):
+    """A problem as a caller is told it; `logged` is what a log may have of it, which holds no words of a memory."""
+
+    __slots__ = ("logged",)
+    logged: str
+
+    @classmethod
+    def of(cls, told: str, logged: str) -> IndexProblem:
+        """Return a problem in both forms."""
+        made = cls(told)
+        made.logged = logged
+        return made
+
+
+@contextmanager
+def undone(tx: Tx) -> Iterator[None]:
+    """Undo at the end of the block what was written in it; an error undoes the transaction as always."""
+    tx.execute("SAVEPOINT undone")
+    yield
+    tx.execute("ROLLBACK TO undone")
+    tx.execute("RELEASE undone")
+
+
+async def attempted(work: Awaitable[object]) -> Exception | None:
+    """Await an index's work, which makes its own transactions; return the error that it raises.
+
+    Raises:
+        StoreError: if the file cannot be used.
+    """
+    try:
+        await work
+    except Exception as exc:
+        if is_of_file(exc):
+            raise
+        return exc
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteAbilities:
+    """The version of SQLite, and the two abilities without which there is no store."""
+
+    version: str
+    new_enough: bool
+    fts5: bool
+    strict: bool
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What is missing, in words; empty when the store can work."""
+        needed = {
+            f"version {'.'.join(map(str, MIN_SQLITE))} or newer": self.new_enough,
+            "the FTS5 full-text index": self.fts5,
+            "STRICT tables": self.strict,
+        }
+        return tuple(name for name, there in needed.items() if not there)
+
+
+def sqlite_abilities() -> SqliteAbilities:
+    """Try out, in memory, what the store needs of SQLite."""
+    conn = sqlite3.connect(":memory:")
+    try:
+        return SqliteAbilities(
+            version=sqlite3.sqlite_version,
+            new_enough=sqlite3.sqlite_version_info >= MIN_SQLITE,
+            fts5=_runs(conn, "CREATE VIRTUAL TABLE words USING fts5 (text)"),
+            strict=_runs(conn, "CREATE TABLE strict_one (id INTEGER) STRICT"),
+        )
+    finally:
+        conn.close()
+
+
+def cipher_version() -> str | None:
+    """Return the version of SQLCipher, None when it is not installed.
+
+    Raises:
+        ConfigError: if its SQLite is too old.
+    """
+    try:
+        check_cipher()
+    except ConfigError:
+        return None
+    module = library(encrypted=True)
+    conn = module.connect(":memory:")
+    try:
+        [[version]] = conn.execute("PRAGMA cipher_version").fetchall()
+    finally:
+        conn.close()
+    return f"{version.split()[0]} (SQLite {module.sqlite_version})"
+
+
+def _runs(conn: sqlite3.Connection, statement: str) -> bool:
+    try:
+        conn.execute(statement)
+    except sqlite3.Error:
+        return False
+    return True

@@ -1,7 +1,8 @@
-"""Rows of one memory read for, and written into, another one: what `memforest.memory.merge` copies.
+"""Rows of one memory read for, and written into, another one: what `memforest.write` copies.
 
 Rows are tuples in the order of the columns named here. Reading takes a transaction of the source, writing one of the
 memory that is written; ids of the source never get into it.
+
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memforest.store import meta
-from memforest.store.dialect import AMONG
-from memforest.store.fact_writes import StoredOccurrence
-from memforest.store.facts import EntityRow
-from memforest.store.tx import Tx
+from memforest.store.connections import AMONG, Tx
+from memforest.store.facts import EntityRow, StoredOccurrence
 
 
 class MentionCopy(NamedTuple):

@@ -1,14 +1,27 @@
-"""Corrections: what people have decided of statements, where those were said, and the verdicts that follow."""
+"""Corrections: what people have decided of statements, where those were said, and the verdicts that follow.
+
+Choices: what people have decided of two entities, that they are one or that they are two.
+
+Of a pair the newest counts; the ones before stay, so that taking it back leaves what was so before. A choice goes with
+either of its entities.
+
+
+What a memory did not hold yet at an earlier moment, read by index: turns, occurrences, states, verdicts, deletions.
+
+A turn is held from when it was stored; an occurrence from when it, its fact and all of its turns were. What was deleted
+since is not there to be read: `deleted_since` counts it.
+
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from memforest.store.dialect import AMONG
+from memforest.store.connections import AMONG, Tx, listed
 from memforest.store.facts import FactRow, facts_with_ids
-from memforest.store.tx import Tx
 
 CorrectionKind = Literal["update", "pin", "forget"]
 
@@ -60,7 +73,7 @@ class Correction:
         return self.kind != "pin"
 
 
-class Place(NamedTuple):
+class SentencePlace(NamedTuple):
     """A sentence of a turn, by its digest."""
 
     session_id: str
@@ -194,7 +207,7 @@ def corrections_of(
 # -- places ---------------------------------------------------------------------------------------
 
 
-def add_places(tx: Tx, correction: int, places: Iterable[Place]) -> None:
+def add_places(tx: Tx, correction: int, places: Iterable[SentencePlace]) -> None:
     """Note where the statement of a correction was said."""
     tx.executemany(
         "INSERT INTO correction_place VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
@@ -221,14 +234,14 @@ def places_of(tx: Tx, correction: int) -> list[HeldPlace]:
     return [HeldPlace(*row) for row in rows]
 
 
-def named_places(tx: Tx) -> dict[int, list[Place]]:
+def named_places(tx: Tx) -> dict[int, list[SentencePlace]]:
     """Return correction -> its places, of all corrections, also in turns that are not stored."""
-    found: dict[int, list[Place]] = {}
+    found: dict[int, list[SentencePlace]] = {}
     rows = tx.execute(
         "SELECT correction, session_id, turn_id, quote FROM correction_place ORDER BY 1, 2, 3, 4"
     )
     for correction, *place in rows:
-        found.setdefault(correction, []).append(Place(*place))
+        found.setdefault(correction, []).append(SentencePlace(*place))
     return found
 
 
@@ -348,3 +361,182 @@ def shown_facts(tx: Tx, facts: Collection[int]) -> dict[int, FactRow]:
 def put_verdict(tx: Tx, fact: int, verdict: int) -> None:
     """Write what is decided of a fact."""
     tx.execute("UPDATE fact SET verdict = ? WHERE id = ?", (verdict, fact))
+
+
+Verdict = Literal["same", "apart"]
+
+
+class ChoiceRow(NamedTuple):
+    """A decision about two entities, of which the one with the lower row stands first; when it was made, UTC ms."""
+
+    id: int
+    verdict: Verdict
+    entity: int
+    other: int
+    made_ms: int
+
+    @property
+    def same(self) -> bool:
+        """Whether the two are one."""
+        return self.verdict == "same"
+
+
+def add(tx: Tx, verdict: Verdict, entity: int, other: int, made_ms: int) -> int:
+    """Record a decision, which counts from now on, and return its id; who calls raises the generation.
+
+    It is never dated before an earlier one of the pair, whatever the clock says.
+
+    Raises:
+        ValueError: if the two are one row.
+    """
+    if entity == other:
+        raise ValueError("a choice is about two entities")
+    first, second = sorted((entity, other))
+    newest = tx.execute(
+        "SELECT max(made_ms) FROM choice WHERE entity = ? AND other = ?", (first, second)
+    ).fetchone()[0]
+    return put(tx, verdict, first, second, made_ms if newest is None else max(made_ms, newest))
+
+
+def put(tx: Tx, verdict: Verdict, first: int, second: int, made_ms: int) -> int:
+    """Record a decision that was made at a time, maybe before others of the pair; the lower row is first."""
+    return tx.insert(
+        "INSERT INTO choice (verdict, entity, other, made_ms) VALUES (?, ?, ?, ?) RETURNING id",
+        (verdict, first, second, made_ms),
+    )
+
+
+def entities(tx: Tx) -> set[int]:
+    """Return the entities about which something was decided."""
+    return {row for (row,) in tx.execute("SELECT entity FROM choice UNION SELECT other FROM choice")}
+
+
+def history(tx: Tx) -> list[ChoiceRow]:
+    """Return all choices, the oldest first."""
+    rows = tx.execute("SELECT id, verdict, entity, other, made_ms FROM choice ORDER BY made_ms, id")
+    return [ChoiceRow(*row) for row in rows]
+
+
+def read(tx: Tx, known_ms: int | None = None) -> list[ChoiceRow]:
+    """Return the choices that count, one a pair, the oldest first; with a moment those that counted then, of what is there now."""
+    newest: dict[tuple[int, int], ChoiceRow] = {}
+    for one in history(tx):
+        if known_ms is None or one.made_ms <= known_ms:
+            newest.pop((one.entity, one.other), None)
+            newest[one.entity, one.other] = one
+    return list(newest.values())
+
+
+def remove(tx: Tx, choice: int) -> bool:
+    """Take a decision back, and return whether it was there; who calls raises the generation."""
+    return tx.execute("DELETE FROM choice WHERE id = ?", (choice,)).rowcount > 0
+
+
+class DeletedCounts(NamedTuple):
+    """How many turns and facts that were held at a moment have been deleted since."""
+
+    turns: int
+    facts: int
+
+
+def later_turns(tx: Tx, known_ms: int) -> list[int]:
+    """Return the turns that were stored after a moment."""
+    return [row for (row,) in tx.execute("SELECT id FROM turn WHERE stored_ms > ?", (known_ms,))]
+
+
+def turns_having(tx: Tx, having: str) -> list[int]:
+    """Return the turns whose metadata, or that of their session, has all of some (a JSON object); a turn's own goes first."""
+    wanted = json.loads(having)
+    about = {
+        session: json.loads(metadata)
+        for session, metadata in tx.execute("SELECT id, metadata FROM session WHERE metadata != '{}'")
+    }
+    rows = tx.execute(
+        """SELECT t.id, t.session, t.metadata FROM turn t JOIN session s ON s.id = t.session
+           WHERE t.metadata != '{}' OR s.metadata != '{}'"""
+    )
+    found = []
+    for row, session, metadata in rows:
+        held = {**about.get(session, {}), **json.loads(metadata)}
+        if all(key in held and held[key] == one for key, one in wanted.items()):
+            found.append(row)
+    return found
+
+
+def keys_unknown(tx: Tx, having: str) -> list[str]:
+    """Return the keys of metadata (a JSON object) that no turn and no session has."""
+    has = " UNION ALL ".join(
+        f"SELECT 1 FROM {table}, {listed(f'{table}.metadata')} j WHERE {table}.metadata != '{{}}' AND j.key = :key"
+        for table in ("turn", "session")
+    )
+    return [
+        key for key in json.loads(having) if tx.execute(f"{has} LIMIT 1", {"key": key}).fetchone() is None
+    ]
+
+
+def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> list[tuple[int, int]]:
+    """Return (occurrence, fact) of what is not held: stored after a moment, or told by some turns that are not held.
+
+    What a correction has put in the place of a statement was stored with the correction.
+
+    Args:
+        tx: a read transaction.
+        known_ms: the moment, UTC ms; None leaves out nothing by stored time.
+        turns: row ids of the turns that are not held.
+    """
+    found = tx.execute(
+        f"""SELECT o.id, o.fact FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence WHERE x.turn {AMONG}""",
+        (tx.ids(turns),),
+    ).fetchall()
+    if known_ms is not None:
+        found += tx.execute(
+            """SELECT o.id, o.fact FROM fact f JOIN occurrence o ON o.fact = f.id
+               WHERE f.stored_ms > ? AND o.stored_ms IS NULL
+               UNION ALL SELECT id, fact FROM occurrence WHERE stored_ms > ?
+               UNION ALL SELECT o.id, o.fact FROM correction k JOIN occurrence o ON o.correction = k.id
+               WHERE coalesce(k.stored_ms, k.made_ms) > ?""",
+            (known_ms, known_ms, known_ms),
+        ).fetchall()
+    return sorted(set(found))
+
+
+def facts_beside(tx: Tx, facts: Collection[int], without: Collection[int]) -> list[int]:
+    """Return those facts that have another occurrence than the given ones."""
+    found = tx.execute(
+        f"SELECT DISTINCT fact FROM occurrence WHERE fact {AMONG} AND id NOT {AMONG} ORDER BY fact",
+        (tx.ids(facts), tx.ids(without)),
+    )
+    return [row for (row,) in found]
+
+
+def mentions_lost(tx: Tx, facts: Collection[int], without: Collection[int]) -> list[tuple[int, int]]:
+    """Return distinct (fact, entity) pairs that only some occurrences of facts mention."""
+    mention = f"SELECT fact, entity FROM mention WHERE fact {AMONG} AND occurrence"
+    args = (tx.ids(facts), tx.ids(without))
+    return tx.execute(f"{mention} {AMONG} EXCEPT {mention} NOT {AMONG}", args * 2).fetchall()
+
+
+def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:
+    """Return the row ids of the observations of states that some occurrences make."""
+    found = tx.execute(f"SELECT id FROM state WHERE occurrence {AMONG}", (tx.ids(occurrences),))
+    return {row for (row,) in found}
+
+
+def updates_taken_back(tx: Tx, known_ms: int) -> int:
+    """Return how many updates held at a moment and were undone since: what they said is deleted then."""
+    found = tx.execute(
+        f"SELECT count(*) FROM correction c WHERE c.kind = 'update' AND c.undone_ms > ? AND {HELD_FROM} <= ?",
+        (known_ms, known_ms),
+    )
+    return int(found.fetchone()[0])
+
+
+def deleted_since(tx: Tx, known_ms: int) -> DeletedCounts:
+    """Return how much that was held at a moment, UTC ms, has been deleted since."""
+    found = dict(
+        tx.execute(
+            """SELECT kind, sum(count) FROM tombstone WHERE deleted_ms > ? AND stored_ms <= ? GROUP BY kind""",
+            (known_ms, known_ms),
+        ).fetchall()
+    )
+    return DeletedCounts(found.get("turn", 0), found.get("fact", 0))

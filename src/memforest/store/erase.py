@@ -1,16 +1,26 @@
-"""Rows that a deletion reads and writes: turns with what hangs on them."""
+"""Rows that a deletion reads and writes: turns with what hangs on them.
+
+Counts of the rows that a deletion takes away, those that go with others included.
+
+Triggers of the connection count, so that nothing that goes is missed: rows that go with a row they refer to, and trees
+that an index edits.
+
+
+What repeats or tells of what is deleted: corrections, reasons, jobs, origins; and how much was deleted.
+"""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import NamedTuple
 
-from memforest.store.dates import write_dates
-from memforest.store.dialect import AMONG
-from memforest.store.facts import OccurrenceRow
-from memforest.store.turns import StoredTurn, insert_turns
-from memforest.store.tx import Tx
+from memforest.store.connections import AMONG, Tx
+from memforest.store.facts import OccurrenceRow, write_dates
+from memforest.store.sessions import StoredTurn, insert_turns
 
 
 def turns_between(tx: Tx, start_ms: int | None, end_ms: int) -> list[int]:
@@ -241,4 +251,221 @@ def relabel(tx: Tx, entity: int, label: str) -> None:
         """DELETE FROM name_use WHERE entity = ? AND name = ? AND NOT EXISTS (SELECT 1 FROM name_use o
            WHERE o.occurrence = name_use.occurrence AND o.entity = name_use.entity AND o.name != name_use.name)""",
         (entity, label),
+    )
+
+
+_PLAIN = (
+    "session",
+    "turn",
+    "cell",
+    "fact",
+    "occurrence",
+    "mention",
+    "state",
+    "relation",
+    "name_use",
+    "entity",
+    "alias",
+    "choice",
+    "correction",
+    "write_key",
+    "job",
+)
+_PLACED = ("leaf", "node")
+_VECTORS = ("derived_turn_vector", "derived_fact_vector", "derived_node_vector")
+
+
+class Counts(NamedTuple):
+    """What went since counting began: rows by table, and rows of trees by index and table."""
+
+    rows: dict[str, int]
+    indexes: dict[str, dict[str, int]]
+
+
+def _count(kind: str, part: str, by: int = 1) -> str:
+    return f"""INSERT INTO erased_count VALUES ('{kind}', {part}, {by})
+        ON CONFLICT (kind, part) DO UPDATE SET n = n + excluded.n;"""
+
+
+def _trigger(name: str, event: str, table: str, body: str) -> str:
+    return f"CREATE TEMP TRIGGER erased_{name} {event} ON main.{table} BEGIN {body} END"
+
+
+def _triggers() -> list[str]:
+    made = []
+    for table in (*_PLAIN, *_PLACED, "tree", *_VECTORS):
+        part = {"leaf": "{}.tree", "node": "{}.tree", "tree": "{}.id"}.get(table, "0")
+        made.append(_trigger(f"{table}_out", "AFTER DELETE", table, _count(table, part.format("old"))))
+        if table not in _VECTORS:  # of vectors, those that went are counted; others may be made anew at once
+            made.append(_trigger(f"{table}_in", "AFTER INSERT", table, _count(table, part.format("new"), -1)))
+    made.append(
+        _trigger(
+            "owner", "BEFORE DELETE", "tree", "INSERT OR IGNORE INTO erased_owner VALUES (old.id, old.owner);"
+        )
+    )
+    # A summary goes with its node, whose row is gone by then; or alone.
+    summary = """INSERT INTO erased_count SELECT 'derived_summary', {tree}, 1 WHERE {where}
+        ON CONFLICT (kind, part) DO UPDATE SET n = n + excluded.n;"""
+    has = "EXISTS (SELECT 1 FROM derived_summary WHERE node = old.id)"
+    made.append(_trigger("with_node", "BEFORE DELETE", "node", summary.format(tree="old.tree", where=has)))
+    alone = "EXISTS (SELECT 1 FROM node WHERE id = old.node)"
+    tree = "(SELECT tree FROM node WHERE id = old.node)"
+    made.append(
+        _trigger("summary", "AFTER DELETE", "derived_summary", summary.format(tree=tree, where=alone))
+    )
+    return made
+
+
+_TRIGGERS = _triggers()
+_DROPPED = [f"DROP TRIGGER {sql.split()[3]}" for sql in _TRIGGERS]
+
+
+@contextmanager
+def counting(tx: Tx) -> Iterator[Counts]:
+    """Count the rows that go while the block runs, those that go with others included; filled at its end."""
+    tx.execute(
+        "CREATE TEMP TABLE erased_count (kind TEXT, part INTEGER, n INTEGER, PRIMARY KEY (kind, part))"
+    )
+    tx.execute("CREATE TEMP TABLE erased_owner (tree INTEGER PRIMARY KEY, owner TEXT)")
+    for sql in _TRIGGERS:
+        tx.execute(sql)
+    counts = Counts({}, {})
+    yield counts
+    rows = tx.execute(
+        """SELECT c.kind, coalesce(t.owner, o.owner), sum(c.n) FROM erased_count c LEFT JOIN tree t ON t.id = c.part
+           LEFT JOIN erased_owner o ON o.tree = c.part GROUP BY 1, 2 ORDER BY 1, 2"""
+    ).fetchall()
+    for kind, owner, count in rows:
+        counts.rows[kind] = counts.rows.get(kind, 0) + count
+        if kind in ("tree", "derived_summary", *_PLACED):
+            counts.indexes.setdefault(owner or "", {})[kind] = count
+    for sql in (*_DROPPED, "DROP TABLE erased_count", "DROP TABLE erased_owner"):
+        tx.execute(sql)
+
+
+def table_counts(tx: Tx) -> dict[str, int]:
+    """Return how many rows each table has that a receipt counts, in a file of any version."""
+    there = {row[0] for row in tx.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
+    wanted = (*_PLAIN, *_PLACED, "tree", "derived_summary", *_VECTORS)
+    return {
+        table: int(tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+        for table in wanted
+        if table in there
+    }
+
+
+def owner_of(tx: Tx) -> str | None:
+    """Return whose memory a file is, in any version; None when it was never begun."""
+    if tx.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
+        return None
+    row = tx.execute("SELECT value FROM meta WHERE key = 'user_id'").fetchone()
+    return None if row is None else str(row[0])
+
+
+def corrections_of_sessions(tx: Tx, sessions: Collection[str]) -> list[int]:
+    """Return the corrections that have a place in sessions, by id, in turns that are stored or not; those that were undone too."""
+    sql = f"SELECT DISTINCT correction FROM correction_place WHERE session_id {AMONG} ORDER BY correction"
+    return [row[0] for row in tx.execute(sql, (tx.ids(sessions),))]
+
+
+def corrections_in_cells(tx: Tx, cells: Collection[int]) -> list[tuple[int, int]]:
+    """Return (correction, cell) of the corrections that have a place in cells, those that were undone too."""
+    rows = tx.execute(
+        f"""SELECT DISTINCT p.correction, c.id FROM cell c JOIN session s ON s.id = c.session
+            JOIN correction_place p ON p.session_id = s.session_id
+            JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
+            WHERE c.id {AMONG} AND t.ordinal BETWEEN c.first AND c.last""",
+        (tx.ids(cells),),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def reword_correction(tx: Tx, correction: int, said: str) -> None:
+    """Write how the statement of a correction is worded otherwise."""
+    tx.execute("UPDATE correction SET said = ? WHERE id = ?", (said, correction))
+
+
+def make_forget(tx: Tx, correction: int) -> None:
+    """Let an update put nothing in the place of its statement any more, and only hide that."""
+    tx.execute(
+        """UPDATE correction SET kind = 'forget', made = NULL, text = NULL, start_ms = NULL, end_ms = NULL,
+           precision = 'unknown' WHERE id = ?""",
+        (correction,),
+    )
+
+
+def drop_stray_places(tx: Tx, corrections: Collection[int], sessions: Collection[str]) -> None:
+    """Delete the places of corrections in turns of sessions that are not stored."""
+    tx.execute(
+        f"""DELETE FROM correction_place WHERE correction {AMONG} AND session_id {AMONG} AND NOT EXISTS (
+            SELECT 1 FROM session s JOIN turn t ON t.session = s.id
+            WHERE s.session_id = correction_place.session_id AND t.turn_id = correction_place.turn_id)""",
+        (tx.ids(corrections), tx.ids(sessions)),
+    )
+
+
+def occurrences_made(tx: Tx, corrections: Collection[int]) -> dict[int, int]:
+    """Return the occurrences that corrections have made, with their facts."""
+    rows = tx.execute(f"SELECT id, fact FROM occurrence WHERE correction {AMONG}", (tx.ids(corrections),))
+    return dict(rows.fetchall())
+
+
+def drop_corrections(tx: Tx, corrections: Collection[int]) -> None:
+    """Delete corrections, of which no occurrence is left; no merge brings them back."""
+    wanted = tx.ids(corrections)
+    keys = tx.execute(f"SELECT key FROM correction WHERE id {AMONG}", (wanted,)).fetchall()
+    note_deleted(tx, (correction_digest(key) for (key,) in keys))
+    tx.execute(f"DELETE FROM correction WHERE id {AMONG}", (wanted,))
+
+
+def correction_digest(key: str) -> bytes:
+    """Return the digest by which a correction that was deleted is known."""
+    return blake2b(f"correction\0{key}".encode(), digest_size=16).digest()
+
+
+def note_deleted(tx: Tx, digests: Iterable[bytes]) -> None:
+    """Note the digests of what was deleted, so that no merge brings it back."""
+    tx.executemany(
+        "INSERT INTO deleted (digest) VALUES (?) ON CONFLICT DO NOTHING", [(one,) for one in digests]
+    )
+
+
+def deleted(tx: Tx) -> frozenset[bytes]:
+    """Return the digests of all that was deleted."""
+    return frozenset(row[0] for row in tx.execute("SELECT digest FROM deleted"))
+
+
+def forget_reasons(tx: Tx, tells: Callable[[str], bool], instead: str) -> int:
+    """Write something else over the reasons of indexes and jobs that tell of what was deleted; return how many jobs those are."""
+    for name, reason in tx.execute("SELECT name, reason FROM index_ WHERE reason IS NOT NULL").fetchall():
+        if tells(reason):
+            tx.execute("UPDATE index_ SET reason = ? WHERE name = ?", (instead, name))
+    rows = tx.execute("SELECT id, reason FROM job WHERE reason IS NOT NULL").fetchall()
+    told = [(instead, job) for job, reason in rows if tells(reason)]
+    tx.executemany("UPDATE job SET reason = ? WHERE id = ?", told)
+    return len(told)
+
+
+def drop_jobs(tx: Tx, repeats: Callable[[str], bool]) -> None:
+    """Delete the jobs whose key or payload repeats what was deleted; their index adds those again that are still due."""
+    rows = tx.execute("SELECT id, key, payload FROM job").fetchall()
+    tx.executemany(
+        "DELETE FROM job WHERE id = ?",
+        [(job,) for job, key, payload in rows if repeats(key) or repeats(payload)],
+    )
+
+
+def drop_origins(tx: Tx, origins: Collection[int]) -> None:
+    """Delete those origins of which no turn is left."""
+    tx.execute(
+        f"DELETE FROM origin WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.origin = origin.id)",
+        (tx.ids(origins),),
+    )
+
+
+def add_tombstones(tx: Tx, kind: str, stored: Mapping[int, int], deleted_ms: int) -> None:
+    """Note how many items of a kind went: when they were stored, in ms -> how many."""
+    tx.executemany(
+        "INSERT INTO tombstone (kind, count, stored_ms, deleted_ms) VALUES (?, ?, ?, ?)",
+        [(kind, count, stored_ms, deleted_ms) for stored_ms, count in sorted(stored.items())],
     )

@@ -1,18 +1,24 @@
-"""Reads of the texts behind ranked hits, and of facts for listing."""
+"""Reads of the texts behind ranked hits, and of facts for listing.
+
+What was written to a memory since a time, oldest first: each kind is read by its index, a bounded number of rows.
+
+The order is total: by time, then by kind, then by row; so whoever has read up to a place goes on behind it.
+
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
-from itertools import groupby
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from heapq import merge
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from memforest.store.dates import read_dates
-from memforest.store.dialect import AMONG
+from memforest.records import Precision, ResolvedDate
+from memforest.store.connections import AMONG, Tx
+from memforest.store.facts import read_dates
 from memforest.store.trees import nodes_with_ids
-from memforest.store.tx import Tx
-from memforest.types import Precision, ResolvedDate
 
 
 class TurnText(NamedTuple):
@@ -38,7 +44,7 @@ class FactText(NamedTuple):
     precision: Precision
 
 
-class Saying(NamedTuple):
+class FactOccurrence(NamedTuple):
     """One occurrence of a fact: what made the statement, and the turns it was made from, by row id, in their order.
 
     `quote` is None when it is all of the only turn. `before` is the turn before the last one, None for a session's first.
@@ -103,7 +109,9 @@ def fact_texts(tx: Tx, facts: Collection[int]) -> dict[int, FactText]:
     return {row[0]: FactText._make((*row[1:6], read_dates(row[6]), row[7])) for row in found}
 
 
-def fact_sayings(tx: Tx, facts: Collection[int], without: Collection[int] = ()) -> dict[int, list[Saying]]:
+def fact_sayings(
+    tx: Tx, facts: Collection[int], without: Collection[int] = ()
+) -> dict[int, list[FactOccurrence]]:
     """Return the occurrences of each fact, in the order they were said; no text of a turn is read.
 
     Those with the ids `without` are left out.
@@ -119,13 +127,15 @@ def fact_sayings(tx: Tx, facts: Collection[int], without: Collection[int] = ()) 
             ORDER BY o.fact, o.said_ms, coalesce(o.tie, f.tie), o.id, t.ordinal""",
         (tx.ids(facts), tx.ids(without)),
     )
-    sayings: dict[int, list[Saying]] = {fact: [] for fact in facts}
+    sayings: dict[int, list[FactOccurrence]] = {fact: [] for fact in facts}
     for (fact, _), rows in groupby(found, key=itemgetter(0, 1)):
         several = list(rows)
         _, _, maker, raw, first, corrected_ms, shown, _, before = several[-1]
         quote = None if raw is None else raw.decode(errors="replace")  # it is looked for in the turn
         turns = tuple(turn for *_, turn, _ in several)
-        sayings[fact].append(Saying(maker, quote, bool(first), turns, before, corrected_ms, bool(shown)))
+        sayings[fact].append(
+            FactOccurrence(maker, quote, bool(first), turns, before, corrected_ms, bool(shown))
+        )
     return sayings
 
 
@@ -167,3 +177,166 @@ def leaf_sources(tx: Tx, leaves: Collection[int]) -> dict[int, list[tuple[str, s
 def node_spans(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, int]]:
     """Return the intervals [start, end) of nodes and leaves in ms."""
     return {node.id: (node.start_ms, node.end_ms) for node in nodes_with_ids(tx, nodes).values()}
+
+
+class WritePosition(NamedTuple):
+    """Where a write stands in the order: UTC ms, the number of its kind, and its row."""
+
+    at_ms: int
+    kind: int
+    row: int
+
+
+WRITTEN_KINDS = ("stored", "learnt", "merged", "corrected", "undone", "deleted")
+"""What was done, in the order of one instant: turns come before what was learnt of them."""
+
+
+class Written(NamedTuple):
+    """One write.
+
+    `item` is the row of a session, a fact, an occurrence or a correction; of what was deleted the kind of item is
+    `what`. `items` is how many turns were stored, or items deleted; 1 otherwise.
+    """
+
+    place: WritePosition
+    item: int
+    what: str = ""
+    items: int = 1
+
+    @property
+    def kind(self) -> str:
+        """The name of its kind."""
+        return WRITTEN_KINDS[self.place.kind]
+
+
+_SOURCES: Mapping[str, tuple[str, str, str]] = {
+    # kind: columns, table, time
+    "learnt": ("id, ''", "fact", "stored_ms"),
+    "merged": ("id, ''", "occurrence", "stored_ms"),
+    "corrected": ("id, kind", "correction", "coalesce(stored_ms, made_ms)"),
+    "undone": ("id, kind", "correction", "undone_ms"),
+}
+
+
+def written_since(
+    tx: Tx, since_ms: int, until_ms: int, after: WritePosition | None, most: int
+) -> list[Written]:
+    """Return the first writes of [since, until), or those behind a place.
+
+    Args:
+        tx: a read transaction.
+        since_ms: from when on, UTC ms.
+        until_ms: up to before when.
+        after: the last one that was read before.
+        most: how many.
+    """
+
+    def bounds(kind: str) -> tuple[int, int]:
+        """Return the time and row behind which a kind goes on."""
+        if after is None:
+            return since_ms - 1, 2**62
+        number = WRITTEN_KINDS.index(kind)
+        if number == after.kind:
+            return after.at_ms, after.row
+        # Of the same instant, a kind that comes later is still to be read as a whole, an earlier one has been.
+        return after.at_ms, -1 if number > after.kind else 2**62
+
+    parts = [_turns(tx, bounds("stored"), until_ms, most), _deletions(tx, bounds("deleted"), until_ms, most)]
+    parts += [_rows(tx, kind, bounds(kind), until_ms, most) for kind in _SOURCES]
+    return list(islice(merge(*parts, key=lambda one: one.place), most))
+
+
+def _rows(tx: Tx, kind: str, behind: tuple[int, int], until_ms: int, most: int) -> list[Written]:
+    columns, table, time = _SOURCES[kind]
+    found = tx.execute(
+        f"""SELECT {time}, {columns} FROM {table} WHERE {time} >= ? AND {time} < ? AND ({time}, id) > (?, ?)
+            ORDER BY {time}, id LIMIT ?""",
+        (behind[0], until_ms, *behind, most),
+    )
+    number = WRITTEN_KINDS.index(kind)
+    return [Written(WritePosition(at, number, row), row, what) for at, row, what in found]
+
+
+def _turns(tx: Tx, behind: tuple[int, int], until_ms: int, most: int) -> list[Written]:
+    """Return what was stored of sessions: the turns of one session that were stored together are one write."""
+    found = tx.execute(
+        """SELECT stored_ms, session, id FROM turn WHERE stored_ms >= ? AND stored_ms < ? AND (stored_ms, id) > (?, ?)
+           ORDER BY stored_ms, id""",
+        (behind[0], until_ms, *behind),
+    )
+    return list(islice(_grouped(found), most))
+
+
+def _grouped(found: Iterable[tuple[int, int, int]]) -> Iterator[Written]:
+    """Yield one write for each run of turns of one session and time; it stands at its last turn."""
+    for (at_ms, session), rows in groupby(found, key=itemgetter(0, 1)):
+        ids = [row for *_, row in rows]
+        yield Written(WritePosition(at_ms, WRITTEN_KINDS.index("stored"), ids[-1]), session, items=len(ids))
+
+
+def _deletions(tx: Tx, behind: tuple[int, int], until_ms: int, most: int) -> list[Written]:
+    """Return the deletions: items of one kind that were deleted together are one write, whenever they were stored."""
+    found = tx.execute(
+        """SELECT deleted_ms, kind, id, count FROM tombstone
+           WHERE deleted_ms >= ? AND deleted_ms < ? AND (deleted_ms, id) > (?, ?) ORDER BY deleted_ms, id""",
+        (behind[0], until_ms, *behind),
+    )
+    number, made = WRITTEN_KINDS.index("deleted"), []
+    for (at_ms, what), rows in groupby(found, key=itemgetter(0, 1)):
+        several = list(rows)
+        row = several[-1][2]
+        made.append(Written(WritePosition(at_ms, number, row), row, what, sum(one[3] for one in several)))
+        if len(made) == most:
+            break
+    return made
+
+
+def session_ids(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
+    """Return the ids of sessions by row."""
+    found = tx.execute(f"SELECT id, session_id FROM session WHERE id {AMONG}", (tx.ids(sessions),))
+    return dict(found.fetchall())
+
+
+class OccurrenceSource(NamedTuple):
+    """The fact of an occurrence, and the turns that support it there."""
+
+    fact: int
+    turns: tuple[tuple[str, str], ...]
+    """(session id, turn id), in order."""
+
+
+def occurrence_sources(tx: Tx, occurrences: Collection[int]) -> dict[int, OccurrenceSource]:
+    """Return whose occurrences some are, and where they were said."""
+    found = tx.execute(
+        f"""SELECT o.id, o.fact, s.session_id, t.turn_id FROM occurrence o
+            JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
+            JOIN session s ON s.id = t.session WHERE o.id {AMONG} ORDER BY o.id, t.ordinal""",
+        (tx.ids(occurrences),),
+    )
+    sources = {}
+    for (row, fact), rows in groupby(found, key=itemgetter(0, 1)):
+        sources[row] = OccurrenceSource(fact, tuple((session, turn) for *_, session, turn in rows))
+    return sources
+
+
+def first_occurrence(tx: Tx, fact: int) -> int:
+    """Return the occurrence with which a fact was stored, 0 when it is gone."""
+    found = tx.execute(
+        "SELECT min(id) FROM occurrence WHERE fact = ? AND stored_ms IS NULL", (fact,)
+    ).fetchone()
+    return int(found[0] or 0)
+
+
+class Correction(NamedTuple):
+    """The statement that a correction is of, and the text it was given, if any."""
+
+    fact_id: str
+    text: str
+
+
+def corrections(tx: Tx, rows: Collection[int]) -> dict[int, Correction]:
+    """Return corrections by row."""
+    found = tx.execute(
+        f"SELECT id, fact_id, coalesce(text, '') FROM correction WHERE id {AMONG}", (tx.ids(rows),)
+    )
+    return {row: Correction(fact_id, text) for row, fact_id, text in found}

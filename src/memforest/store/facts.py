@@ -1,16 +1,103 @@
-"""Canonical facts with their occurrences, entities, mentions and states."""
+"""Canonical facts with their occurrences, entities, mentions and states.
+
+The wordings of facts by their digests: near-duplicates are found without looking at every fact.
+
+What a statement's words of time mean, as one column holds it: JSON, times in UTC ms.
+
+Facts and their occurrences as they are inserted, many rows at once: by a write, and by a merge.
+
+The times that facts state, and the words in which they do.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from memforest.records import EntityKind, Precision, ResolvedDate, State
 from memforest.store import meta
-from memforest.store.dates import read_dates, write_dates
-from memforest.store.dialect import AMONG, gathered
-from memforest.store.tx import Tx
-from memforest.types import EntityKind, ResolvedDate, State
+from memforest.store.connections import AMONG, Tx, gathered
+from memforest.times import from_ms, to_ms
+
+_RULES = 0
+"""The row that stands for no fact and tells by which rules the other rows were made."""
+
+
+def wording_rules(tx: Tx) -> bytes | None:
+    """Return the rules that made the stored wordings, None when there are none."""
+    row = tx.execute("SELECT wording FROM derived_wording WHERE fact = ?", (_RULES,)).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def drop_wordings(tx: Tx, rules: bytes) -> None:
+    """Delete all wordings, and store the rules that make the next ones."""
+    tx.execute("DELETE FROM derived_wording")
+    put_wording(tx, _RULES, rules)
+
+
+def put_wording(tx: Tx, fact: int, wording: bytes) -> None:
+    """Store the digest of a fact's wording."""
+    tx.execute(
+        """INSERT INTO derived_wording VALUES (?, ?)
+           ON CONFLICT (fact) DO UPDATE SET wording = excluded.wording""",
+        (fact, wording),
+    )
+
+
+def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
+    """Store (fact, digest of its wording) of facts that have none."""
+    tx.executemany("INSERT INTO derived_wording VALUES (?, ?)", rows)
+
+
+def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
+    """Return the facts that are worded in one of these ways, by row id."""
+    found: set[int] = set()
+    for wording in set(wordings):
+        rows = tx.execute(
+            "SELECT fact FROM derived_wording WHERE wording = ? AND fact != ?", (wording, _RULES)
+        )
+        found.update(row[0] for row in rows)
+    return sorted(found)
+
+
+def known_wordings(tx: Tx, wanted: Collection[bytes]) -> set[bytes]:
+    """Return those digests of wordings that a fact has."""
+    one = "SELECT 1 FROM derived_wording WHERE wording = ? AND fact != ?"
+    return {digest for digest in wanted if tx.execute(one, (digest, _RULES)).fetchone() is not None}
+
+
+def wordings(tx: Tx, facts: Collection[int]) -> dict[int, bytes]:
+    """Return the digests of facts' wordings."""
+    rows = tx.execute(f"SELECT fact, wording FROM derived_wording WHERE fact {AMONG}", (tx.ids(facts),))
+    return {row[0]: bytes(row[1]) for row in rows}
+
+
+NO_DATES = "[]"
+
+
+def write_dates(dates: Iterable[ResolvedDate]) -> str:
+    """Return dates as they are stored: a list of words, start, end (or null) and precision each."""
+    rows = [
+        [one.words, to_ms(one.start), None if one.end is None else to_ms(one.end), one.precision]
+        for one in dates
+    ]
+    return json.dumps(rows, ensure_ascii=False) if rows else NO_DATES
+
+
+def read_dates(stored: str) -> tuple[ResolvedDate, ...]:
+    """Return stored dates.
+
+    Raises:
+        ValueError: if it is not what `write_dates` writes.
+    """
+    if stored == NO_DATES:
+        return ()
+    return tuple(
+        ResolvedDate(words, from_ms(start), None if end is None else from_ms(end), precision)
+        for words, start, end, precision in json.loads(stored)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,3 +388,128 @@ def add_state(tx: Tx, occurrence: OccurrenceRef, entity: int, state: State, *, e
            FROM fact f, occurrence o WHERE f.id = ? AND o.id = ? RETURNING id""",
         (entity, state.attribute, state.value, state.previous, state.change, ends, fact, row),
     )
+
+
+class StoredOccurrence(NamedTuple):
+    """An occurrence as it is stored: topics and dates as JSON, None for what it shares with its fact or its turn."""
+
+    row: int
+    fact: int
+    cell: int
+    speaker: str
+    said_ms: int
+    topics: str
+    cosine: float | None
+    text: str | None
+    quote: str | None
+    tie: str | None
+    dates: str | None
+    correction: int | None
+    stored_ms: int | None
+
+
+def add_facts(tx: Tx, new: Sequence[FactRow]) -> list[int]:
+    """Insert facts (`row` is ignored) and return their row ids, in order."""
+    first = meta.take_ids(tx, "fact", len(new))
+    tx.executemany(
+        """INSERT INTO fact (id, fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie,
+           topics, stored_ms, dates) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        [
+            (
+                row,
+                fact.fact_id,
+                fact.text,
+                fact.speaker,
+                fact.start_ms,
+                fact.end_ms,
+                fact.precision,
+                int(fact.negated),
+                fact.said_ms,
+                fact.tie,
+                json.dumps(fact.topics, ensure_ascii=False),
+                fact.stored_ms,
+                write_dates(fact.dates),
+            )
+            for row, fact in enumerate(new, first)
+        ],
+    )
+    return list(range(first, first + len(new)))
+
+
+def add_occurrences(tx: Tx, new: Sequence[StoredOccurrence], turns: Sequence[Sequence[int]]) -> list[int]:
+    """Insert occurrences (`row` is ignored), each with the turns that support it; return their row ids, in order.
+
+    A wording, dates, a tie and a stored time that are the fact's, and a quote that is all of the only turn, are not stored
+    again. An occurrence without a stored time was stored with its fact.
+    """
+    (last,) = tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()
+    rows = list(range(last + 1, last + 1 + len(new)))
+    tx.executemany(
+        """INSERT INTO occurrence (id, fact, cell, speaker, text, quote, said_ms, tie, topics, cosine, dates, correction,
+           stored_ms) VALUES (:row, :fact, :cell, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
+           nullif(:quote, (SELECT text FROM turn WHERE id = :turn)), :said_ms,
+           nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine,
+           nullif(:dates, (SELECT dates FROM fact WHERE id = :fact)), :correction,
+           nullif(:stored_ms, (SELECT stored_ms FROM fact WHERE id = :fact)))""",
+        [
+            {**one._asdict(), "row": row, "turn": said[0] if len(said) == 1 else None}
+            for row, one, said in zip(rows, new, turns, strict=True)
+        ],
+    )
+    tx.executemany(
+        "INSERT INTO occurrence_turn VALUES (?, ?)",
+        [(row, turn) for row, said in zip(rows, turns, strict=True) for turn in said],
+    )
+    return rows
+
+
+def add_occurrence(
+    tx: Tx,
+    fact: int,
+    cell: int,
+    *,
+    speaker: str,
+    text: str,
+    quote: str,
+    dates: Sequence[ResolvedDate] = (),
+    said_ms: int,
+    tie: str,
+    topics: Sequence[str],
+    cosine: float | None,
+    turns: Sequence[int],
+    correction: int | None = None,
+    stored_ms: int | None = None,
+) -> OccurrenceRef:
+    """Record where a fact was said, and by which turns; return what its mentions and states hang on.
+
+    `correction` is what put the fact there.
+    """
+    one = StoredOccurrence(
+        row=0,
+        fact=fact,
+        cell=cell,
+        speaker=speaker,
+        said_ms=said_ms,
+        topics=json.dumps(topics, ensure_ascii=False),
+        cosine=cosine,
+        text=text,
+        quote=quote,
+        tie=tie,
+        dates=write_dates(dates),
+        correction=correction,
+        stored_ms=stored_ms,
+    )
+    (row,) = add_occurrences(tx, [one], [turns])
+    return fact, row
+
+
+def dated_words(tx: Tx, facts: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Return the words of facts that tell a date, of those that have some."""
+    rows = tx.execute(f"SELECT id, dates FROM fact WHERE dates != '[]' AND id {AMONG}", (tx.ids(facts),))
+    return {fact: tuple(one.words for one in read_dates(dates)) for fact, dates in rows}
+
+
+def spans_of(tx: Tx, facts: Collection[int]) -> dict[int, tuple[int | None, int | None, Precision]]:
+    """Return the time that facts state, [start, end), and how exactly; None where there is none."""
+    rows = tx.execute(f"SELECT id, start_ms, end_ms, precision FROM fact WHERE id {AMONG}", (tx.ids(facts),))
+    return {row[0]: row[1:] for row in rows}

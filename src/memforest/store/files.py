@@ -3,29 +3,209 @@
 Everything here goes by names; only SQLite opens a database that is there, because closing it in any other way would
 drop the locks of every connection that this process has to it
 (https://www.sqlite.org/howtocorrupt.html section 2.2).
+
+
+The salt of an encrypted memory, in a file beside it: without it no key opens the memory or a backup of it.
+
+The file is a JSON object: ``salt`` (hexadecimal digits), ``keys`` (of each key that the memory may be encrypted with what
+`memforest.protection.FileKey.check` says of it) and ``plain`` (whether it may be unencrypted). While a memory is encrypted,
+decrypted or given another key, two of these hold, so that there is no moment at which the file tells less than is needed.
+
+
+Overwriting the unused parts of pages, where SQLite leaves copies of rows that it has moved.
+
+"secure_delete" overwrites a row where it stands when it is deleted. When pages are balanced, rows move from one to
+another, and what they were stays in the gap between a page's pointers and its cells: a row that is deleted later would
+be overwritten in its last place alone. `VACUUM` writes such a file anew as a whole; here only the gaps are written,
+and only of pages that have changed since it was done last, as the log tells.
+
+It is done while the log is empty and nobody can write, and changes nothing that SQLite reads: readers may go on, and a
+write that is torn leaves a sound page.
+Sources: https://www.sqlite.org/fileformat.html sections 1.3, 1.5, 1.6, 4.1; `rebuildPage` and `freeSpace` in btree.c.
+
+
+Files that a memory is written into, for people to keep: for their owner alone, and there whole or not at all.
 """
 
 from __future__ import annotations
 
+import glob
+import json
 import os
+import re
+import secrets
 import stat
+import struct
 import sys
 import threading
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote_from_bytes
 
 from memforest.errors import (
     ForeignStoreError,
+    InputError,
     StoreKeyError,
     StoreLockedError,
     StoreReplacedError,
     StoreWriteError,
 )
-from memforest.keys import AnyKey, FileKey, Key
-from memforest.store import salts
-from memforest.store.connections import Connection, connect
-from memforest.store.engine import errors, not_a_database
-from memforest.store.salts import OWN_FILE
+from memforest.protection import AnyKey, FileKey, Key
+from memforest.store.connections import Connection, connect, errors, mapped_errors, not_a_database
+
+OWN_FILE = 0o600
+"""Mode of the files that we make: for their owner alone, whatever the umask."""
+SALT_BYTES = 32
+MOST_BYTES = 10_000
+_DIGITS = re.compile("(?:[0-9a-f]{2})+")
+
+
+@dataclass(frozen=True, slots=True)
+class Salt:
+    """The salt of a memory, and what its file may be."""
+
+    salt: bytes
+    checks: tuple[str, ...] = ()
+    """Of each key that the file may be encrypted with."""
+    plain: bool = False
+    """Whether the file may be unencrypted."""
+
+
+def salt_file(path: Path) -> Path:
+    """Return the file that holds the salt of a memory's file."""
+    return path.with_name(path.name + "-salt")
+
+
+def new_salt() -> bytes:
+    """Return a random salt."""
+    return secrets.token_bytes(SALT_BYTES)
+
+
+def read(path: Path) -> Salt | None:
+    """Return the salt of a memory's file, None when it has none.
+
+    Raises:
+        StoreKeyError: if the file of the salt is damaged.
+        OSError: if it cannot be read.
+    """
+    place = salt_file(path)
+    try:
+        with place.open("rb") as file:
+            found = file.read(MOST_BYTES)
+    except FileNotFoundError:
+        return None
+    try:
+        return _parsed(json.loads(found))
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise StoreKeyError(
+            f"the salt file {place.name!r} is damaged; put a copy of it back: without the salt no key opens {path.name!r}"
+        ) from None
+
+
+def _parsed(found: dict[str, object]) -> Salt:
+    salt, keys, plain = found["salt"], found["keys"], found["plain"]
+    if not isinstance(keys, list) or not isinstance(plain, bool):
+        raise TypeError
+    if not all(isinstance(one, str) and _DIGITS.fullmatch(one) for one in (salt, *keys)):
+        raise ValueError
+    return Salt(bytes.fromhex(str(salt)), tuple(map(str, keys)), plain)
+
+
+def write(path: Path, salt: Salt) -> None:
+    """Put the salt of a memory's file in the place of the one that is there, whole or not at all; durable on return.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    made = _written(path, salt)
+    try:
+        made.replace(salt_file(path))
+    except OSError:
+        made.unlink()
+        raise
+    sync_directory(path.parent)
+
+
+def make(path: Path, key: Key) -> tuple[Salt, bool]:
+    """Return the salt of a new memory, and whether it was made here; another process may have made it just now.
+
+    Raises:
+        StoreKeyError: if the one that is there is damaged.
+        OSError: if it cannot be written.
+    """
+    random = new_salt()
+    salt = Salt(random, (key.of_file(random).check,))
+    made = _written(path, salt)
+    try:
+        os.link(made, salt_file(path))  # unlike a renaming it puts nothing in the place of what is there
+    except FileExistsError:
+        return read(path) or salt, False
+    except OSError:  # a file system without links
+        if (found := read(path)) is not None:
+            return found, False
+        made.replace(salt_file(path))
+    finally:
+        made.unlink(missing_ok=True)
+    sync_directory(path.parent)
+    return salt, True
+
+
+def _written(path: Path, salt: Salt) -> Path:
+    """Write a salt to a new file beside its place and return that."""
+    place = path.with_name(f"{salt_file(path).name}-{secrets.token_hex(8)}")
+    text = json.dumps({"salt": salt.salt.hex(), "keys": list(salt.checks), "plain": salt.plain})
+    number = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, OWN_FILE)
+    try:
+        with os.fdopen(number, "wb") as file:
+            if sys.platform != "win32":
+                os.fchmod(number, OWN_FILE)  # a umask may take away the owner's rights too
+            file.write(text.encode() + b"\n")
+            file.flush()
+            os.fsync(number)
+    except OSError:
+        place.unlink()
+        raise
+    return place
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what writers of the salt of a memory's file have left that did not come to their end; none may be at work."""
+    for one in path.parent.glob(f"{salt_file(path).name}-*"):
+        one.unlink(missing_ok=True)
+
+
+def erase(path: Path) -> None:
+    """Erase the salt of a memory's file: from then on no key opens the file or any backup of it.
+
+    The bytes are overwritten first; what the file system keeps of them elsewhere is out of reach.
+
+    Raises:
+        OSError: if it cannot be written.
+    """
+    remove_unfinished(path)
+    place = salt_file(path)
+    with suppress(FileNotFoundError):
+        with place.open("r+b") as file:
+            file.write(bytes(place.stat().st_size))
+            file.flush()
+            os.fsync(file.fileno())
+        place.unlink()
+        sync_directory(path.parent)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make durable which names a directory has; a no-op on Windows, which offers no such call."""
+    if sys.platform == "win32":
+        return
+    number = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
+
 
 UNFINISHED = ("-new", "-old")
 """Endings of the files that stand beside a memory's while it is encrypted, decrypted or given another key."""
@@ -75,7 +255,7 @@ class DatabaseFile:
         self.private = True
         """Whether nobody else can use the file; False for somebody else's file that others can use."""
         refuse_link(path)
-        refuse_link(salts.salt_file(path))
+        refuse_link(salt_file(path))
         self.readonly = readonly or _is_read_only(path)
         self.key = key if isinstance(key, FileKey) else self._unlocked(key)
         """The key of the file; None for an unencrypted one."""
@@ -117,7 +297,7 @@ class DatabaseFile:
         Raises:
             StoreKeyError: if the key is missing, or another one.
         """
-        salt = salts.read(self.path)
+        salt = read(self.path)
         if key is None:
             if salt is not None and not salt.plain:
                 raise StoreKeyError(
@@ -128,7 +308,7 @@ class DatabaseFile:
             self.plain_with_key = _size_of(self.path) > 0
             if self.plain_with_key or self.readonly:
                 return None
-            salt, self._salt_made = salts.make(self.path, key)
+            salt, self._salt_made = make(self.path, key)
         own = key.of_file(salt.salt)
         if own.check in salt.checks:
             return own
@@ -152,7 +332,7 @@ class DatabaseFile:
             return error
         if self.key is not None:
             if self._salt_made:  # somebody else has just made the file, without a key
-                salts.salt_file(self.path).unlink(missing_ok=True)
+                salt_file(self.path).unlink(missing_ok=True)
             return StoreKeyError(
                 f"{name!r} cannot be read with the key that fits {name}-salt: that is the salt of another memory, or the "
                 "file is damaged or unencrypted. Put its own salt file back, or restore the file from a backup; "
@@ -163,7 +343,7 @@ class DatabaseFile:
                 f"{name!r} is encrypted, and its salt file {name}-salt is not there; put it back: without the salt no key "
                 "opens the file. Else it is no memforest database: use another directory"
             )
-        if salts.salt_file(self.path).exists():
+        if salt_file(self.path).exists():
             return StoreKeyError(
                 f"{name!r} is encrypted, and no key is configured; set MEMFOREST_KEY, or Config(key=...)"
             )
@@ -333,8 +513,8 @@ def remove_files(path: Path) -> int:
     Raises:
         OSError: if one of them cannot be deleted.
     """
-    salted = salts.salt_file(path).exists()
-    salts.erase(path)  # first: without it the rest is noise, and so is every backup
+    salted = salt_file(path).exists()
+    erase(path)  # first: without it the rest is noise, and so is every backup
     all_beside = _all_beside(path)
     return salted + sum(_unlinked(one) for one in (*all_beside, path, *all_beside))
 
@@ -359,3 +539,218 @@ def _unlinked(path: Path) -> bool:
 def beside(path: Path, suffix: str) -> Path:
     """Return the file beside a memory's whose name has that ending more."""
     return path.with_name(path.name + suffix)
+
+
+MAGIC = b"SQLite format 3\x00"
+LEAVES, INNER = (10, 13), (2, 5)
+"""Types of b-tree pages: the first byte of each."""
+MOST_PAGES = 1 << 25
+"""From so many pages on the first byte of an overflow page, whose number it begins with, may look like such a type."""
+CHUNK = 256
+"""Pages read at once."""
+LOG_HEADER, FRAME_HEADER = 32, 24
+
+_raw: dict[Identity, dict[str, int]] = {}
+"""Descriptors of databases, by what their names end with: of the file itself, and of the log's index."""
+_lock = threading.Lock()
+
+
+class Log(NamedTuple):
+    """A write-ahead log: its first salt, which grows by one whenever it begins anew, and the pages that are in it."""
+
+    salt: int
+    pages: frozenset[int]
+
+
+def read_log(path: Path) -> Log | None:
+    """Return what the log of a database holds; None when there is none, or an empty one."""
+    try:
+        with path.with_name(f"{path.name}-wal").open("rb") as log:
+            head = log.read(LOG_HEADER)
+            if len(head) < LOG_HEADER:
+                return None
+            size, salts = struct.unpack(">I", head[8:12])[0], head[16:24]
+            return Log(struct.unpack(">I", head[16:20])[0], frozenset(_frames(log.fileno(), size, salts)))
+    except FileNotFoundError:
+        return None
+
+
+def _frames(log: int, size: int, salts: bytes) -> Iterator[int]:
+    """Yield the page numbers of the frames that are of the log's present round; those of earlier ones may follow."""
+    at = LOG_HEADER
+    while True:
+        os.lseek(log, at, os.SEEK_SET)
+        head = os.read(log, FRAME_HEADER)
+        if len(head) < FRAME_HEADER or head[8:16] != salts:
+            return
+        yield struct.unpack(">I", head[:4])[0]
+        at += FRAME_HEADER + size
+
+
+def scrub(path: Path, pages: Collection[int] | None = None) -> int:
+    """Overwrite the gaps of some pages, or of all, with zeros; return how many had something in them.
+
+    To be called while nobody can write and the log is empty. A file that does not begin as SQLite's (an encrypted one)
+    is left as it is.
+
+    Raises:
+        OSError: if the file cannot be read or written.
+    """
+    raw = _descriptor(path)
+    with _lock:
+        os.lseek(raw, 0, os.SEEK_SET)
+        head = os.read(raw, 100)
+        size = struct.unpack(">H", head[16:18])[0] if len(head) == 100 else 0
+        size = 65536 if size == 1 else size
+        count = os.lseek(raw, 0, os.SEEK_END) // size if size else 0
+        largest_root = struct.unpack(">I", head[52:56])[0] if size else 0
+        if head[:16] != MAGIC or largest_root or count >= MOST_PAGES:
+            return 0
+        wanted = range(1, count + 1) if pages is None else sorted(page for page in pages if page <= count)
+        changed = 0
+        for number, page in _read(raw, wanted, size):
+            gap = _gap(page, 100 if number == 1 else 0)
+            if gap is not None and any(page[gap]):
+                os.lseek(raw, (number - 1) * size + gap.start, os.SEEK_SET)
+                os.write(raw, bytes(gap.stop - gap.start))
+                changed += 1
+        if changed:
+            os.fsync(raw)
+        return changed
+
+
+def _read(raw: int, wanted: Iterable[int], size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield pages by number; those that follow one another are read together."""
+    run: list[int] = []
+    for number in wanted:
+        if run and (number != run[-1] + 1 or len(run) == CHUNK):
+            yield from _run(raw, run, size)
+            run = []
+        run.append(number)
+    if run:
+        yield from _run(raw, run, size)
+
+
+def _run(raw: int, run: list[int], size: int) -> list[tuple[int, bytes]]:
+    os.lseek(raw, (run[0] - 1) * size, os.SEEK_SET)
+    read = os.read(raw, len(run) * size)
+    return [(number, read[at * size : (at + 1) * size]) for at, number in enumerate(run)]
+
+
+def _gap(page: bytes, start: int) -> slice | None:
+    """Return where a b-tree page is unused between pointers and cells; None for other pages, and for one that cannot be."""
+    if len(page) < start + 12 or page[start] not in (*LEAVES, *INNER):
+        return None
+    cells, content = struct.unpack(">HH", page[start + 3 : start + 7])
+    begin = start + (8 if page[start] in LEAVES else 12) + 2 * cells
+    end = content or 65536
+    return slice(begin, end) if begin < end <= len(page) else None
+
+
+# -- the descriptor ---------------------------------------------------------------------------------
+
+
+def _descriptor(path: Path, suffix: str = "") -> int:
+    """Return a descriptor of a database or of its log's index, kept as long as this process has the database open.
+
+    To close it earlier would drop the locks of all connections of this process to the file
+    (https://www.sqlite.org/howtocorrupt.html section 2.2).
+
+    Raises:
+        OSError: if the file cannot be opened.
+    """
+    with _lock:
+        identity = identity_of(path)
+        if identity is None:
+            raise FileNotFoundError(path)
+        kept = _raw.setdefault(identity, {})
+        if suffix not in kept:
+            mode = os.O_RDONLY if suffix else os.O_RDWR
+            kept[suffix] = os.open(path.with_name(path.name + suffix), mode | getattr(os, "O_BINARY", 0))
+        return kept[suffix]
+
+
+def release(identity: Identity | None) -> None:
+    """Close the descriptors of a database that this process has no connection to any more."""
+    with _lock:
+        for raw in _raw.pop(identity, {}).values() if identity is not None else ():
+            os.close(raw)
+
+
+def raw_open(identity: Identity | None) -> int:
+    """Return how many descriptors of a database there are."""
+    return len(_raw.get(identity, ())) if identity is not None else 0
+
+
+def raw_files(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of a database with all that is in them: itself, its log and the log's index, and others beside it.
+
+    Raises:
+        OSError: if one of them cannot be read.
+    """
+    for one in sorted(path.parent.glob(f"{glob.escape(path.name)}*")):
+        suffix = one.name[len(path.name) :]
+        if suffix not in ("", "-shm"):
+            yield one.name, one.read_bytes()
+            continue
+        raw = _descriptor(path, suffix)
+        with _lock:
+            size = os.lseek(raw, 0, os.SEEK_END)
+            os.lseek(raw, 0, os.SEEK_SET)
+            parts = []
+            while part := os.read(raw, min(1 << 26, size + 1)):
+                parts.append(part)
+        yield one.name, b"".join(parts)
+
+
+@contextmanager
+def new_file(target: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Give the path of an empty file beside `target` that becomes `target` at the end; on any error it is deleted.
+
+    It has mode 0600, is flushed to the disk before it gets its name, and replaces a link and not what that leads to.
+
+    Raises:
+        InputError: if there is something of that name and `overwrite` is False, or a directory.
+        StoreWriteError: if the file cannot be made, or the disk is full.
+    """
+    _refuse(target, overwrite)
+    made = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    with mapped_errors(target):
+        os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_RDWR, OWN_FILE))
+        try:
+            made.chmod(OWN_FILE)  # a umask may take away the owner's rights too
+            yield made
+            _sync(made)
+            _refuse(target, overwrite)  # it may have come meanwhile
+            made.replace(target)
+            _sync(target.parent)
+        finally:
+            for left in (made, *(made.with_name(made.name + end) for end in ("-wal", "-shm", "-journal"))):
+                left.unlink(missing_ok=True)
+
+
+def _refuse(target: Path, overwrite: bool) -> None:
+    """Raise if a file cannot get this name.
+
+    Raises:
+        InputError: if that is so.
+    """
+    if target.is_dir() and not target.is_symlink():
+        raise InputError(f"{str(target)!r} is a directory; name a file in it")
+    if not overwrite and (target.exists() or target.is_symlink()):
+        raise InputError(
+            f"{str(target)!r} is there already; name another file, or overwrite it (overwrite=True)"
+        )
+    if not target.parent.is_dir():
+        raise InputError(f"there is no directory {str(target.parent)!r}; make it, or name another")
+
+
+def _sync(path: Path) -> None:
+    """Write a file, or the names in a directory, through to the disk; Windows has no way to do the latter."""
+    if sys.platform == "win32" and path.is_dir():
+        return
+    handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,17 +1,47 @@
-"""The indexes of a memory: their settings, and cursors in the feed."""
+"""The indexes of a memory: their settings, and cursors in the feed.
+
+The feed: which turns, chunks, facts and entities were written, changed or deleted, in order.
+
+Triggers write it, so no write path can forget to. A note says that an item is new, different or gone; whether it is
+gone is read from its table. Numbers are never given again. Each index has a cursor in the feed: up to where it has
+placed what was noted. The newest note of an item that is stored stays, so that an index added later reads the whole
+memory from the start of the feed; notes of what is gone go when every cursor has passed them.
+
+
+Column reads of the trees of one index, for the arrays that a query works on.
+
+Which chunks were made otherwise than they would be now, and when facts were first stored.
+
+Vectors by the embedder that a memory is to have next, beside those in use until every text has one.
+
+A row goes with its text, by triggers, so what is there is of the present texts; readers and writers of the vectors in
+use notice nothing of it. `switch` puts them in the place of those in use.
+
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, get_args
 
-from memforest.store.tx import Tx
+from memforest.store import meta
+from memforest.store.connections import AMONG, Tx, last_number, listed
+from memforest.store.derived import (
+    ITEM_KINDS,
+    VECTOR_TABLES,
+    ItemKind,
+    VectorRow,
+    embedded_texts,
+    pack_vector,
+    unpack_text,
+)
 
 
 class IndexRow(NamedTuple):
     """An index of a memory.
 
     `settings` is JSON. `cursor` is the number up to which it has placed the feed. `began` is up to where notes of what
-    is gone were missing when it last began from the start (`memforest.store.feed.compacted`). `reason` says why it
+    is gone were missing when it last began from the start (`memforest.store.indexes.compacted`). `reason` says why it
     stopped, if it did.
     """
 
@@ -125,3 +155,331 @@ def strays(tx: Tx) -> set[str]:
 def stray_tables(tx: Tx) -> set[str]:
     """Return the names of indexes that own tables and that the memory does not have."""
     return {table.split("_")[1] for table in own_tables(tx)} - {row.name for row in rows(tx)}
+
+
+Kind = Literal["turn", "cell", "fact", "entity"]
+"""What the feed notes: turns, chunks, facts, and entities whose kind changed."""
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""By their codes, which stand in the triggers of `schema.sql`."""
+
+
+Items = Mapping[Kind, Sequence[int]]
+"""Row ids by kind, in the order in which they were noted last."""
+
+COMPACTED = 4_096
+"""Least numbers between two compactions; in a long feed, a quarter of its length."""
+
+
+def feed_position(tx: Tx) -> int:
+    """Return the number of the newest note, 0 when there was none."""
+    return last_number(tx, "feed")
+
+
+def read(tx: Tx, after: int, limit: int | None = None, until: int | None = None) -> tuple[Items, int]:
+    """Return the notes after a number, and the number of the last one.
+
+    Args:
+        tx: a transaction.
+        after: a cursor.
+        limit: most notes that are read; None for all.
+        until: the last number that is read; None for the newest.
+    """
+    end = feed_position(tx) if until is None else until
+    rows = tx.execute(
+        "SELECT seq, kind, item FROM feed WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+        (after, end, -1 if limit is None else limit),
+    ).fetchall()
+    found: dict[Kind, dict[int, None]] = {kind: {} for kind in KINDS}
+    for _, kind, item in rows:
+        items = found[KINDS[kind]]
+        items.pop(item, None)
+        items[item] = None
+    if limit is not None and len(rows) == limit:
+        end = rows[-1][0]
+    return {kind: tuple(items) for kind, items in found.items() if items}, end
+
+
+def note(tx: Tx, kind: Kind, items: Sequence[int]) -> None:
+    """Note items that are told otherwise although their rows have not changed: triggers see rows alone."""
+    code = KINDS.index(kind)
+    tx.executemany("INSERT INTO feed (kind, item) VALUES (?, ?)", [(code, item) for item in items])
+
+
+def waiting(tx: Tx, after: int) -> int:
+    """Return the number of notes after a cursor."""
+    return int(tx.execute("SELECT count(*) FROM feed WHERE seq > ?", (after,)).fetchone()[0])
+
+
+def compacted(tx: Tx) -> int:
+    """Return the number up to which notes of deleted items may be missing.
+
+    No cursor stands below it but of indexes that began from the start since (`IndexRow.began`): what was gone before
+    that they never placed.
+    """
+    return _number(tx, "feed_compacted", 0)
+
+
+def drop_repeated(tx: Tx, after: int) -> None:
+    """Delete those notes after a number that a newer one repeats: of many writes, an index places each item once."""
+    tx.execute(
+        """DELETE FROM feed WHERE seq > ? AND seq NOT IN
+           (SELECT max(seq) FROM feed WHERE seq > ? GROUP BY kind, item)""",
+        (after, after),
+    )
+
+
+def compact(tx: Tx) -> None:
+    """Delete notes that a newer one repeats, and those of deleted items that every index has passed.
+
+    It reads the whole feed, so it is done once in `COMPACTED` notes.
+    """
+    newest = feed_position(tx)
+    if newest < _number(tx, "feed_compact_next", COMPACTED):
+        return
+    passed = min((row.cursor for row in rows(tx)), default=newest)
+    tx.execute("DELETE FROM feed WHERE seq NOT IN (SELECT max(seq) FROM feed GROUP BY kind, item)")
+    for code, kind in enumerate(KINDS):
+        tx.execute(
+            f"DELETE FROM feed WHERE kind = ? AND seq <= ? AND item NOT IN (SELECT id FROM {kind})",
+            (code, passed),
+        )
+    if passed > compacted(tx):
+        meta.put(tx, "feed_compacted", str(passed))
+    meta.put(tx, "feed_compact_next", str(newest + max(COMPACTED, waiting(tx, 0) // 4)))
+
+
+def _number(tx: Tx, key: str, default: int) -> int:
+    """Return a stored number; the default where there is none, or a damaged one, which `verify` names."""
+    value = meta.get(tx, key) or ""
+    return int(value) if value.isdecimal() else default
+
+
+LEAF_KINDS = ("cell", "fact", "turn")
+"""What a leaf may stand for: the columns of its row, the first that is filled."""
+
+
+class TreeRow(NamedTuple):
+    """A tree's head."""
+
+    id: int
+    kind: str
+    scope: int
+    root: int | None
+
+
+class InnerRow(NamedTuple):
+    """An inner node, or with level 0 a leaf that has a summary of its own, which is a `LeafRow` too.
+
+    `children` are packed ids; what it does not have is None.
+    """
+
+    id: int
+    tree: int
+    level: int
+    children: bytes
+    start_ms: int
+    end_ms: int
+    span_lo: int | None
+    span_hi: int | None
+    window: str | None
+
+
+class LeafRow(NamedTuple):
+    """A leaf. `kind` is a place in `LEAF_KINDS`; `item` is a fact or the first turn of a run, `last` its last turn."""
+
+    id: int
+    tree: int
+    kind: int
+    item: int
+    last: int
+
+
+Only = Collection[int] | None
+"""Row ids that a read is limited to; None reads all of the index."""
+
+
+def _own(tx: Tx, table: str, owner: str, only: Only) -> tuple[str, str, tuple[object, ...]]:
+    """Return what to select an index's rows of a table `n` from, the condition, and the arguments of both."""
+    if only is None:
+        return f"{table} n", "WHERE n.tree IN (SELECT id FROM tree WHERE owner = ?)", (owner,)
+    source = f"""{listed("?")} j CROSS JOIN {table} n ON n.id = j.value
+        CROSS JOIN tree own ON own.id = n.tree AND own.owner = ?"""
+    return source, "", (tx.ids(only), owner)
+
+
+def tree_rows(tx: Tx, owner: str, only: Only = None) -> list[TreeRow]:
+    """Return the heads of trees, by id."""
+    among = "" if only is None else f"AND id {AMONG}"
+    args = (owner,) if only is None else (owner, tx.ids(only))
+    rows = tx.execute(f"SELECT id, kind, scope, root FROM tree WHERE owner = ? {among} ORDER BY id", args)
+    return [TreeRow(*row) for row in rows]
+
+
+def inner_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[InnerRow]:
+    """Yield inner nodes, and leaves that have a summary of their own, by id."""
+    source, where, args = _own(tx, "node", owner, only)
+    rows = tx.execute(
+        f"""SELECT n.id, n.tree, n.level, n.children, n.start_ms, n.end_ms, n.span_lo, n.span_hi, n.window
+            FROM {source} {where} ORDER BY n.id""",
+        args,
+    )
+    return (InnerRow(*row) for row in rows)
+
+
+def leaf_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[LeafRow]:
+    """Yield leaves, by id; a chunk's with its first and last turn."""
+    source, where, args = _own(tx, "leaf", owner, only)
+    rows = tx.execute(
+        f"""SELECT n.id, n.tree, CASE WHEN n.cell IS NOT NULL THEN 0 WHEN n.fact IS NOT NULL THEN 1 ELSE 2 END,
+                coalesce(a.id, n.fact, n.turn, 0), coalesce(b.id, n.last, n.turn, 0)
+            FROM {source} LEFT JOIN cell c ON c.id = n.cell
+            LEFT JOIN turn a ON a.session = c.session AND a.ordinal = c.first
+            LEFT JOIN turn b ON b.session = c.session AND b.ordinal = c.last
+            {where} ORDER BY n.id""",
+        args,
+    )
+    return (LeafRow(*row) for row in rows)
+
+
+_CUT = """(c.first / :turns != c.last / :turns OR EXISTS (SELECT 1 FROM turn t WHERE t.session = c.session
+    AND t.ordinal BETWEEN c.first / :turns * :turns AND c.first / :turns * :turns + :turns - 1
+    AND t.ordinal NOT BETWEEN c.first AND c.last))"""
+"""A chunk that does not hold just those of `turns` turns that are there: beside what was deleted it is shorter."""
+
+
+def cells_by_maker(tx: Tx) -> list[tuple[bool, str, int]]:
+    """Return (whether statements were extracted, or turns taken as they are; what made them; number of chunks)."""
+    rows = tx.execute(
+        """SELECT s.infer, c.maker, count(*) FROM cell c JOIN session s ON s.id = c.session
+           WHERE c.status = 'extracted' AND c.maker IS NOT NULL GROUP BY s.infer, c.maker ORDER BY c.maker"""
+    )
+    return [(bool(infer), maker, count) for infer, maker, count in rows]
+
+
+def cells_cut_otherwise(tx: Tx, turns: int) -> int:
+    """Return the number of chunks that would not be cut so with `turns` turns a chunk."""
+    found = tx.execute(f"SELECT count(*) FROM cell c WHERE {_CUT}", {"turns": turns})
+    return int(found.fetchone()[0])
+
+
+def stale_sessions(tx: Tx, extractor: str, turns: int) -> list[int]:
+    """Return the sessions, in time order, that have a chunk of another maker or cut; of those that were read to their end.
+
+    Args:
+        tx: a transaction.
+        extractor: what extracts statements now.
+        turns: most turns of a chunk now.
+    """
+    rows = tx.execute(
+        f"""SELECT s.id FROM session s WHERE s.status = 'ingested' AND EXISTS (SELECT 1 FROM cell c
+            WHERE c.session = s.id AND ((s.infer AND c.status = 'extracted' AND c.maker != :extractor) OR {_CUT}))
+            ORDER BY (SELECT min(t.said_ms) FROM turn t WHERE t.session = s.id), s.session_id""",
+        {"extractor": extractor, "turns": turns},
+    )
+    return [row[0] for row in rows]
+
+
+def facts_stored(tx: Tx, cells: Collection[int]) -> dict[str, int]:
+    """Return when the facts of some chunks were stored, in UTC ms, by their identities."""
+    rows = tx.execute(
+        f"SELECT DISTINCT f.fact_id, f.stored_ms FROM fact f JOIN occurrence o ON o.fact = f.id WHERE o.cell {AMONG}",
+        (tx.ids(cells),),
+    )
+    return dict(rows.fetchall())
+
+
+def keep_stored(tx: Tx, stored: Mapping[str, int]) -> None:
+    """Note that facts that were extracted again have been known since then."""
+    tx.executemany(
+        "UPDATE fact SET stored_ms = ? WHERE fact_id = ? AND stored_ms > ?",
+        [(ms, fact_id, ms) for fact_id, ms in stored.items()],
+    )
+
+
+_NEXT = "next_embedder"
+
+
+def next_embedder(tx: Tx) -> str | None:
+    """Return the embedder whose vectors are being made; None when none are."""
+    return meta.get(tx, _NEXT)
+
+
+def begin(tx: Tx, model: str) -> None:
+    """Begin to keep vectors by another embedder; those of the same one stay, those of a third one go."""
+    if next_embedder(tx) != model:
+        drop(tx)
+        meta.put(tx, _NEXT, model)
+
+
+def drop(tx: Tx) -> None:
+    """Delete the vectors that were made so far, and forget by which embedder."""
+    tx.execute("DELETE FROM derived_next_vector")
+    meta.remove(tx, _NEXT)
+
+
+def lacking_count(tx: Tx) -> int:
+    """Return how many texts have no vector by the next embedder."""
+    return sum(int(tx.execute(f"SELECT count(*) {_lacking(kind)}").fetchone()[0]) for kind in ITEM_KINDS)
+
+
+def lacking(tx: Tx, kind: ItemKind, after: int, most: int) -> list[tuple[int, str, str]]:
+    """Return (item, speaker, text) of items that lack such a vector, by id from `after` on; only a turn has a speaker."""
+    rows = tx.execute(
+        f"SELECT s.id, s.speaker, s.text {_lacking(kind)} AND s.id > ? ORDER BY s.id LIMIT ?", (after, most)
+    )
+    return [(row[0], row[1], unpack_text(row[2]) if kind == "node" else row[2]) for row in rows]
+
+
+def _lacking(kind: ItemKind) -> str:
+    return f"""FROM ({embedded_texts(kind)}) s LEFT JOIN derived_next_vector v ON v.kind = '{kind}' AND v.item = s.id
+               WHERE v.item IS NULL"""
+
+
+def put(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:
+    """Store vectors by the next embedder."""
+    tx.executemany(
+        """INSERT INTO derived_next_vector VALUES (?, ?, ?, ?) ON CONFLICT (kind, item) DO UPDATE
+           SET digest = excluded.digest, vector = excluded.vector""",
+        [(kind, item, digest, pack_vector(vector)) for item, digest, vector in rows],
+    )
+
+
+def problems(tx: Tx) -> list[str]:
+    """Return what is wrong with the vectors by the next embedder, in words; `drop` mends all of it."""
+    sizes = dict(tx.execute("SELECT length(vector), count(*) FROM derived_next_vector GROUP BY 1").fetchall())
+    kinds = {row[0] for row in tx.execute("SELECT DISTINCT kind FROM derived_next_vector")}
+    found = [
+        f"there are vectors of a next embedder for {kind!r}, which is nothing"
+        for kind in kinds - set(ITEM_KINDS)
+    ]
+    if sizes and next_embedder(tx) is None:
+        found.append("there are vectors of a next embedder, and none is named")
+    if len(sizes) > 1:
+        found.append(f"vectors of the next embedder have {len(sizes)} lengths")
+    return found
+
+
+def switch(tx: Tx) -> None:
+    """Put the vectors in the place of those in use, name their embedder, and end the making of them.
+
+    An item that has none by the next embedder has none then; those of nodes that had the mean of their children's go, too.
+    """
+    model = next_embedder(tx)
+    if model is None:
+        raise ValueError("there are no vectors to switch to")
+    for kind in ITEM_KINDS:
+        table = VECTOR_TABLES[kind]
+        found = f"SELECT item FROM derived_next_vector WHERE kind = '{kind}'"
+        tx.execute(f"DELETE FROM {table} WHERE item NOT IN ({found})")
+        # Rows are changed in place: one that is inserted is noted in the feed, as that of a new fact.
+        tx.execute(
+            f"""UPDATE {table} SET digest = n.digest, vector = n.vector FROM derived_next_vector n
+                WHERE n.kind = '{kind}' AND n.item = {table}.item"""
+        )
+        tx.execute(
+            f"""INSERT INTO {table} SELECT item, digest, vector FROM derived_next_vector
+                WHERE kind = '{kind}' AND item NOT IN (SELECT item FROM {table}) ORDER BY item"""
+        )
+    drop(tx)
+    meta.put(tx, "embedder", model)

@@ -1,9 +1,76 @@
-"""Settings of the memory itself: its user, its embedder, its generation and counters."""
+"""Settings of the memory itself: its user, its embedder, its generation and counters.
+
+The change log: the rows written since a snapshot was made, from which it is brought up to date.
+
+Triggers write it, so no write path can forget to, and a process of an older version that has the file open
+keeps it too. A row says that a turn, fact, node, tree or entity is new, gone, or different in anything that a
+snapshot holds: a fact also when an occurrence, mention, state or vector of it was. Only the newest rows are
+kept; a reader further behind reads the memory anew.
+
+
+Counts of a memory's rows.
+
+Usage of models, summed over a memory's life.
+
+Nodes by the index that owns their trees.
+"""
 
 from __future__ import annotations
 
-from memforest.store import changes
-from memforest.store.tx import Tx
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from memforest.records import StepUsage
+from memforest.store.connections import AMONG, Tx
+
+KEPT = 8_192
+"""Numbers of the log that are kept for each index of the memory: a few hundred turns' worth, beyond which reading all costs little more."""
+
+
+class Changes(NamedTuple):
+    """Row ids of what has changed, by kind."""
+
+    turn: frozenset[int]
+    fact: frozenset[int]
+    node: frozenset[int]
+    tree: frozenset[int]
+    entity: frozenset[int]
+
+
+def change_position(tx: Tx) -> int:
+    """Return the number of the newest change, 0 when there was none."""
+    return int(tx.execute("SELECT coalesce(max(seq), 0) FROM change").fetchone()[0])
+
+
+def changes_since(tx: Tx, seq: int) -> Changes | None:
+    """Return what has changed after change number `seq`; None when the log does not reach back that far."""
+    oldest = tx.execute("SELECT min(seq) FROM change").fetchone()[0]
+    if seq < 0 or seq > change_position(tx) or (oldest is not None and oldest > seq + 1):
+        return None
+    found: dict[str, set[int]] = {kind: set() for kind in Changes._fields}
+    for kind, item in tx.execute("SELECT kind, item FROM change WHERE seq > ?", (seq,)):
+        found[kind].add(item)
+    return Changes(*(frozenset(found[kind]) for kind in Changes._fields))
+
+
+def prune(tx: Tx, kept: int = KEPT) -> None:
+    """Delete all but the newest rows; the newest stays always, so that numbers are never given again.
+
+    Now and then the older notes of rows that have a newer one go too: half of the log. It reads all of it, so it is
+    done at few of the writes.
+    """
+    newest = change_position(tx)
+    indexes = tx.execute("SELECT count(*) FROM index_").fetchone()[0]
+    tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept * max(indexes, 1), 1),))
+    if newest % (KEPT // 2) < KEPT // 64:
+        tx.execute("DELETE FROM change WHERE seq NOT IN (SELECT max(seq) FROM change GROUP BY kind, item)")
+
+
+def forget(tx: Tx) -> None:
+    """Forget what has changed, so that whoever has read the memory before reads all of it anew."""
+    tx.execute("INSERT INTO change (kind, item) VALUES ('turn', 0), ('turn', 0)")  # the gap says: not known
+    tx.execute("DELETE FROM change WHERE seq < (SELECT max(seq) FROM change)")
 
 
 def get(tx: Tx, key: str) -> str | None:
@@ -39,7 +106,7 @@ def bump(tx: Tx) -> None:
 
     The change log is cut to its bound on the way.
     """
-    changes.prune(tx)
+    prune(tx)
     tx.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
 
 
@@ -53,3 +120,145 @@ def take_ids(tx: Tx, name: str, n: int = 1) -> int:
     first = int(get(tx, key) or 1)
     put(tx, key, str(first + n))
     return first
+
+
+_TABLES = (
+    "session",
+    "turn",
+    "cell",
+    "fact",
+    "occurrence",
+    "entity",
+    "mention",
+    "state",
+    "relation",
+    "tree",
+    "node",
+    "leaf",
+)
+
+
+def count_rows(tx: Tx) -> dict[str, int]:
+    """Return the number of rows of every persistent table."""
+    return {table: tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES}
+
+
+def entities_by_kind(tx: Tx) -> dict[str, int]:
+    """Return the number of entities by kind."""
+    return dict(tx.execute("SELECT kind, count(*) FROM entity GROUP BY kind ORDER BY kind").fetchall())
+
+
+def trees_by_index(tx: Tx) -> dict[str, dict[str, int]]:
+    """Return the number of trees by index, then by kind."""
+    found: dict[str, dict[str, int]] = {}
+    for owner, kind, count in tx.execute(
+        "SELECT owner, kind, count(*) FROM tree GROUP BY owner, kind ORDER BY owner, kind"
+    ):
+        found.setdefault(owner, {})[kind] = count
+    return found
+
+
+def vectors_by_kind(tx: Tx) -> dict[str, int]:
+    """Return the number of vectors by kind of item."""
+    found = {
+        kind: int(tx.execute(f"SELECT count(*) FROM derived_{kind}_vector").fetchone()[0])
+        for kind in ("fact", "node", "turn")
+    }
+    return {kind: count for kind, count in found.items() if count}
+
+
+def count_failed_chunks(tx: Tx) -> int:
+    """Return the number of chunks whose extraction failed."""
+    return int(tx.execute("SELECT count(*) FROM cell WHERE status = 'failed'").fetchone()[0])
+
+
+def unread_sessions(tx: Tx) -> int:
+    """Return the number of sessions that were received and not read to their end."""
+    return int(tx.execute("SELECT count(*) FROM session WHERE status = 'received'").fetchone()[0])
+
+
+def size_bytes(tx: Tx) -> int:
+    """Return the bytes of the file and its write-ahead log."""
+    path = Path(tx.execute("PRAGMA database_list").fetchone()[2])
+    files = (path, path.with_name(path.name + "-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
+
+
+def makers(tx: Tx) -> dict[str, dict[str, int]]:
+    """Return the makers of chunks' statements and nodes' summaries: part -> name and version -> count."""
+    found = {}
+    for part, sql in (
+        ("chunks", "SELECT maker, count(*) FROM cell WHERE maker IS NOT NULL GROUP BY maker ORDER BY maker"),
+        ("summaries", "SELECT maker, count(*) FROM derived_summary GROUP BY maker ORDER BY maker"),
+    ):
+        found[part] = dict(tx.execute(sql).fetchall())
+    return found
+
+
+def free_share(tx: Tx) -> tuple[float, int]:
+    """Return the share of the file's pages that is unused, 0 to 1, and the file's size in bytes."""
+    free, pages, page = (
+        int(tx.execute(f"PRAGMA {name}").fetchone()[0])
+        for name in ("freelist_count", "page_count", "page_size")
+    )
+    return free / max(1, pages), pages * page
+
+
+def most_named(tx: Tx, most: int) -> list[str]:
+    """Return the display names of those entities that most facts name."""
+    rows = tx.execute(
+        """SELECT e.label FROM entity e LEFT JOIN mention m ON m.entity = e.id GROUP BY e.id
+           ORDER BY count(DISTINCT m.fact) DESC, e.key LIMIT ?""",
+        (most,),
+    )
+    return [row[0] for row in rows]
+
+
+def entity_support(tx: Tx, entity: int, most: int = -1) -> tuple[int, int]:
+    """Return in how many distinct facts that are shown, and distinct sessions, an entity is named; of each at most so many."""
+    named = "mention m {} WHERE m.entity = :entity AND m.fact NOT IN (SELECT id FROM fact WHERE verdict > 1) LIMIT :most"
+    place = "JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell"
+    row = tx.execute(
+        f"""SELECT (SELECT count(*) FROM (SELECT DISTINCT m.fact FROM {named.format("")})),
+           (SELECT count(*) FROM (SELECT DISTINCT c.session FROM {named.format(place)}))""",
+        {"entity": entity, "most": most},
+    ).fetchone()
+    return row[0], row[1]
+
+
+_COLUMNS = "calls, failures, retries, prompt_tokens, completion_tokens, cached_tokens, prefix_tokens, seconds"
+
+
+def add(tx: Tx, operation: str, steps: Mapping[str, StepUsage]) -> None:
+    """Add the usage of an operation, step by step."""
+    tx.executemany(
+        f"""INSERT INTO spent (operation, step, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT DO UPDATE SET calls = calls + excluded.calls, failures = failures + excluded.failures,
+            retries = retries + excluded.retries, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
+            completion_tokens = completion_tokens + excluded.completion_tokens,
+            cached_tokens = cached_tokens + excluded.cached_tokens,
+            prefix_tokens = prefix_tokens + excluded.prefix_tokens, seconds = seconds + excluded.seconds""",
+        [
+            (operation, step, *(getattr(used, name) for name in used.__slots__))
+            for step, used in steps.items()
+        ],
+    )
+
+
+def total(tx: Tx) -> dict[str, dict[str, StepUsage]]:
+    """Return operation -> step -> usage."""
+    found: dict[str, dict[str, StepUsage]] = {}
+    for operation, step, *used in tx.execute(
+        f"SELECT operation, step, {_COLUMNS} FROM spent ORDER BY operation, step"
+    ):
+        found.setdefault(operation, {})[step] = StepUsage(*used)
+    return found
+
+
+def nodes_without(tx: Tx, nodes: Collection[int], owners: Collection[str]) -> set[int]:
+    """Return those of some nodes that may have a summary, and are of other indexes than the given ones."""
+    rows = tx.execute(
+        f"SELECT n.id FROM node n JOIN tree t ON t.id = n.tree WHERE n.id {AMONG} AND t.owner NOT {AMONG}",
+        (tx.ids(nodes), tx.ids(owners)),
+    )
+    return {row[0] for row in rows}

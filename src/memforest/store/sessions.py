@@ -1,18 +1,272 @@
-"""Sessions, turns and cells: the append-only record of a conversation, and the status of each cell."""
+"""Sessions, turns and cells: the append-only record of a conversation, and the status of each cell.
+
+The keys that writes were given, so that a write that comes again is known: digests, and which turns it stored.
+
+A key hangs on its session, and goes with it. Nothing of what was said is kept with it: what a write has brought is read
+from the rows that it made, as far as they are still there.
+
+
+The digest that every turn carries from its first write on, by which damage to its text is found.
+
+SQLite keeps no checksums, so a flipped bit in a stored text reads like any other text. A digest is written with
+its turn and never again: nothing but a new ingest of the session replaces either.
+
+
+Turns as they are stored: what a write, a merge and a deletion put there, and how the latter two read them.
+
+Whose memory merged turns came from, and who of it is called otherwise here.
+
+Pages of facts, sessions and turns, each found by index from the key of the last item before it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple, cast
 
-from memforest.interval import from_ms, to_ms
+from memforest.records import TimeSource, Turn
 from memforest.store import meta
-from memforest.store.dialect import AMONG
-from memforest.store.turns import MOST, StoredTurn, insert_turns
-from memforest.store.tx import Tx
-from memforest.types import TimeSource, Turn
+from memforest.store.connections import AMONG, Tx
+from memforest.text import cut
+from memforest.times import from_ms, to_ms
+
+
+class WriteKey(NamedTuple):
+    """A write with a key.
+
+    `request` is a digest of what was to be written, `session` the row of its session. Its turns begin at ordinal `first`;
+    `replaced` says whether it has overwritten another session.
+    """
+
+    request: bytes
+    session: int
+    first: int
+    turns: int
+    replaced: bool
+    stored_ms: int
+
+
+def add_key(tx: Tx, key: bytes, write: WriteKey) -> None:
+    """Keep the key of a write, by its digest, in the transaction that stores its turns."""
+    result = {"first": write.first, "turns": write.turns, "replaced": write.replaced}
+    tx.execute(
+        "INSERT INTO write_key (key, request, session, result, stored_ms) VALUES (?, ?, ?, ?, ?)",
+        (key, write.request, write.session, json.dumps(result), write.stored_ms),
+    )
+
+
+def move_keys(tx: Tx, session: int, first: int, by: int) -> None:
+    """Let the writes of a session's turns from the ordinal `first` on be of those that stand further behind now."""
+    held = [
+        (json.loads(result), key)
+        for key, result in tx.execute("SELECT key, result FROM write_key WHERE session = ?", (session,))
+    ]
+    tx.executemany(
+        "UPDATE write_key SET result = ? WHERE key = ?",
+        [
+            (json.dumps({**result, "first": result["first"] + by}), key)
+            for result, key in held
+            if result["first"] >= first
+        ],
+    )
+
+
+def find_key(tx: Tx, key: bytes) -> WriteKey | None:
+    """Return the write that had a key, by the key's digest; None if there was none, or its session is gone."""
+    found = tx.execute(
+        "SELECT request, session, result, stored_ms FROM write_key WHERE key = ?", (key,)
+    ).fetchone()
+    if found is None:
+        return None
+    result = json.loads(found[2])
+    return WriteKey(found[0], found[1], result["first"], result["turns"], bool(result["replaced"]), found[3])
+
+
+class Brought(NamedTuple):
+    """The facts that a write has added, those that it has merged with what it said, and its observations of states; by row id."""
+
+    added: list[int]
+    merged: list[int]
+    states: list[int]
+
+
+def brought(tx: Tx, write: WriteKey) -> Brought:
+    """Return what the turns of a write have brought, as far as it is still there.
+
+    What an earlier write had told of a chunk that was read again with these turns is not among it.
+    """
+    found = tx.execute(
+        """SELECT DISTINCT o.id, o.fact, o.stored_ms IS NULL FROM turn t JOIN occurrence_turn x ON x.turn = t.id
+           JOIN occurrence o ON o.id = x.occurrence JOIN fact f ON f.id = o.fact
+           WHERE t.session = ? AND t.ordinal >= ? AND t.ordinal < ? AND coalesce(o.stored_ms, f.stored_ms) >= ?
+           ORDER BY o.fact, o.id""",
+        (write.session, write.first, write.first + write.turns, write.stored_ms),
+    ).fetchall()
+    added = dict.fromkeys(fact for _, fact, new in found if new)
+    merged = dict.fromkeys(fact for _, fact, new in found if not new and fact not in added)
+    states = tx.execute(
+        f"SELECT id FROM state WHERE occurrence {AMONG} ORDER BY id", (tx.ids([row for row, *_ in found]),)
+    )
+    return Brought([*added], [*merged], [row for (row,) in states])
+
+
+def cells_of(tx: Tx, write: WriteKey) -> list[int]:
+    """Return the chunks that hold turns of a write, by ordinal."""
+    found = tx.execute(
+        "SELECT ordinal FROM cell WHERE session = ? AND last >= ? AND first < ? ORDER BY ordinal",
+        (write.session, write.first, write.first + write.turns),
+    )
+    return [ordinal for (ordinal,) in found]
+
+
+AGAIN = "restore a backup, or ingest the session again with replace=True"
+"""What to do about a damaged turn."""
+
+Value = str | bytes | int | None
+
+_READ = """SELECT t.id, t.session, t.digest, CAST(s.session_id AS BLOB), t.ordinal, CAST(t.turn_id AS BLOB),
+    CAST(t.speaker AS BLOB), CAST(t.role AS BLOB), CAST(t.text AS BLOB), t.said_ms, CAST(t.time_source AS BLOB),
+    CAST(t.metadata AS BLOB) FROM turn t JOIN session s ON s.id = t.session"""
+"""Texts as bytes: damaged ones may be no UTF-8."""
+
+
+class DamagedTurn(NamedTuple):
+    """A turn that is not what was stored; `name` is for messages."""
+
+    row: int
+    session: int
+    ordinal: int
+    name: str
+
+
+def turn_digest(values: Iterable[Value]) -> bytes:
+    """Return the 16-byte BLAKE2b of a turn's values, each behind its length, so that no two turns read alike.
+
+    Args:
+        values: session id, ordinal, turn id, speaker, role, text, said_ms, time_source and metadata as stored;
+            texts as str or as their UTF-8 bytes.
+    """
+    whole = blake2b(digest_size=16)
+    for value in values:
+        raw = _bytes(value)
+        whole.update(b"-" if raw is None else b"%d:%b" % (len(raw), raw))
+    return whole.digest()
+
+
+def _bytes(value: Value) -> bytes | None:
+    if value is None or isinstance(value, bytes):
+        return value
+    return str(value).encode()
+
+
+def damaged_turns(
+    tx: Tx, turns: Collection[int] | None = None, *, session: int | None = None, first: int = 0
+) -> dict[int, DamagedTurn]:
+    """Return, by row, the turns that differ from their digest.
+
+    Args:
+        tx: an open transaction.
+        turns: look at these rows only; None for all.
+        session: look at the turns of this session only, from the one numbered `first` on.
+        first: see `session`.
+    """
+    if session is not None:
+        found = tx.execute(f"{_READ} WHERE t.session = ? AND t.ordinal >= ?", (session, first))
+    elif turns is not None:
+        wanted = tx.ids(turns)
+        found = tx.execute(f"{_READ} WHERE t.id {AMONG}", (wanted,))
+    else:
+        found = tx.execute(f"{_READ} ORDER BY t.session, t.ordinal")
+    return {one.row: one for one in _differing(found)}
+
+
+def fill_digests(tx: Tx) -> None:
+    """Give every turn the digest of what it is now; for a migration alone, as it would bless any damage."""
+    tx.executemany(
+        "UPDATE turn SET digest = ? WHERE id = ?",
+        [(turn_digest(values), row) for row, _, _, *values in tx.execute(f"{_READ} ORDER BY t.id")],
+    )
+
+
+def _differing(found: Iterable[tuple[Any, ...]]) -> Iterator[DamagedTurn]:
+    for row, session, stored, *values in found:
+        if turn_digest(values) != stored:
+            session_id, ordinal, turn_id = (_shown(value) for value in values[:3])
+            yield DamagedTurn(
+                row, session, values[1], f"turn {turn_id} (number {ordinal}) of session {session_id}"
+            )
+
+
+def _shown(value: Value) -> str:
+    text = value.decode(errors="replace") if isinstance(value, bytes) else value
+    return cut(repr(text), 60)
+
+
+MOST = 2**62
+"""More than any session has turns."""
+
+
+class StoredTurn(NamedTuple):
+    """A turn with its session; `metadata` is JSON, `origin` the row of the memory that it was merged from."""
+
+    row: int
+    session: int
+    session_id: str
+    ordinal: int
+    turn_id: str
+    speaker: str
+    role: str | None
+    text: str
+    said_ms: int
+    time_source: str
+    metadata: str
+    stored_ms: int
+    origin: int | None = None
+
+
+_TURN = """SELECT t.id, t.session, s.session_id, t.ordinal, t.turn_id, t.speaker, t.role, t.text, t.said_ms,
+    t.time_source, t.metadata, t.stored_ms, t.origin FROM turn t JOIN session s ON s.id = t.session"""
+
+
+def turns_with_ids(tx: Tx, rows: Collection[int]) -> list[StoredTurn]:
+    """Return turns by row id, in the order of their sessions and positions."""
+    found = tx.execute(f"{_TURN} WHERE t.id {AMONG} ORDER BY t.session, t.ordinal", (tx.ids(rows),))
+    return [StoredTurn(*row) for row in found]
+
+
+def turns_of_session(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[StoredTurn]:
+    """Return the turns of a session with ordinals from `first` to `last`, both included, in order."""
+    found = tx.execute(
+        f"{_TURN} WHERE t.session = ? AND t.ordinal BETWEEN ? AND ? ORDER BY t.ordinal",
+        (session, first, last),
+    )
+    return [StoredTurn(*row) for row in found]
+
+
+def turns_behind(tx: Tx, session: int, said_ms: int) -> list[StoredTurn]:
+    """Return the turns of a session that stand behind those said at a time, in order."""
+    (first,) = tx.execute(
+        "SELECT min(ordinal) FROM turn WHERE session = ? AND said_ms > ?", (session, said_ms)
+    ).fetchone()
+    return [] if first is None else turns_of_session(tx, session, first)
+
+
+def insert_turns(tx: Tx, new: Sequence[StoredTurn]) -> list[int]:
+    """Insert turns, each with its digest, under new row ids, which are returned in order; `row` is ignored."""
+    first = meta.take_ids(tx, "turn", len(new))
+    tx.executemany(
+        """INSERT INTO turn (id, session, ordinal, turn_id, speaker, role, text, said_ms, time_source, metadata, stored_ms,
+           origin, digest) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        [
+            (row, turn.session, *turn[3:], turn_digest(turn[2:11]))  # from the session's id to the metadata
+            for row, turn in enumerate(new, first)
+        ],
+    )
+    return list(range(first, first + len(new)))
+
 
 CellStatus = Literal["pending", "extracted", "verbatim", "failed"]
 
@@ -290,3 +544,201 @@ def fail_again(tx: Tx, cell: int, reason: str) -> None:
 def delete_cell(tx: Tx, cell: int) -> None:
     """Delete a cell; its occurrences go with it."""
     tx.execute("DELETE FROM cell WHERE id = ?", (cell,))
+
+
+class Origin(NamedTuple):
+    """Whose memory turns came from: its id and its user; `label` and `names` are who they are here."""
+
+    memory: str
+    user_id: str
+    label: str
+    names: Mapping[str, str]
+
+
+def origins(tx: Tx) -> dict[int, Origin]:
+    """Return the origins of a memory's turns by row id."""
+    rows = tx.execute("SELECT id, memory, user_id, label, names FROM origin ORDER BY id")
+    return {row[0]: Origin(row[1], row[2], row[3], json.loads(row[4])) for row in rows}
+
+
+def put_origin(tx: Tx, origin: Origin, merged_ms: int) -> int:
+    """Return the row id of an origin, which is inserted if it is not stored."""
+    tx.execute(
+        """INSERT INTO origin (memory, user_id, merged_ms, label, names) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT (memory, user_id) DO NOTHING""",
+        (origin.memory, origin.user_id, merged_ms, origin.label, _object(origin.names)),
+    )
+    found = tx.execute(
+        "SELECT id FROM origin WHERE memory = ? AND user_id = ?", (origin.memory, origin.user_id)
+    )
+    return int(found.fetchone()[0])
+
+
+def _object(names: Mapping[str, str]) -> str:
+    return json.dumps(dict(sorted(names.items())), ensure_ascii=False)
+
+
+def session_origins(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
+    """Return session -> the user whose memory it was merged from, of those sessions whose first turn was."""
+    rows = tx.execute(
+        f"""SELECT t.session, o.user_id FROM turn t JOIN origin o ON o.id = t.origin WHERE t.session {AMONG} AND t.ordinal =
+           (SELECT min(f.ordinal) FROM turn f WHERE f.session = t.session)""",
+        (tx.ids(sessions),),
+    )
+    return dict(rows.fetchall())
+
+
+class FactKey(NamedTuple):
+    """Where a fact stands in time order."""
+
+    at_ms: int
+    tie: str
+    row: int
+
+
+class SessionKey(NamedTuple):
+    """Where a session stands: by its first time, then its id."""
+
+    first_ms: int
+    session_id: str
+
+
+FIRST_MS = -(2**63)
+"""Before every time."""
+RARE = 50
+"""An entity is looked up among the facts in their order where one of so many names it, else its facts are gathered and sorted."""
+
+_AT = "coalesce(f.start_ms, f.said_ms)"
+_SHOWN = "f.verdict < 2"
+_IN_SESSION = """f.id IN (SELECT o.fact FROM turn t JOIN occurrence_turn x ON x.turn = t.id
+    JOIN occurrence o ON o.id = x.occurrence WHERE t.session = ?)"""
+
+
+def shown_facts_after(
+    tx: Tx,
+    after: FactKey | None,
+    most: int,
+    *,
+    offset: int = 0,
+    entity: int | None = None,
+    session: int | None = None,
+) -> list[FactKey]:
+    """Return the keys of facts that are not hidden, in time order, from behind another one.
+
+    Args:
+        tx: a read transaction.
+        after: the key behind which to begin; None for the start.
+        most: how many.
+        offset: how many to pass over.
+        entity: only facts that name it.
+        session: only facts that it supports.
+    """
+    start = after or FactKey(FIRST_MS, "", 0)
+    where, args = [f"{_AT} >= ?", f"({_AT}, f.tie, f.id) > (?, ?, ?)", _SHOWN], [start.at_ms, *start]
+    if session is not None:
+        where, args = [*where, _IN_SESSION], [*args, session]
+    if entity is not None:
+        named = "SELECT 1 FROM mention m WHERE m.fact = f.id AND m.entity = ?"
+        where.append(
+            f"EXISTS ({named})"
+            if session is not None or _is_frequent(tx, entity)
+            else "f.id IN (SELECT m.fact FROM mention m WHERE m.entity = ?)"
+        )
+        args.append(entity)
+    rows = tx.execute(
+        f"SELECT {_AT}, f.tie, f.id FROM fact f WHERE {' AND '.join(where)} ORDER BY 1, 2, 3 LIMIT ? OFFSET ?",
+        (*args, most, offset),
+    )
+    return [FactKey(*row) for row in rows]
+
+
+def fact_keys(tx: Tx, facts: Collection[int]) -> list[tuple[FactKey, str]]:
+    """Return the keys of facts, by row id, with their public ids."""
+    rows = tx.execute(
+        f"SELECT {_AT}, f.tie, f.id, f.fact_id FROM fact f WHERE f.id {AMONG}", (tx.ids(facts),)
+    )
+    return [(FactKey(*row[:3]), row[3]) for row in rows]
+
+
+def _is_frequent(tx: Tx, entity: int) -> bool:
+    named, facts = tx.execute(
+        "SELECT (SELECT count(*) FROM mention WHERE entity = ?), (SELECT count(*) FROM fact)", (entity,)
+    ).fetchone()
+    return bool(named * RARE > facts)
+
+
+def count_facts(tx: Tx, *, entity: int | None = None, session: int | None = None) -> int:
+    """Return how many facts are not hidden; of those, how many name an entity and are supported by a session."""
+    hidden = "(SELECT id FROM fact WHERE verdict > 1)"
+    if session is not None:
+        also = (
+            ""
+            if entity is None
+            else "AND EXISTS (SELECT 1 FROM mention m WHERE m.fact = f.id AND m.entity = ?)"
+        )
+        found = tx.execute(
+            f"SELECT count(*) FROM fact f WHERE {_SHOWN} AND {_IN_SESSION} {also}",
+            (session,) if entity is None else (session, entity),
+        )
+    elif entity is not None:
+        found = tx.execute(
+            f"SELECT count(DISTINCT fact) FROM mention WHERE entity = ? AND fact NOT IN {hidden}", (entity,)
+        )
+    else:
+        found = tx.execute(f"SELECT (SELECT count(*) FROM fact) - (SELECT count(*) FROM {hidden})")
+    return int(found.fetchone()[0])
+
+
+# -- sessions ---------------------------------------------------------------------------------------
+
+
+def sessions_after(tx: Tx, after: SessionKey | None, most: int) -> list[SessionRow]:
+    """Return sessions in time order (ties by id), from behind the key of another one."""
+    start = after or SessionKey(FIRST_MS, "")
+    rows = tx.execute(
+        """SELECT s.id FROM turn t CROSS JOIN session s ON s.id = t.session
+           WHERE t.said_ms >= ? AND (t.said_ms, s.session_id) > (?, ?) AND t.id =
+           (SELECT u.id FROM turn u WHERE u.session = t.session ORDER BY u.said_ms, u.id LIMIT 1)
+           ORDER BY t.said_ms, s.session_id LIMIT ?""",
+        (start.first_ms, *start, most),
+    )
+    return sessions_with_rows(tx, [row for (row,) in rows])
+
+
+def count_sessions(tx: Tx) -> int:
+    """Return how many sessions there are."""
+    return int(tx.execute("SELECT count(*) FROM session").fetchone()[0])
+
+
+def participants(tx: Tx, sessions: Collection[int]) -> dict[int, tuple[str, ...]]:
+    """Return who speaks in sessions, in the order of their first turns."""
+    rows = tx.execute(
+        f"SELECT session, speaker, min(ordinal) AS first FROM turn WHERE session {AMONG} GROUP BY 1, 2 ORDER BY first",
+        (tx.ids(sessions),),
+    )
+    found: dict[int, list[str]] = {}
+    for session, speaker, _ in rows:
+        found.setdefault(session, []).append(speaker)
+    return {session: tuple(names) for session, names in found.items()}
+
+
+def failed_chunks_of(tx: Tx, sessions: Collection[int]) -> Mapping[int, int]:
+    """Return how many cells of sessions have failed; sessions without are not in it."""
+    rows = tx.execute(
+        f"SELECT session, count(*) FROM cell WHERE session {AMONG} AND status = 'failed' GROUP BY session",
+        (tx.ids(sessions),),
+    )
+    return dict(rows.fetchall())
+
+
+# -- turns ------------------------------------------------------------------------------------------
+
+
+def turns_after(tx: Tx, session: int, after: int, most: int) -> list[tuple[int, Turn, int]]:
+    """Return turns of a session behind the one with an ordinal: row id, turn, and when it was stored."""
+    rows = tx.execute(
+        """SELECT id, turn_id, speaker, text, said_ms, ordinal, role, time_source, metadata, stored_ms
+           FROM turn WHERE session = ? AND ordinal > ? ORDER BY ordinal LIMIT ?""",
+        (session, after, most),
+    )
+    return [(row[0], turn_of(row), row[9]) for row in rows]

@@ -2,6 +2,7 @@
 
 Facts that are hidden (forgotten, or corrected by another) are not among them, nor is what they support, name or assert, unless
 they are asked for: what was held at an earlier moment may have been hidden since.
+
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from memforest.store.connections import AMONG, Tx
 from memforest.store.corrections import HOLDS, NOW
-from memforest.store.dialect import AMONG
-from memforest.store.tx import Tx
 
 
 class TurnRow(NamedTuple):

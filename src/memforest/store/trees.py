@@ -1,18 +1,221 @@
-"""Trees and their inner nodes in SQLite: a write-back `Arena` for one transaction. Leaves: `memforest.store.leaves`.
+"""Trees and their inner nodes in SQLite: a write-back `Arena` for one transaction. Leaves: `memforest.store.trees`.
 
 A leaf that has a summary of its own has a row among the nodes too, of level 0 and with the same id: it has what a leaf
 has not, a version and a dirty mark, and the summary hangs on it as on any node.
+
+
+The leaves of trees: the fact, chunk or run of turns that each stands for.
+
+Where in time that is is read from what they stand for.
+
+
+Nodes of a tree that its index keeps in a table of its own: marking them, and taking leaves away whose items are gone.
+
+Whole trees of another memory, copied with their summaries and vectors.
+
+Nodes and leaves get new ids; their places in time order, intervals and marks stay what they are.
+
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from memforest.store import derived, leaves, meta
-from memforest.store.dialect import AMONG
-from memforest.store.packing import pack_ids, unpack_ids
-from memforest.store.tx import Tx
-from memforest.tree import Node, TreeHead
+from memforest.nodes import Node, TreeHead
+from memforest.store import derived, meta
+from memforest.store.connections import AMONG, AMONG_IDS, Tx, place_tie
+from memforest.store.derived import pack_ids, unpack_ids
+from memforest.store.sessions import damaged_turns
+from memforest.store.snapshot import muted_turns
+
+QUOTED_MAKERS = ("local-", "verbatim")
+"""Beginnings of the names of what makes facts by rule: people are shown what was said, not the statement."""
+
+_START = "coalesce(f.start_ms, f.said_ms)"
+
+_LEAVES = f"""
+    SELECT l.id, l.tree, {_START}, f.tie, CASE WHEN f.start_ms IS NULL OR f.end_ms IS NULL THEN {_START} + 1
+        ELSE max(f.end_ms, f.start_ms + 1) END, 'fact', f.id, NULL
+    FROM leaf l JOIN fact f ON f.id = l.fact WHERE l.id {AMONG_IDS}
+    UNION ALL
+    SELECT l.id, l.tree, a.said_ms, {place_tie("s.session_id", "c.ordinal")},
+        max(a.said_ms, b.said_ms) + 1, 'cell', c.id, NULL
+    FROM leaf l JOIN cell c ON c.id = l.cell JOIN session s ON s.id = c.session
+    JOIN turn a ON a.session = s.id AND a.ordinal = c.first JOIN turn b ON b.session = s.id AND b.ordinal = c.last
+    WHERE l.id {AMONG_IDS}
+    UNION ALL
+    SELECT l.id, l.tree, a.said_ms, {place_tie("s.session_id", "a.ordinal")},
+        max(a.said_ms, b.said_ms) + 1, 'turn', a.id, l.last
+    FROM leaf l JOIN turn a ON a.id = l.turn JOIN turn b ON b.id = coalesce(l.last, l.turn)
+    JOIN session s ON s.id = a.session
+    WHERE l.id {AMONG_IDS}"""
+"""Leaves with key, end and item: a fact's as `FactRow.leaf_key` and `leaf_span` have it, a chunk's and a run's
+from first to last turn."""
+
+_COLUMN = {"fact": "fact", "cell": "cell", "turn": "turn"}
+"""Item kind -> the column of `leaf` that has the item."""
+
+
+def leaves_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
+    """Return leaves by id, without those whose item does not exist."""
+    found = {}
+    for leaf, tree, start, tie, end, kind, item, last in tx.execute(_LEAVES, {"ids": tx.ids(ids)}):
+        found[leaf] = Node(
+            id=leaf,
+            tree=tree,
+            level=0,
+            key=(start, tie),
+            start_ms=start,
+            end_ms=end,
+            count=1,
+            children=(),
+            item_kind=kind,
+            item=item,
+            version=1,
+            dirty=False,  # unless it has a summary of its own (`memforest.store.trees`)
+            item_last=last,
+        )
+    return found
+
+
+def put_leaf(tx: Tx, leaf: Node) -> None:
+    """Store which item a leaf stands for; its time is that of the item."""
+    tx.execute(
+        f"INSERT INTO leaf (id, tree, {_COLUMN[leaf.item_kind or '']}, last) VALUES (?, ?, ?, ?)",
+        (leaf.id, leaf.tree, leaf.item, leaf.item_last),
+    )
+
+
+def drop_leaves(tx: Tx, ids: Iterable[int]) -> None:
+    """Delete leaves."""
+    tx.executemany("DELETE FROM leaf WHERE id = ?", [(leaf,) for leaf in ids])
+
+
+def leaves_of(tx: Tx, head: TreeHead) -> list[int]:
+    """Return the ids of the leaves of a tree, by way of its nodes: there is no index of leaves by tree."""
+    rows = tx.execute("SELECT id, children FROM node WHERE tree = ? AND level", (head.tree,)).fetchall()
+    if not rows:
+        return [] if head.root is None else [head.root]
+    inner = {row[0] for row in rows}
+    return [child for _, packed in rows for child in unpack_ids(packed) if child not in inner]
+
+
+def drop_strays(tx: Tx) -> None:
+    """Delete the leaves whose tree does not exist; reads all leaves."""
+    tx.execute("DELETE FROM leaf WHERE tree NOT IN (SELECT id FROM tree)")
+
+
+def placements(tx: Tx, owner: str, item_kind: str, item: int) -> list[tuple[int, int]]:
+    """Return (tree, leaf) of every leaf in an index's trees that stands for an item, by tree."""
+    rows = tx.execute(
+        f"""SELECT l.tree, l.id FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = ?
+            WHERE l.{_COLUMN[item_kind]} = ? ORDER BY l.tree""",
+        (owner, item),
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
+def placements_of(
+    tx: Tx, owner: str, item_kind: str, items: Collection[int]
+) -> dict[int, list[tuple[int, int]]]:
+    """Return item -> (tree, leaf) of every leaf in an index's trees that stands for it, by tree."""
+    found: dict[int, list[tuple[int, int]]] = {item: [] for item in items}
+    column = _COLUMN[item_kind]
+    for item, tree, leaf in tx.execute(
+        f"""SELECT l.{column}, l.tree, l.id FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = ?
+            WHERE l.{column} {AMONG} ORDER BY l.tree""",
+        (owner, tx.ids(items)),
+    ):
+        found[item].append((tree, leaf))
+    return found
+
+
+_LEAF_TURNS = f"""
+    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN cell c ON c.id = l.cell
+        JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
+        WHERE l.id {AMONG_IDS}
+    UNION ALL
+    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN turn a ON a.id = l.turn
+        JOIN turn b ON b.id = coalesce(l.last, l.turn)
+        JOIN turn t ON t.session = a.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
+        WHERE l.id {AMONG_IDS}
+    ORDER BY 1, 4"""
+
+
+_LEAF_FACTS = f"""
+    SELECT l.id, f.text, o.speaker, o.quote, t.id, t.text,
+        CASE WHEN o.correction IS NULL THEN c.maker END FROM leaf l JOIN fact f ON f.id = l.fact AND f.verdict < 2
+    LEFT JOIN occurrence o ON o.id = (SELECT p.id FROM occurrence p WHERE p.fact = f.id
+        ORDER BY p.text IS NOT NULL, p.said_ms, p.id LIMIT 1)
+    LEFT JOIN cell c ON c.id = o.cell
+    LEFT JOIN turn t ON t.id = (SELECT max(x.turn) FROM occurrence_turn x WHERE x.occurrence = o.id)
+    WHERE l.id {AMONG}"""
+"""Leaves of facts with the occurrence that the fact has its wording from; its quote, and the turn that it is of."""
+
+
+def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
+    """Return what leaves say, by their ids: of a fact what was said; of a chunk or a run its turns; each line with the speaker.
+
+    A fact that a model worded, or any extractor but the local rules, or a correction, is told in its own words. A fact that is
+    hidden has no text. Turns are told as `told_lines` has them.
+    """
+    facts: list[int] = []
+    runs: list[int] = []
+    for leaf in found:
+        (facts if leaf.item_kind == "fact" else runs).append(leaf.id)
+    texts = _fact_texts(tx, facts) if facts else {}
+    turns = tx.execute(_LEAF_TURNS, {"ids": tx.ids(runs)}).fetchall() if runs else []
+    told = told_lines(tx, {turn: line for _, turn, line, _ in turns})
+    lines: dict[int, list[str]] = {}
+    for leaf_id, turn, _, _ in turns:
+        lines.setdefault(leaf_id, []).extend(told[turn])
+    return texts | {leaf_id: "\n".join(said) for leaf_id, said in lines.items()}
+
+
+def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
+    """Return what may be told of turns: the line of each, by row id, as it was said.
+
+    In the place of a damaged turn there is a line that says so; in that of a turn that says what is hidden are the facts that
+    it supports and that are not.
+    """
+    if not said:
+        return {}
+    damaged, shown = damaged_turns(tx, said.keys()), _shown_of_muted(tx, said.keys())
+    return {
+        turn: [f"[{damaged[turn].name} is damaged]"] if turn in damaged else shown.get(turn, [line])
+        for turn, line in said.items()
+    }
+
+
+def _shown_of_muted(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
+    """Return, for those of some turns that are muted, the facts that they support and that are not hidden, in order."""
+    muted = set(muted_turns(tx)).intersection(turns)
+    rows = tx.execute(
+        f"""SELECT x.turn, f.text FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence
+           JOIN fact f ON f.id = o.fact AND f.verdict < 2 WHERE x.turn {AMONG}
+           ORDER BY x.turn, coalesce(o.tie, f.tie), o.id""",
+        (tx.ids(muted),),
+    )
+    shown: dict[int, dict[str, None]] = {turn: {} for turn in muted}
+    for turn, text in rows:
+        shown[turn][text] = None
+    return {turn: list(texts) for turn, texts in shown.items()}
+
+
+def _fact_texts(tx: Tx, found: Collection[int]) -> dict[int, str]:
+    rows = tx.execute(_LEAF_FACTS, (tx.ids(found),)).fetchall()
+    by_rule = [row for row in rows if (row[-1] or "").startswith(QUOTED_MAKERS)]
+    damaged = damaged_turns(tx, [turn for _, _, _, _, turn, _, _ in by_rule if turn is not None])
+    texts = {row[0]: row[1] for row in rows}
+    for leaf_id, _, speaker, quote, turn, whole, _ in by_rule:
+        if turn in damaged:
+            texts[leaf_id] = f"[{damaged[turn].name} is damaged]"
+        else:
+            said = (quote or whole or "").splitlines()
+            texts[leaf_id] = "\n".join(f"{speaker}: {line}" for line in said if line.strip())
+    return texts
+
 
 _COLUMNS = """id, tree, level, key_ms, key_tie, start_ms, end_ms, count, children, version, dirty,
     span_lo, span_hi, window, state"""
@@ -92,7 +295,7 @@ class SqliteArena:
         """Insert or change an inner node, or insert a leaf."""
         self._nodes[node.id] = node
         if not node.level:
-            leaves.put_leaf(self._tx, node)
+            put_leaf(self._tx, node)
         if node.level or node.item_kind in self._summarised:
             self._changed.add(node.id)
         else:
@@ -105,7 +308,7 @@ class SqliteArena:
             KeyError: if there is none with that id.
         """
         if not self.get(node_id).level:
-            leaves.drop_leaves(self._tx, (node_id,))
+            drop_leaves(self._tx, (node_id,))
         self._changed.discard(node_id)
         del self._nodes[node_id]
         self._dropped.add(node_id)
@@ -234,7 +437,7 @@ def drop_trees(tx: Tx, owner: str) -> int:
 
 def drop_tree(tx: Tx, head: TreeHead) -> None:
     """Delete a tree with its nodes, leaves and derived rows."""
-    leaves.drop_leaves(tx, leaves.leaves_of(tx, head))
+    drop_leaves(tx, leaves_of(tx, head))
     tx.execute(
         "DELETE FROM derived_node_vector WHERE item IN (SELECT id FROM node WHERE tree = ?)",
         (head.tree,),
@@ -248,7 +451,7 @@ def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
     stored = {row[0]: _node(row) for row in rows}
     found = {i: node for i, node in stored.items() if node.level}
     if rest := [i for i in ids if i not in found]:
-        for i, leaf in leaves.leaves_with_ids(tx, rest).items():
+        for i, leaf in leaves_with_ids(tx, rest).items():
             if (marks := stored.get(i)) is not None:
                 leaf.version, leaf.dirty = marks.version, marks.dirty
             found[i] = leaf
@@ -258,7 +461,7 @@ def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
 def node_texts(tx: Tx, nodes: Collection[Node]) -> dict[int, str]:
     """Return what nodes say: their summaries, or of leaves without one their items; of other nodes nothing."""
     found = derived.summaries(tx, [node.id for node in nodes])
-    return found | leaves.leaf_texts(tx, [node for node in nodes if not node.level and node.id not in found])
+    return found | leaf_texts(tx, [node for node in nodes if not node.level and node.id not in found])
 
 
 def roots(tx: Tx, trees: Collection[int]) -> set[int]:
@@ -370,3 +573,138 @@ def dirty_count(tx: Tx, *, without: Collection[str] = ()) -> int:
     """Return how many nodes are dirty, other than those of some indexes; reads no clean ones."""
     sql = f"SELECT count(*) FROM node n WHERE n.dirty {_OTHERS}"
     return int(tx.execute(sql, (tx.ids(without),)).fetchone()[0])
+
+
+def drop_leaf_nodes(tx: Tx, nodes: Collection[int]) -> None:
+    """Delete leaves that have summaries of their own, with all that is derived from them; their items may be gone already."""
+    drop_leaves(tx, nodes)
+    gone = [(node,) for node in nodes]
+    tx.executemany("DELETE FROM node WHERE id = ?", gone)
+    tx.executemany("DELETE FROM derived_node_vector WHERE item = ?", gone)
+
+
+def mark_out_of_date(tx: Tx, nodes: Collection[int]) -> None:
+    """Mark these nodes dirty, with a new version; who calls sees to those above them."""
+    tx.executemany(
+        "UPDATE node SET dirty = 1, version = version + 1 WHERE id = ?", [(node,) for node in sorted(nodes)]
+    )
+
+
+def mark_up_to_date(tx: Tx, nodes: Collection[int]) -> None:
+    """Mark nodes clean that need no summary."""
+    tx.executemany("UPDATE node SET dirty = 0 WHERE id = ?", [(node,) for node in sorted(nodes)])
+
+
+class LeafRow(NamedTuple):
+    """A leaf, and the item that it stands for: one of the three."""
+
+    row: int
+    tree: int
+    fact: int | None
+    cell: int | None
+    turn: int | None
+    last: int | None
+
+
+class Graft(NamedTuple):
+    """A tree of another memory, its scope here, and its leaves with the items that they stand for here."""
+
+    head: TreeHead
+    kind: str
+    scope: int
+    leaves: tuple[LeafRow, ...]
+
+
+def leaf_rows(tx: Tx, owner: str) -> dict[int, list[LeafRow]]:
+    """Return tree -> leaves of all trees of an index."""
+    found: dict[int, list[LeafRow]] = {}
+    for row in tx.execute(
+        """SELECT l.id, l.tree, l.fact, l.cell, l.turn, l.last FROM leaf l
+           JOIN tree t ON t.id = l.tree AND t.owner = ? ORDER BY l.tree, l.id""",
+        (owner,),
+    ):
+        found.setdefault(row[1], []).append(LeafRow(*row))
+    return found
+
+
+def graft(
+    tx: Tx, source: Tx, owner: str, grafts: Sequence[Graft], session_ids: Mapping[str, str], *, vectors: bool
+) -> None:
+    """Copy trees of another memory.
+
+    Args:
+        tx: a write transaction.
+        source: a read transaction of the other memory.
+        owner: the index, there and here.
+        grafts: the trees.
+        session_ids: session id there -> here, where it is another one: leaves of one time stand in their order.
+        vectors: whether vectors are of the same embedder, and are copied too.
+    """
+    tree = {one.head.tree: row for row, one in enumerate(grafts, meta.take_ids(tx, "tree", len(grafts)))}
+    inner = _nodes(source, tree)
+    old = sorted({*(row[0] for row in inner), *(leaf.row for one in grafts for leaf in one.leaves)})
+    first = meta.take_ids(tx, "node", len(old))
+    new = {row: first + at for at, row in enumerate(old)}
+    tx.executemany(
+        "INSERT INTO tree (id, owner, kind, scope, k, root, height, count) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                tree[one.head.tree],
+                owner,
+                one.kind,
+                one.scope,
+                one.head.k or None,
+                None if one.head.root is None else new[one.head.root],
+                one.head.height,
+                one.head.count,
+            )
+            for one in grafts
+        ],
+    )
+    tx.executemany(
+        "INSERT INTO leaf (id, tree, fact, cell, turn, last) VALUES (?, ?, ?, ?, ?, ?)",
+        [(new[leaf.row], tree[leaf.tree], *leaf[2:]) for one in grafts for leaf in one.leaves],
+    )
+    tx.executemany(
+        f"INSERT INTO node ({_NODE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [_moved(row, tree, new, session_ids) for row in inner],
+    )
+    _copy_derived(tx, source, {row[0]: new[row[0]] for row in inner}, vectors)
+
+
+_NODE = """id, tree, key_tie, children, level, key_ms, start_ms, end_ms, count, version, dirty,
+    span_lo, span_hi, window, state"""
+
+
+def _nodes(source: Tx, trees: Collection[int]) -> list[tuple[Any, ...]]:
+    return source.execute(
+        f"SELECT {_NODE} FROM node WHERE tree {AMONG} ORDER BY id", (source.ids(trees),)
+    ).fetchall()
+
+
+def _moved(
+    row: tuple[Any, ...], tree: Mapping[int, int], new: Mapping[int, int], session_ids: Mapping[str, str]
+) -> tuple[Any, ...]:
+    node, of, tie, children, *rest = row
+    session, sign, place = tie.partition("\x1f")
+    tie = f"{session_ids.get(session, session)}{sign}{place}"
+    return new[node], tree[of], tie, pack_ids([new[child] for child in unpack_ids(children)]), *rest
+
+
+def _copy_derived(tx: Tx, source: Tx, new: Mapping[int, int], vectors: bool) -> None:
+    """Copy the summaries of nodes, and their vectors."""
+    rows = source.execute(
+        f"SELECT node, text, maker, vector, inputs FROM derived_summary WHERE node {AMONG}",
+        (source.ids(new),),
+    )
+    tx.executemany(
+        "INSERT INTO derived_summary VALUES (?, ?, ?, ?, ?)", [(new[row[0]], *row[1:]) for row in rows]
+    )
+    if not vectors:
+        return
+    rows = source.execute(
+        f"SELECT item, digest, vector FROM derived_node_vector WHERE item {AMONG}", (source.ids(new),)
+    )
+    tx.executemany(
+        "INSERT INTO derived_node_vector VALUES (?, ?, ?)", [(new[row[0]], *row[1:]) for row in rows]
+    )

@@ -1,0 +1,278 @@
+"""`memforest rebuild`: what is derived, made anew.
+
+`memforest index`: the indexes of a memory.
+
+`memforest advance`: what is due by now, made without a write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from memforest.cli.call import Call, StopCommand, pass_call, read_pairs, shared_options
+from memforest.cli.ingest import budget_options
+from memforest.cli.screen import Screen, clean, columns, counted, error_console
+
+if TYPE_CHECKING:
+    from memforest.memory.blocking import MemForest
+    from memforest.progress import Report
+    from memforest.read.stored import IndexView, Stale
+
+
+CONFIGURED = "configured"
+
+
+@click.command()
+@click.option(
+    "--stale",
+    is_flag=True,
+    help="Only what would be made otherwise now: sessions of another extractor or chunk size, changed indexes, summaries.",
+)
+@click.option("--scopes", is_flag=True, help="All indexes as well, from the start.")
+@click.option("--index", metavar="NAME", help="Only this index, from the start.")
+@click.option(
+    "--embedder",
+    is_flag=False,
+    flag_value=CONFIGURED,
+    metavar="[NAME]",
+    help="Give the memory another embedder: auto (the best installed), bge, minilm; the configured one without a NAME.",
+)
+@click.option("--dry-run", is_flag=True, help="Count what is stale, and make nothing.")
+@budget_options
+@shared_options
+@pass_call
+def rebuild(
+    call: Call,
+    stale: bool,
+    scopes: bool,
+    index: str | None,
+    embedder: str | None,
+    dry_run: bool,
+    max_calls: int | None,
+    max_tokens: int | None,
+) -> None:
+    """Make anew what is derived: what is stale, one index, or every vector.
+
+    For one user with --user, for all without. Without an option: word rows, summaries and their vectors. Readers are served what there was until the new is there,
+    and what is interrupted is finished by the same command.
+    """
+    settings = {"embedder": embedder} if embedder not in (None, CONFIGURED) else {}
+    with call.forest(**settings) as forest:
+        call.settled_user = call.user
+        users = [call.user] if call.user is not None else call.users()
+        if dry_run:
+            found = {user: forest.user(user).stale() for user in users}
+            call.show(found, lambda screen: _draw_rebuilt(screen, found), forest=forest)
+            return
+        options: dict[str, Any] = {
+            "stale": stale,
+            "scopes": scopes,
+            "index": index,
+            "embedder": embedder is not None,
+            "budget": forest.config.ingest_budget.narrowed(max_calls, max_tokens),
+        }
+        _rebuild(call, forest, users, options)
+
+
+def _rebuild(call: Call, forest: MemForest, users: Sequence[str], options: dict[str, Any]) -> None:
+    try:
+        with _progress(quiet=call.as_json) as report:
+            forest.rebuild(call.user, **options, progress=report)
+    except KeyboardInterrupt:
+        raise StopCommand(
+            "Interrupted: what was made stays, the rest is as it was. Run the same `memforest rebuild` again to go on.",
+            code=130,
+        ) from None
+    what = ", ".join(clean(user, 40) for user in users)
+    call.show(
+        {"users": list(users)},
+        lambda screen: screen.line(f"Made anew: {what or 'nobody yet'}."),
+        forest=forest,
+    )
+
+
+def _draw_rebuilt(screen: Screen, found: dict[str, Stale]) -> None:
+    for user, one in found.items():
+        lines = [f"{counted(count, 'chunk')} {why}" for why, count in one.chunks.items()]
+        lines += [f"{counted(one.sessions, 'session')} to be read again"] if one.sessions else []
+        lines += [f"{one.summaries} summaries would be made otherwise"] if one.summaries else []
+        lines += [f"index {name}: {why}" for name, why in one.indexes.items()]
+        lines += (
+            [f"{counted(one.texts, 'text')} without a vector by the configured embedder"] if one.texts else []
+        )
+        if one.next_embedder is not None:
+            lines.append(f"embedder {one.next_embedder}: begun; rebuild --embedder goes on")
+        for line in lines or ["nothing is stale"]:
+            screen.line(f"{clean(user, 40)}: {clean(line, 300)}")
+
+
+@contextmanager
+def _progress(*, quiet: bool) -> Iterator[Report]:
+    """Show a progress bar for each kind of thing that is made, on standard error, when that is a terminal.
+
+    Yields:
+        A function to call with what is being made, how many are done, and how many there are.
+    """
+    console = error_console()
+    if quiet or not console.is_terminal:
+        yield lambda _what, _done, _total: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    parts = (TextColumn("{task.description:10}", markup=False), BarColumn(bar_width=28), MofNCompleteColumn())
+    with Progress(*parts, TimeElapsedColumn(), console=console, transient=True) as progress:
+        tasks: dict[str, TaskID] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what)
+            progress.update(tasks[what], completed=done, total=total)
+
+        yield report
+
+
+@click.group(no_args_is_help=False)
+@shared_options
+@click.pass_context
+def index(ctx: click.Context) -> None:
+    """List the indexes of a memory, add one, or drop one.
+
+    An index is one way to search what was said. A memory may have several; what was said is stored once.
+    """
+    call = ctx.find_object(Call)
+    if call is not None:
+        call.command = f"index {ctx.invoked_subcommand}"
+
+
+@index.command("list")
+@shared_options
+@pass_call
+def list_(call: Call) -> None:
+    """List the indexes: name, trees, leaves, and whether it is behind, with the reason."""
+    with call.forest() as forest:
+        found = call.memory(forest).indexes()
+        call.show({"indexes": found}, lambda screen: _draw_indexes(screen, found), forest=forest)
+
+
+@index.command()
+@click.argument("name")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=read_pairs,
+    help="A setting of the index, kept with the memory; may be repeated.",
+)
+@budget_options
+@shared_options
+@pass_call
+def add(
+    call: Call, name: str, settings: dict[str, Any], max_calls: int | None, max_tokens: int | None
+) -> None:
+    """Add an index, and let it place everything that the memory holds.
+
+    Others can read and write meanwhile. When it is interrupted, `memforest resume` goes on.
+    """
+    with call.forest() as forest:
+        budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
+        made = call.memory(forest).add_index(name, settings or None, budget=budget)
+        call.show(made, lambda screen: screen.line(f"Added {_described(made)}."), forest=forest)
+
+
+@index.command()
+@click.argument("name")
+@shared_options
+@pass_call
+def drop(call: Call, name: str) -> None:
+    """Take an index away with its trees and tables; what was said stays as it is."""
+    with call.forest() as forest:
+        call.memory(forest).drop_index(name)
+        call.show({"dropped": name}, lambda screen: screen.line(f"Dropped {clean(name)}."), forest=forest)
+
+
+def behind(lag: int, reason: str | None) -> str:
+    """Say how far an index is behind and why; an empty text when nothing is to be said."""
+    why = f" ({clean(reason, 200)})" if reason else ""
+    if lag:
+        return f"{counted(lag, 'note')} of the feed behind{why}; `memforest resume` goes on"
+    return clean(reason, 200) if reason else ""
+
+
+def _described(one: IndexView) -> str:
+    return f"{clean(one.name)}: {counted(one.trees, 'tree')} with {one.leaves} leaves"
+
+
+def _draw_indexes(screen: Screen, found: Sequence[IndexView]) -> None:
+    table = columns("bold", "", "", "yellow")
+    for one in found:
+        table.add_row(
+            clean(one.name),
+            counted(one.trees, "tree"),
+            f"{one.leaves} leaves",
+            behind(one.lag, one.reason),
+        )
+    screen.put(table)
+
+
+@click.command()
+@click.option("--as-of", metavar="TIME", help="The present, by which windows have ended; now by default.")
+@click.option("--force", is_flag=True, help="Also what is not due yet, such as the day that has not ended.")
+@budget_options
+@shared_options
+@pass_call
+def advance(
+    call: Call, as_of: str | None, force: bool, max_calls: int | None, max_tokens: int | None
+) -> None:
+    """Let the indexes go on by the calendar: make what is due by now.
+
+    An index that closes days, weeks or months does so with every write, and here when nothing is written. Twice is the same
+    as once. Shown is how each index stands, and which of its counts have changed.
+    """
+    with call.forest() as forest:
+        memory = call.memory(forest)
+        budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
+        before = {one.name: one for one in memory.indexes()}
+        found = memory.advance(as_of, force=force, budget=budget)
+        changed = {one.name: _changes(before.get(one.name), one) for one in found}
+        data = {"indexes": found, "changed": changed}
+        call.show(data, lambda screen: _draw_advanced(screen, found, changed), forest=forest)
+
+
+def _changes(before: IndexView | None, after: IndexView) -> dict[str, tuple[int, int]]:
+    """Return which numbers of an index are others now: what they were, and what they are."""
+    old, new = ({} if one is None else _numbers(one) for one in (before, after))
+    names = [*new, *(name for name in old if name not in new)]
+    pairs = {name: (old.get(name, 0), new.get(name, 0)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _numbers(one: IndexView) -> dict[str, int]:
+    """Return the counts of an index by their names; those that stand by kind with the kind behind the name."""
+    found = {"trees": one.trees, "nodes": one.nodes, "leaves": one.leaves}
+    for name, value in one.counts.items():
+        parts = value if isinstance(value, Mapping) else {"": value}
+        for kind, number in parts.items():
+            if isinstance(number, int) and not isinstance(number, bool):
+                found[f"{name} {kind}".strip()] = number
+    return found
+
+
+def _draw_advanced(
+    screen: Screen, found: Sequence[IndexView], changed: Mapping[str, Mapping[str, tuple[int, int]]]
+) -> None:
+    table = columns("bold", "", "", "", "yellow")
+    for one in found:
+        told = [f"{clean(name)} {old} -> {new}" for name, (old, new) in changed[one.name].items()]
+        table.add_row(
+            clean(one.name),
+            counted(one.trees, "tree"),
+            f"{one.leaves} leaves",
+            ", ".join(told) or "nothing was due",
+            behind(one.lag, one.reason),
+        )
+    screen.put(table)

@@ -1,0 +1,361 @@
+"""The formats that are read, in the order in which a file is tried against them: the first that knows its shape has it.
+
+A further format is one more `Format`; `add_format` enters one that stands in another room.
+
+
+A chat file as a whole: its format is told, or taken as stated, and its sessions are read as often as wanted.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import BinaryIO
+
+from memforest.errors import InputError
+from memforest.importers import assistants, chat_apps, messages, tables
+from memforest.importers.drafts import Sample, take_sample
+from memforest.importers.files import (
+    Archive,
+    DamagedError,
+    FileReader,
+    FileSession,
+    JsonShape,
+    ReadOptions,
+    Skips,
+    SourceFile,
+    kind_of,
+    open_source,
+)
+from memforest.importers.messages import SHAPES
+from memforest.times import listed, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of chat file.
+
+    Args:
+        name: what ``format=`` calls it.
+        title: what people call it.
+        recognises: whether the beginning of a file is of this format.
+        read: yields the sessions of a file; None of one that is known and not read, so that it is refused by its title.
+        is_plain: in an archive with files of other formats, a file of this one is no chat (a list, notes, a log).
+        recognises_archive: whether the files of an archive, by their names, are one export of this format.
+        read_archive: yields the sessions of such an archive.
+    """
+
+    name: str
+    title: str
+    recognises: Callable[[Sample], bool]
+    read: Callable[[FileReader], Iterator[FileSession]] | None
+    is_plain: bool = False
+    recognises_archive: Callable[[Sequence[str]], bool] | None = None
+    read_archive: Callable[[Sequence[FileReader], FileReader], Iterator[FileSession]] | None = None
+
+
+def _unread(what: str, *traits: str, why: str = "which is not read yet") -> Format:
+    """Return a format that is told by its traits, see `Sample.has`, and not read."""
+    return Format(what, f"{what}, {why}", partial(Sample.has, traits=traits), None)
+
+
+_FORMATS: list[Format] = [
+    _unread(
+        "an export of memforest", "format", "schema", "exported_ms", why="which `memforest import` takes"
+    ),
+    _unread("an export of LibreChat", "conversationId", "messages.isCreatedByUser"),
+    _unread("an export of Messenger or Instagram", "participants", "messages.sender_name"),
+    _unread("an export of DiscordChatExporter", "guild", "messages.author"),
+    Format("chatgpt", "ChatGPT export", assistants.recognises_chatgpt, assistants.read_chatgpt),
+    Format("claude", "Claude export", assistants.recognises_claude, assistants.read_claude),
+    Format("locomo", "LoCoMo", tables.recognises_locomo, tables.read_locomo),
+    Format("longmemeval", "LongMemEval", tables.recognises_longmemeval, tables.read_longmemeval),
+    Format("realtalk", "REALTALK", tables.recognises_realtalk, tables.read_realtalk),
+    Format("telegram", "Telegram export", chat_apps.recognises_telegram, chat_apps.read_telegram),
+    Format(
+        "slack",
+        "Slack export",
+        chat_apps.recognises_slack,
+        chat_apps.read_slack,
+        recognises_archive=chat_apps.recognises_slack_archive,
+        read_archive=chat_apps.read_slack_archive,
+    ),
+    Format("mem0", "mem0 memories", assistants.recognises_mem0, assistants.read_mem0),
+    Format("langchain", "LangChain messages", messages.recognises_langchain, messages.read_langchain),
+    Format("openai", "OpenAI messages", messages.recognises_openai, messages.read_messages),
+    Format("messages", "messages", messages.recognises_messages, messages.read_messages, is_plain=True),
+    Format("whatsapp", "WhatsApp chat", chat_apps.recognises_whatsapp, chat_apps.read_whatsapp),
+    Format("log", "plain log", tables.recognises_log, tables.read_log, is_plain=True),
+    Format("csv", "CSV", tables.recognises_table, tables.read_table, is_plain=True),
+    _unread("a session of Claude Code", "sessionId", "message.role", "message.content"),
+    _unread("a session of Qwen Code", "sessionId", "message.role", "message.parts"),
+    _unread("a session of Gemini CLI", "sessionId", "lastUpdated"),
+    _unread("a session of Kimi", "type", "message.role", "message.toolCalls"),
+    _unread("a session of Cursor", "role", "message.content"),
+    _unread("a session of Codex", "timestamp", "type", "payload"),
+    _unread("the events of Copilot", "timestamp", "type", "data", "id"),
+    _unread("the log of a coding agent", "type", "message.role"),
+    _unread("messages of the AI SDK", "role", "parts"),
+    _unread("a chat of Google Chat", "messages.creator", "messages.created_date"),
+]
+
+
+def add_format(entry: Format) -> None:
+    """Enter a format; it is tried before those that are there.
+
+    Raises:
+        InputError: if there is one of its name.
+    """
+    if entry.name in format_names():
+        raise InputError(f"there is a format {entry.name!r} already")
+    _FORMATS.insert(0, entry)
+
+
+def format_names() -> tuple[str, ...]:
+    """Return the names of all formats, sorted."""
+    return tuple(sorted(one.name for one in _FORMATS if one.read))
+
+
+def format_named(name: str) -> Format:
+    """Return a format.
+
+    Raises:
+        InputError: if there is none of that name.
+    """
+    found = next((one for one in _FORMATS if one.name == name and one.read), None)
+    if found is None:
+        raise InputError(f"there is no format {name!r}; known: {', '.join(format_names())}")
+    return found
+
+
+def format_of(sample: Sample) -> Format | None:
+    """Return the first format that knows the beginning of a file."""
+    return next((one for one in _FORMATS if one.recognises(sample)), None)
+
+
+def format_of_archive(names: Sequence[str]) -> Format | None:
+    """Return the format of which the files of an archive are one export."""
+    return next((one for one in _FORMATS if one.recognises_archive and one.recognises_archive(names)), None)
+
+
+NO_CHAT = "file of the archive that is no chat"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A file that is read, with its format."""
+
+    source: SourceFile
+    format: Format
+    shape: JsonShape | None
+
+    def sessions(self, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
+        """Yield its sessions."""
+        if self.format.read is not None:
+            yield from self.format.read(FileReader(self.source, options, skips, self.shape))
+
+
+class ChatFile:
+    """A chat file that is open; made by `open_chat`, and closed by `close` or as a context manager."""
+
+    def __init__(
+        self, name: str, parts: list[_Part], archive: Archive | None = None, *, whole: Format | None = None
+    ) -> None:
+        self.name = name
+        self._parts = parts
+        self._archive = archive
+        self._whole = whole
+
+    @property
+    def format(self) -> str:
+        """Name of the format; several, with commas, of an archive of several."""
+        found = [self._whole] if self._whole else [part.format for part in self._parts]
+        return ", ".join(dict.fromkeys(one.name for one in found))
+
+    def sessions(self, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
+        """Yield the sessions, of which only those that are being read are held; `skips` gets what is not read.
+
+        Session ids are unique for each user.
+
+        Raises:
+            InputError: if the file cannot be read as its format, or nothing tells the order of its dates.
+        """
+        seen: set[tuple[str | None, str]] = set()
+        for session in self._read(options, skips):
+            key = (session.user, session.session_id)
+            if key in seen:
+                skips.fail(
+                    session.where,
+                    f"the session id {shown(session.session_id)} came before; ids are unique in a file",
+                )
+                continue
+            seen.add(key)
+            yield _owned(session, options.owner)
+
+    def _read(self, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
+        if self._archive is None:
+            yield from self._parts[0].sessions(options, skips)
+            return
+        for where, reason in self._archive.refused:
+            skips.fail(where, reason)
+        if self._whole is not None and self._whole.read_archive is not None:
+            yield from self._read_whole(options, skips, self._archive)
+            return
+        known = {where for where, _ in self._archive.refused} | {part.source.name for part in self._parts}
+        skips.leave_out(NO_CHAT, sum(source.name not in known for source in self._archive.files))
+        for part in self._parts:
+            own = Skips()
+            try:
+                for session in part.sessions(options, own):
+                    yield replace(session, where=_joined(part.source.name, session.where))
+            except InputError as exc:
+                own.fail("", str(exc))
+            skips.add(own, part.source.name)
+
+    def _read_whole(self, options: ReadOptions, skips: Skips, archive: Archive) -> Iterator[FileSession]:
+        readings = [FileReader(source, options) for source in archive.files]
+        whole = self._whole
+        if whole is not None and whole.read_archive is not None:
+            yield from whole.read_archive(
+                readings, FileReader(SourceFile(self.name, archive.files[0].start), options, skips)
+            )
+        for reading in readings:
+            skips.add(reading.skips, reading.source.name)
+
+    def close(self) -> None:
+        """Close an archive's file."""
+        if self._archive is not None:
+            self._archive.close()
+
+    def __enter__(self) -> ChatFile:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.close()
+
+
+def open_chat(
+    file: str | os.PathLike[str] | BinaryIO, *, name: str | None = None, format: str | None = None
+) -> ChatFile:
+    """Open a chat file or an archive of chat files, and tell its format by what is in it.
+
+    Args:
+        file: a path, or a file that is open for reading bytes.
+        name: what it is called in messages; its own name when not given.
+        format: the name of its format, if it is not to be told by its content.
+
+    Raises:
+        InputError: if it cannot be read, is empty, binary or damaged, or no chat of a known format.
+    """
+    stated = None if format is None else format_named(format)
+    opened = open_source(file, name)
+    if isinstance(opened, Archive):
+        try:
+            return _open_archive(opened, stated)
+        except InputError:
+            opened.close()
+            raise
+    sample = take_sample(opened)
+    found = stated or format_of(sample)
+    if found is None or found.read is None:
+        raise InputError(_unread_file(sample, found))
+    return ChatFile(opened.name, [_Part(opened, found, sample.shape)])
+
+
+def _open_archive(archive: Archive, stated: Format | None) -> ChatFile:
+    names = [source.name for source in archive.files]
+    whole = format_of_archive(names) if stated is None else stated if stated.read_archive else None
+    if whole is not None and archive.files:
+        return ChatFile(archive.name, [], archive, whole=whole)
+    parts = []
+    for source in archive.files:
+        try:
+            sample = take_sample(source)
+        except DamagedError as exc:
+            archive.refused.append((source.name, str(exc).removeprefix(f"{source.name}: ")))
+            continue
+        except InputError:
+            continue  # a picture, say; it is counted among the files that are no chat
+        found = format_of(sample)
+        if found is not None and found.read is None:
+            archive.refused.append((source.name, f"this looks like {found.title}"))
+        elif found is not None and (stated is None or found is stated):
+            parts.append(_Part(source, found, sample.shape))
+    if stated is None and any(not part.format.is_plain for part in parts):
+        parts = [part for part in parts if not part.format.is_plain]
+    if not parts:
+        wanted = "a known format" if stated is None else f"the format {stated.name!r}"
+        more = f"; {archive.refused[0][0]}: {archive.refused[0][1]}" if archive.refused else ""
+        raise InputError(
+            f"{archive.name}: the archive has {len(names)} files, and none is a chat of {wanted}{more}"
+        )
+    return ChatFile(archive.name, parts, archive)
+
+
+def read_sessions(
+    file: str | os.PathLike[str] | BinaryIO,
+    *,
+    name: str | None = None,
+    format: str | None = None,
+    options: ReadOptions | None = None,
+) -> list[FileSession]:
+    """Return all sessions of a chat file at once.
+
+    Raises:
+        InputError: as `open_chat`; and if any part of the file cannot be read.
+    """
+    skips = Skips()
+    with open_chat(file, name=name, format=format) as chat:
+        found = list(chat.sessions(options or ReadOptions(), skips))
+    if skips.wrong:
+        raise InputError(_joined(chat.name, str(skips.wrong[0])))
+    return found
+
+
+def _joined(name: str, where: str) -> str:
+    return f"{name}, {where}" if where else name
+
+
+def _owned(session: FileSession, owner: str | None) -> FileSession:
+    """Return a session in which the turns of the memory's owner have the role ``user``."""
+    if owner is None or not any(_is_by(turn, owner) for turn in session.turns):
+        return session
+    return replace(
+        session,
+        turns=tuple({**turn, "role": "user"} if _is_by(turn, owner) else turn for turn in session.turns),
+    )
+
+
+def _is_by(turn: Mapping[str, object], owner: str) -> bool:
+    speaker = turn.get("speaker")
+    return isinstance(speaker, str) and "role" not in turn and speaker.casefold() == owner.casefold()
+
+
+def _unread_file(sample: Sample, known: Format | None) -> str:
+    """Say what is wrong with a file of no format that is read: what it looks like, or what is in it."""
+    name = sample.name
+    if sample.fault:
+        return f"{name}, {sample.fault}"
+    if sample.shape is not None and not sample.objects and not sample.items:
+        return f"{name}: {'the list is empty' if sample.shape == 'array' else 'the object has no keys'}; it should hold {SHAPES}"
+    if sample.shape is not None:
+        wrong = next((n for n, one in enumerate(sample.items) if not isinstance(one, Mapping)), None)
+        if wrong is not None:
+            kind = kind_of(sample.items[wrong])
+            return f"{name}, item {wrong}: there is a {kind} where a message should be: {SHAPES}"
+        looks = f"this looks like {known.title}: " if known else ""
+        return f"{name}: {looks}{_seen(sample)}; the file should hold {SHAPES}"
+    return (
+        f"{name}, line 1: this is no chat of a known format; it should hold {SHAPES}. If it is one, name it with format "
+        "(--format)"
+    )
+
+
+def _seen(sample: Sample) -> str:
+    """Return which keys the values of a file have, and those of its messages where they hold some."""
+    outer, inner = sample.objects[0], sample.messages
+    what = "the object has" if sample.shape == "object" else "the objects have"
+    within = f", and its messages {listed(inner[0])}" if inner and inner[0] is not outer else ""
+    return f"{what} {listed(outer)}{within}"

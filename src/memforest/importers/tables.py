@@ -1,0 +1,427 @@
+"""Chats as CSV: a header names the columns; the delimiter is the one with which it does.
+
+Plain logs: a line begins with a date and a time of day, then who speaks, then what was said.
+
+``2024-05-01 10:00:00 Ana: text``, ``[2024-05-01T10:00:00Z] <ana> text``. The date is written as ISO 8601 has it, or with slashes
+or dots in any order that the file proves. Lines without a time go on with the message above.
+
+
+The files of three benchmarks of long conversations, as they are published: what was said, without questions and answers.
+
+LoCoMo (https://github.com/snap-research/locomo), LongMemEval (https://github.com/xiaowu0162/LongMemEval) and REALTALK
+(https://github.com/danny911kr/REALTALK).
+
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memforest.errors import InputError
+from memforest.importers.drafts import DayOrder, DraftTurn, Sample, by_day, in_time_order, session_of
+from memforest.importers.files import FileReader, FileSession, kind_of
+from memforest.settings import ROLES, TIME_KEYS
+
+DELIMITERS = ",;\t|"
+_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "content": ("content", "text", "message", "messagetext", "body", "utterance", "comment"),
+    "timestamp": ("datetime", *(re.sub(r"[^a-z]", "", key.casefold()) for key in TIME_KEYS), "sentat", "sent", "messagedate"),
+    "speaker": ("speaker", "sender", "author", "from", "name", "username", "sendername", "participant", "nickname", "user"),
+    "role": ("role",),
+    "session_id": ("sessionid", "session", "conversationid", "conversation", "threadid", "thread", "channel", "chat",
+                   "chatsession", "chatid", "dialogid", "room"),
+    "id": ("id", "messageid", "msgid", "turnid"),
+}  # fmt: skip
+"""What a column is -> the names that it may have, in order of preference; case and signs do not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """The columns of a file: what it is -> its number, and the names of the others."""
+
+    delimiter: str
+    names: tuple[str, ...]
+    columns: Mapping[str, int]
+    clock: int | None = None
+    """The column of the time of day, where the date has one of its own."""
+
+
+def recognises_table(sample: Sample) -> bool:
+    """Return whether the first line names a column of texts, and one of speakers, times or sessions."""
+    return sample.shape is None and bool(sample.lines) and _header(sample.lines[0]) is not None
+
+
+def read_table(reading: FileReader) -> Iterator[FileSession]:
+    """Yield a session for each value of the session column; without one, a session a day."""
+    scratch = FileReader(reading.source, reading.options)
+    header = next((_header(line) for _, line in scratch.lines() if line.strip()), None)
+    if header is None:
+        raise InputError(
+            f"{reading.source.name}: the first line names no column with what was said; name one 'content', and those of "
+            "who and when 'speaker' and 'timestamp'"
+        )
+    reading = _with_order(reading, header)
+    session = header.columns.get("session_id")
+    if session is None:
+        yield from by_day(_table_drafts(_rows(reading, header), header, reading), reading, reading.name)
+        return
+    last = {row[session]: number for number, row in _rows(scratch, header)}
+    held: dict[str, list[tuple[int, list[str]]]] = {}
+    for number, row in _rows(reading, header):
+        name = row[session]
+        held.setdefault(name, []).append((number, row))
+        if last.get(name) == number:
+            drafts = in_time_order(_table_drafts(held.pop(name), header, reading))
+            if drafts:
+                yield session_of(name.strip() or reading.name, drafts, where=drafts[0].where)
+
+
+def _with_order(reading: FileReader, header: _Header) -> FileReader:
+    """Return a reading that knows the order of day and month, as stated or as the file's dates tell."""
+    column = header.columns.get("timestamp")
+    if column is None:
+        return reading
+    order = DayOrder()
+    for number, row in _rows(FileReader(reading.source, reading.options), header):
+        order.see(row[column], f"line {number}")
+    day_first = order.decide(reading.source.name, reading.options.day_first)
+    return replace(reading, options=replace(reading.options, day_first=day_first))
+
+
+def _header(line: str) -> _Header | None:
+    """Return the columns that a line names; None if it is no header of a chat."""
+    for delimiter in sorted(DELIMITERS, key=line.count, reverse=True):
+        if delimiter not in line:
+            return None
+        try:
+            names = next(csv.reader([line], delimiter=delimiter))
+        except csv.Error:
+            continue
+        plain = [re.sub(r"[^a-z]", "", name.casefold()) for name in names]
+        columns: dict[str, int] = {}
+        for what, known in _COLUMNS.items():
+            found = next((plain.index(name) for name in known if name in plain), None)
+            if found is not None and found not in columns.values():
+                columns[what] = found
+        if (
+            "content" in columns
+            and len(columns) > 1
+            and not {"speaker", "role", "timestamp"}.isdisjoint(columns)
+        ):
+            clock = plain.index("time") if "time" in plain and "date" in plain else None
+            if clock is not None:
+                columns["timestamp"] = plain.index("date")
+            return _Header(delimiter, tuple(names), columns, clock)
+    return None
+
+
+def _rows(reading: FileReader, header: _Header) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line, fields) of the rows that have as many fields as the header; the others are named."""
+    begins = _Numbered(reading.lines())
+    rows = csv.reader(begins, delimiter=header.delimiter)
+    is_header = True
+    while True:
+        begins.first = None
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as exc:
+            reading.skips.fail(f"line {begins.first}", f"this is no row of CSV: {exc}")
+            continue
+        if not row:
+            continue
+        if is_header:
+            is_header = False
+        elif len(row) != len(header.names):
+            reading.skips.fail(
+                f"line {begins.first}", f"the row has {len(row)} fields, and the header {len(header.names)}"
+            )
+        else:
+            yield begins.first or 0, row
+
+
+class _Numbered:
+    """Lines for the CSV reader, which knows where the row that is being read began."""
+
+    def __init__(self, lines: Iterable[tuple[int, str]]) -> None:
+        self._lines = iter(lines)
+        self.first: int | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        number, line = next(self._lines)
+        self.first = self.first or number
+        return f"{line}\n"
+
+
+def _table_drafts(
+    rows: Iterable[tuple[int, Sequence[str]]], header: _Header, reading: FileReader
+) -> Iterator[DraftTurn]:
+    for number, row in rows:
+        where = f"line {number}"
+        turn = _turn(row, header)
+        if not turn["content"].strip():
+            reading.skips.leave_out("empty message")
+            continue
+        said = None
+        if "timestamp" in turn:
+            if (read := reading.unmistakable(turn["timestamp"], where)) is None:
+                continue
+            said, turn["timestamp"] = read
+        if "speaker" not in turn and "role" not in turn:
+            turn["speaker"] = "unknown"
+        yield DraftTurn(where, turn, said)
+
+
+def _turn(row: Sequence[str], header: _Header) -> dict[str, Any]:
+    """Return a row as a turn; columns of other names become metadata."""
+    known = {column: what for what, column in header.columns.items()}
+    turn: dict[str, Any] = {"content": ""}
+    for column, value in enumerate(row):
+        what = known.get(column)
+        if what == "content" or (what not in (None, "session_id") and value.strip()):
+            turn[str(what)] = value if what == "content" else value.strip()
+        elif what is None and column != header.clock and value.strip() and header.names[column].strip():
+            turn.setdefault(header.names[column].strip(), value)
+    if header.clock is not None and "timestamp" in turn:
+        turn["timestamp"] = f"{turn['timestamp']} {row[header.clock].strip()}".strip()
+    for what in ("speaker", "role"):
+        value = str(turn.get(what, ""))
+        if value.casefold() in ROLES:
+            turn.setdefault("role", value.casefold())
+            if what == "speaker":
+                del turn["speaker"]
+        elif what == "role" and value:
+            turn.setdefault("speaker", value)
+            del turn["role"]
+    return turn
+
+
+_STAMP = (
+    r"(?P<stamp>(?:\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[-/.]\d\d?[-/.]\d{4})[T ,]{1,2}\d\d?:\d\d(?::\d\d(?:[.,]\d{1,9})?)?"
+    r"(?:\s?[AaPp][Mm])?(?:Z|\s?[+-]\d\d:?\d\d|\sUTC|\sGMT)?)"
+)
+_HEAD = re.compile(rf"[\[(]?{_STAMP}[\])]?(?:\s*[-–|]\s|:?\s+)")
+_SPEAKER = re.compile(
+    r"(?:<(?P<nick>[^<>]{1,80})>|(?P<name>[^\s:<>\[\](){}=][^:<>\[\](){}=\n]{0,60}?)\s?:)(?:\s(?P<text>.*)|$)",
+    re.DOTALL,
+)
+_ROLES = {
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "system": "system",
+    "tool": "tool",
+}
+LEAST_SHARE = 0.5
+"""Of the first lines that begin with a time, how many must name a speaker."""
+
+
+def recognises_log(sample: Sample) -> bool:
+    """Return whether the first line begins with a time, and half of those that do name a speaker."""
+    heads = [_HEAD.match(line) for line in sample.lines]
+    if sample.shape is not None or not heads or heads[0] is None:
+        return False
+    begun = [(line, head) for line, head in zip(sample.lines, heads, strict=True) if head is not None]
+    said = sum(_SPEAKER.match(line, head.end()) is not None for line, head in begun)
+    return said >= LEAST_SHARE * len(begun)
+
+
+def read_log(reading: FileReader) -> Iterator[FileSession]:
+    """Yield the sessions of a log, one a day."""
+    order = DayOrder()
+    for number, line in FileReader(reading.source, reading.options).lines():
+        if head := _HEAD.match(line):
+            order.see(head["stamp"], f"line {number}")
+    day_first = order.decide(reading.source.name, reading.options.day_first)
+    reading = replace(reading, options=replace(reading.options, day_first=day_first))
+    yield from by_day(_log_drafts(reading), reading, reading.name)
+
+
+def _log_drafts(reading: FileReader) -> Iterator[DraftTurn]:
+    held: tuple[int, str, list[str]] | None = None
+    for number, line in reading.lines():
+        head = _HEAD.match(line)
+        if head is not None:
+            if held is not None:
+                yield from _draft(*held, reading)
+            held = (number, head["stamp"], [line[head.end() :]])
+        elif held is not None:
+            held[2].append(line)
+        elif line.strip():
+            reading.skips.fail(f"line {number}", "the line does not begin with a date and a time")
+    if held is not None:
+        yield from _draft(*held, reading)
+
+
+def _draft(number: int, stamp: str, lines: list[str], reading: FileReader) -> Iterator[DraftTurn]:
+    where = f"line {number}"
+    found = _SPEAKER.match("\n".join(lines).rstrip())
+    if found is None:
+        reading.skips.leave_out("line that names no speaker")
+        return
+    if not (text := (found["text"] or "").strip()):
+        reading.skips.leave_out("empty message")
+        return
+    time = re.sub(
+        r"(?<=:\d\d),(?=\d)", ".", stamp
+    )  # a comma before fractions, as Python's logging writes them
+    read = reading.unmistakable(time, where)
+    if read is None:
+        return
+    speaker = (found["nick"] or found["name"]).strip()
+    who = {"role": _ROLES[speaker.casefold()]} if speaker.casefold() in _ROLES else {"speaker": speaker}
+    yield DraftTurn(where, {**who, "content": text, "timestamp": read[1]}, read[0])
+
+
+_SESSION_KEY = re.compile(r"session_(\d{1,9})")
+
+
+def recognises_locomo(sample: Sample) -> bool:
+    """Return whether it is samples with a conversation of numbered sessions."""
+    found = sample.objects
+    return bool(found) and all(_numbered(one.get("conversation")) for one in found)
+
+
+def recognises_longmemeval(sample: Sample) -> bool:
+    """Return whether it is questions with a haystack of sessions."""
+    return any("haystack_sessions" in one for one in sample.objects)
+
+
+def recognises_realtalk(sample: Sample) -> bool:
+    """Return whether it is a chat of numbered sessions."""
+    return any(_numbered(one) and ("name" in one or _is_realtalk(one)) for one in sample.objects)
+
+
+def _is_realtalk(value: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(turn, Mapping) and "clean_text" in turn
+        for _, key in _numbered(value)
+        for turn in _list(value[key])
+    )
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _numbered(value: object) -> list[tuple[int, str]]:
+    """Return the numbers and names of an object's numbered sessions, in order."""
+    if not isinstance(value, Mapping):
+        return []
+    return sorted((int(found[1]), key) for key in value if (found := _SESSION_KEY.fullmatch(str(key))))
+
+
+def read_locomo(reading: FileReader) -> Iterator[FileSession]:
+    """Yield the sessions of each sample, which is a memory of its own, at their dates; captions are part of the text."""
+    users: set[str | None] = set()
+    many = reading.shape != "object"
+    for number, (where, sample) in enumerate(reading.objects()):
+        user = sample.get("sample_id")
+        name = None if user is None else str(user)
+        talk = sample.get("conversation")
+        if not isinstance(talk, Mapping) or not _numbered(talk):
+            reading.skips.fail(where, "the sample has no 'conversation' of numbered sessions")
+        elif name is None and many and number:
+            reading.skips.fail(where, "the sample has no 'sample_id', which names its memory")
+        elif name in users:
+            reading.skips.fail(where, f"the sample_id {name!r} came before; ids are unique in a file")
+        else:
+            users.add(name)
+            yield from _locomo_sessions(talk, name, where, reading)
+
+
+def _locomo_sessions(
+    talk: Mapping[str, Any], user: str | None, where: str, reading: FileReader
+) -> Iterator[FileSession]:
+    found = 0
+    for _, key in _numbered(talk):
+        at = f"{where}, {key}" if where else key
+        turns = _turns(talk[key], at, reading)
+        if turns:
+            found += 1
+            yield FileSession(
+                key,
+                tuple(turn for _, turn in turns),
+                talk.get(f"{key}_date_time"),
+                where=at,
+                user=user,
+                places=tuple(place for place, _ in turns),
+            )
+    if not found:
+        reading.skips.fail(where, "the conversation has no session with turns")
+
+
+def _turns(value: object, where: str, reading: FileReader) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return the turns of a session with their places; a session that is announced by its date only has none."""
+    if value is not None and not isinstance(value, list):
+        reading.skips.fail(
+            where, f"{where.split(', ')[-1]!r} is a {kind_of(value)}; it should be a list of turns"
+        )
+    found = []
+    for n, turn in enumerate(_list(value)):
+        if isinstance(turn, Mapping):
+            found.append((f"{where}[{n}]", turn))
+        else:
+            reading.skips.fail(f"{where}[{n}]", f"there is a {kind_of(turn)} where a turn should be")
+    return found
+
+
+def read_longmemeval(reading: FileReader) -> Iterator[FileSession]:
+    """Yield the sessions of each question's haystack, a memory of its own; marks of where the answer is are left out."""
+    for where, question in reading.objects():
+        sessions = question.get("haystack_sessions")
+        dates, names = _list(question.get("haystack_dates")), _list(question.get("haystack_session_ids"))
+        if not isinstance(sessions, list):
+            reading.skips.fail(where, "the question has no 'haystack_sessions'")
+            continue
+        user = question.get("question_id")
+        seen: dict[str, int] = {}
+        for n, session in enumerate(sessions):
+            at = f"{where}, haystack_sessions[{n}]" if where else f"haystack_sessions[{n}]"
+            turns = _turns(session, at, reading)
+            if not turns:
+                reading.skips.leave_out("session without turns")
+                continue
+            name = str(names[n]) if n < len(names) else f"session-{n + 1}"
+            seen[name] = seen.get(name, 0) + 1
+            yield FileSession(
+                name if seen[name] == 1 else f"{name}#{seen[name]}",
+                tuple({key: one for key, one in turn.items() if key != "has_answer"} for _, turn in turns),
+                dates[n] if n < len(dates) else None,
+                where=at,
+                user=None if user is None else str(user),
+                places=tuple(place for place, _ in turns),
+            )
+
+
+def read_realtalk(reading: FileReader) -> Iterator[FileSession]:
+    """Yield the numbered sessions of a chat."""
+    for where, chat in reading.objects():
+        for _, key in _numbered(chat):
+            at = f"{where}, {key}" if where else key
+            turns = [(place, _realtalk_turn(turn)) for place, turn in _turns(chat[key], at, reading)]
+            if turns:
+                yield FileSession(
+                    key,
+                    tuple(turn for _, turn in turns),
+                    chat.get(f"{key}_date_time"),
+                    where=at,
+                    places=tuple(place for place, _ in turns),
+                )
+
+
+def _realtalk_turn(turn: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message as a turn: its cleaned text, and its caption where it has a picture."""
+    kept = {"speaker": turn.get("speaker"), "content": turn.get("clean_text", turn.get("text"))}
+    stamp = turn.get("date_time", turn.get("timestamp"))
+    named = {"dia_id": turn.get("dia_id"), "blip_caption": turn.get("blip_caption"), "timestamp": stamp}
+    return {key: value for key, value in {**kept, **named}.items() if value not in (None, "", [])}

@@ -1,1 +1,0 @@
-"""Deleting what was said, with everything that was made of it."""

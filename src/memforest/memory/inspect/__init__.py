@@ -1,1 +1,0 @@
-"""Looking at one memory without a question: views, trees, verification, repair."""

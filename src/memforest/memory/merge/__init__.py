@@ -1,1 +1,0 @@
-"""Merging another memory into one: its turns, statements and trees are copied by rows, and nothing is extracted again."""

@@ -1,0 +1,1 @@
+"""What answers from a memory: questions, evidence, answers, timelines, views, and checks."""

@@ -1,0 +1,157 @@
+"""Answering from ranked evidence; the local answerer steps in where a model fails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeGuard
+
+from memforest.errors import ModelRefusedError
+from memforest.ports import Answer, Answerer, AnswerEvidence, AnswersParts, Settled
+from memforest.read.results import Evidence, fit
+from memforest.reading.answer_local import LocalAnswerer
+from memforest.reading.steps import Steps
+from memforest.records import QuestionPlan
+from memforest.search.cache import Snapshots
+from memforest.search.filters import Part
+from memforest.search.vectors import asks
+from memforest.store import evidence as evidence_rows
+from memforest.store.database import Database
+from memforest.text import cut
+from memforest.trees.index import FALLS_BACK
+
+Place = tuple[str, str]
+_NO_VALUE = ("since", "changed_back")
+"""Operators whose timeline names what the question names already."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerMade:
+    """An answer, the name of the answerer that gave it, and warnings when that is the fallback."""
+
+    answer: Answer
+    answerer: str
+    warnings: tuple[str, ...] = ()
+
+
+def without_questions(evidence: Sequence[Evidence]) -> list[Evidence]:
+    """Return the evidence without turns that only ask ("What is he, a cat?")."""
+    return [one for one in evidence if one.kind != "turn" or not asks(one.text)]
+
+
+def turns_before(db: Database, cache: Snapshots, evidence: Sequence[Evidence]) -> Mapping[Place, Place]:
+    """Return where evidence was said -> speaker and text of the turn before it in its session, where there is one."""
+    with db.read() as tx:
+        turns = cache.get(tx).turns
+        places = [_place(one) for one in evidence if one.kind != "memory"]
+        return evidence_rows.turns_before(tx, places, set(turns.ids[turns.muted].tolist()))
+
+
+async def answered(
+    steps: Steps,
+    question: str,
+    *,
+    plan: QuestionPlan,
+    reference: datetime,
+    evidence: Sequence[Evidence],
+    before: Mapping[Place, Place],
+    parts: Sequence[Part] = (),
+) -> AnswerMade:
+    """Return an answer from evidence; the local answerer's if the one that was asked fails.
+
+    Where an index took the question apart and something was concluded about a part, an answerer that can puts the answer together
+    of the conclusions and the evidence of all parts. Without a model a question for a list is answered part by part, and the
+    answers are joined.
+    """
+    pieces = [_piece(one, before) for one in evidence]
+    settled = [Settled(one.sub.text, one.answer) for one in parts]
+    asked, answerer = _AnswerRequest(question, plan, reference, pieces, parts), steps.answerer
+    try:
+        if any(one.answer for one in settled) and _puts_together(answerer):
+            answer = await answerer.answer_parts(
+                question, plan=plan, reference=reference, evidence=pieces, parts=settled
+            )
+            return AnswerMade(answer, answerer.parts_name)
+        return AnswerMade(await _asked_of(answerer, asked), answerer.name)
+    except (*FALLS_BACK, ModelRefusedError) as exc:
+        why = f"{cut(str(exc), 300)}: the local answerer answered"
+        return AnswerMade(await _asked_of(steps.fallback, asked), steps.fallback.name, (why,))
+
+
+def _puts_together(answerer: object) -> TypeGuard[AnswersParts]:
+    return hasattr(answerer, "answer_parts")
+
+
+@dataclass(frozen=True, slots=True)
+class _AnswerRequest:
+    """What an answerer is asked, and the parts that an index made of it."""
+
+    question: str
+    plan: QuestionPlan
+    reference: datetime
+    pieces: Sequence[AnswerEvidence]
+    parts: Sequence[Part]
+
+
+async def _asked_of(answerer: Answerer, asked: _AnswerRequest) -> Answer:
+    """Return the answer of an answerer; of the local one to a list in parts the answers to these, each piece quoted once."""
+    if isinstance(answerer, LocalAnswerer) and asked.plan.kind == "list" and len(asked.parts) > 1:
+        made: list[Answer] = []
+        quoted: set[int] = set()
+        for part in asked.parts:
+            one = await answerer.answer(
+                part.sub.text, plan=part.request.plan, reference=asked.reference, evidence=asked.pieces
+            )
+            if one.text is not None and not quoted.issuperset(one.cited):
+                made.append(one)
+                quoted.update(one.cited)
+        if len(made) > 1:
+            return _joined(made)
+    return await answerer.answer(
+        asked.question, plan=asked.plan, reference=asked.reference, evidence=asked.pieces
+    )
+
+
+def _joined(made: Sequence[Answer]) -> Answer:
+    """Return several answers as one, which is as sure as the least sure of them."""
+    scores = [one.score for one in made if one.score is not None]
+    return Answer(
+        "; ".join(str(one.text) for one in made),
+        tuple(dict.fromkeys(at for one in made for at in one.cited)),
+        score=min(scores, default=None),
+    )
+
+
+def _place(one: Evidence) -> Place:
+    """Return the session and turn in which evidence was said, which come first among its sources."""
+    return one.sources[0].session_id, one.sources[0].turn_ids[0]
+
+
+def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
+    operator, _, value = one.why.partition(": ")
+    return AnswerEvidence(
+        text=one.text,
+        quote=one.read,
+        said=one.said,
+        start=one.start,
+        end=one.end,
+        score=one.score,
+        speaker=one.speaker,
+        turns=one.turns,
+        statement=one.statement,
+        spoken=one.spoken,
+        precision=one.precision,
+        before=("", "") if one.kind == "memory" else before.get(_place(one), ("", "")),
+        leads=bool(one.why) and not operator.endswith(", perhaps"),
+        value="" if operator.split(" ")[0] in _NO_VALUE else value,
+    )
+
+
+def within_budget(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Evidence]:
+    """Return the longest prefix whose texts and quotes stay within the budget, and the pinned ones behind it."""
+    if max_tokens is None:
+        return evidence
+    lines = [one.line(number) for number, one in enumerate(evidence, 1)]
+    pinned = [at for at, one in enumerate(evidence) if one.pinned]
+    return [evidence[at] for at in fit(lines, max_tokens, first=pinned)]

@@ -1,0 +1,245 @@
+"""The views of what has changed: what was written since a time, and what was so at one time and not at another.
+
+The values of `changes`, what a memory has learnt since a time, and of `diff`, what is so at one time and not at another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from memforest.errors import InputError
+from memforest.plain import Result
+from memforest.read.facts import entity_row
+from memforest.read.quoting import Quotes
+from memforest.read.stored import Source, turn_sources
+from memforest.read.views import ViewContext
+from memforest.search.as_of import moment_notes
+from memforest.search.timeline import Difference, Segment, differences, superseded_facts
+from memforest.store import corrections as corrections_rows
+from memforest.store import evidence
+from memforest.store import facts as facts_rows
+from memforest.store.evidence import WritePosition, Written
+from memforest.text import cut
+from memforest.times import LATEST, from_ms, to_ms
+
+ChangeKind = Literal["stored", "learnt", "merged", "corrected", "undone", "deleted"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Change(Result):
+    """One write to a memory.
+
+    `kind`: turns of a session were ``"stored"``, a statement was ``"learnt"``, or heard again and ``"merged"`` with what was
+    known, ``"corrected"`` (`what`: update, pin or forget), such a correction ``"undone"``, or items (`what`: session, turn or
+    fact) were ``"deleted"``. `count` is how many turns were stored, or items deleted. `text` is what people read of the
+    statement as it is told now, and `superseded` are the texts of those whose value this one took the place of. What was
+    learnt and deleted since is counted by the deletion alone.
+    """
+
+    kind: ChangeKind
+    at: datetime
+    count: int = 1
+    session_id: str | None = None
+    fact_id: str | None = None
+    text: str = ""
+    superseded: tuple[str, ...] = ()
+    sources: tuple[Source, ...] = ()
+    what: str = ""
+
+    def _line(self) -> str:
+        about = self.text or self.session_id or self.what
+        return f"{self.kind} {self.at:%Y-%m-%d %H:%M}: {cut(repr(about), 80)}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ChangePage(Result):
+    """One page of `changes`, oldest first; `next` is given to ``after=`` for the next one, None behind the last.
+
+    Iterating gives the changes of the page, and a page without any is false.
+    """
+
+    changes: tuple[Change, ...]
+    next: str | None = None
+
+    def __iter__(self) -> Iterator[Change]:
+        return iter(self.changes)
+
+    def __len__(self) -> int:
+        return len(self.changes)
+
+    def _line(self) -> str:
+        return f"{len(self)} changes, next={self.next!r}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DiffEntry(Result):
+    """One value that was so at one of two times and not at the other.
+
+    ``"begun"``: only `after` was so, ``"ended"``: only `before`, ``"changed"``: one took the other's place. `at` is when `after`
+    began, or `before` ended; None where nobody said. `sources` support `after`, or where there is none `before`, with which
+    `sources_before` has its own.
+    """
+
+    entity: str
+    attribute: str
+    change: Literal["begun", "ended", "changed"]
+    before: str | None
+    after: str | None
+    at: datetime | None
+    sources: tuple[Source, ...] = ()
+    sources_before: tuple[Source, ...] = ()
+
+    def _line(self) -> str:
+        return f"{self.entity}, {self.attribute}: {self.before!r} -> {self.after!r}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Diff(Result):
+    """What was so at `a` and not at `b`, and the other way round, by entity and attribute.
+
+    Iterating gives the entries, and a diff without any is false.
+    """
+
+    a: datetime
+    b: datetime
+    entries: tuple[DiffEntry, ...]
+    warnings: tuple[str, ...] = ()
+
+    def __iter__(self) -> Iterator[DiffEntry]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def _line(self) -> str:
+        return f"{len(self)} differences between {self.a:%Y-%m-%d} and {self.b:%Y-%m-%d}"
+
+
+def changes_since(
+    context: ViewContext, since: datetime, until: datetime | None, limit: int, after: str | None
+) -> ChangePage:
+    """Return one page of what was written in [since, until), by stored time.
+
+    Raises:
+        InputError: if `after` is no `ChangePage.next`.
+    """
+    place = None if after is None else _place(after)
+    end_ms = to_ms(LATEST) if until is None else to_ms(until)
+    found = evidence.written_since(context.tx, to_ms(since), end_ms, place, limit + 1)
+    page = found[:limit]
+    following = ".".join(map(str, page[-1].place)) if len(found) > limit else None
+    return ChangePage(tuple(_changes(context, page)), following)
+
+
+def _place(text: str) -> WritePosition:
+    try:
+        at_ms, kind, row = map(int, text.split("."))
+    except ValueError:
+        raise InputError(f"after={cut(repr(text), 60)}: give `next` of the page before") from None
+    return WritePosition(at_ms, kind, row)
+
+
+def _changes(context: ViewContext, page: Sequence[Written]) -> Iterator[Change]:
+    of = {kind: [one.item for one in page if one.kind == kind] for kind in evidence.WRITTEN_KINDS}
+    sessions = evidence.session_ids(context.tx, of["stored"])
+    merged = evidence.occurrence_sources(context.tx, of["merged"])
+    facts = {*of["learnt"], *(one.fact for one in merged.values())}
+    told = _FactTexts(context, facts)
+    corrections = evidence.corrections(context.tx, {*of["corrected"], *of["undone"]})
+    for one in page:
+        at = from_ms(one.place.at_ms)
+        if one.kind == "stored":
+            yield Change("stored", at, one.items, session_id=sessions[one.item])
+        elif one.kind == "learnt":
+            yield told.change("learnt", at, one.item, told.first(one.item))
+        elif one.kind == "merged":
+            yield told.change("merged", at, merged[one.item].fact, one.item, merged[one.item].turns)
+        elif one.kind == "deleted":
+            yield Change("deleted", at, one.items, what=one.what)
+        else:
+            kind: ChangeKind = "corrected" if one.kind == "corrected" else "undone"
+            found = corrections[one.item]
+            yield Change(kind, at, fact_id=found.fact_id, text=found.text, what=one.what)
+
+
+class _FactTexts:
+    """Facts as people read them, and what each occurrence of them has superseded."""
+
+    def __init__(self, context: ViewContext, facts: set[int]) -> None:
+        self._tx = context.tx
+        self._facts = facts_rows.facts_with_ids(context.tx, facts)
+        self._quotes = Quotes.read(context.tx, facts)
+        self._sources = evidence.fact_sources(context.tx, facts)
+
+    def first(self, fact: int) -> int:
+        """Return the occurrence with which a fact was stored; 0 if it is gone."""
+        return evidence.first_occurrence(self._tx, fact)
+
+    def change(
+        self,
+        kind: ChangeKind,
+        at: datetime,
+        fact: int,
+        occurrence: int,
+        turns: Sequence[tuple[str, str]] | None = None,
+    ) -> Change:
+        """Return what one occurrence of a fact has changed."""
+        stored = self._facts[fact]
+        ended = superseded_facts(self._tx, sorted(corrections_rows.states_of(self._tx, [occurrence])))
+        before = facts_rows.facts_with_ids(self._tx, {row for row, _ in ended})
+        quotes = Quotes.read(self._tx, before)
+        return Change(
+            kind,
+            at,
+            fact_id=stored.fact_id,
+            text=self._quotes.text(fact, stored.text),
+            superseded=tuple(quotes.text(row, before[row].text) for row in sorted(before)),
+            sources=turn_sources(self._sources[fact] if turns is None else turns),
+        )
+
+
+# -- what is so at one time and not at another -----------------------------------------------------
+
+
+def diff_between(context: ViewContext, a: datetime, b: datetime, entity: str | None) -> Diff:
+    """Return what was so at one of two times and not at the other, in the states of the memory or of one entity.
+
+    Raises:
+        NotFoundError: if nothing is known of the entity.
+    """
+    of = None if entity is None else entity_row(context, entity)
+    found = differences(context.snapshot, min(to_ms(a), to_ms(b)), max(to_ms(a), to_ms(b)), of)
+    facts = {fact for one in found for side in (one.before, one.after) if side for fact in side.facts}
+    sources = evidence.fact_sources(context.tx, facts, context.snapshot.without)
+    entries = [_entry(context, one, sources, turned=a > b) for one in found]
+    entries.sort(
+        key=lambda one: (one.entity.lower(), one.entity, one.attribute, one.after or "", one.before or "")
+    )
+    return Diff(a, b, tuple(entries), tuple(moment_notes(context.tx, context.moment)))
+
+
+def _entry(
+    context: ViewContext, one: Difference, sources: Mapping[int, Sequence[tuple[str, str]]], *, turned: bool
+) -> DiffEntry:
+    before, after = (one.after, one.before) if turned else (one.before, one.after)
+
+    def said(side: Segment | None) -> tuple[Source, ...]:
+        return turn_sources([pair for fact in side.facts for pair in sources[fact]]) if side else ()
+
+    at_ms = one.after.start_ms if one.after else one.before.end_ms if one.before else None
+    change: Literal["begun", "ended", "changed"] = (
+        "begun" if before is None else "ended" if after is None else "changed"
+    )
+    return DiffEntry(
+        entity=context.snapshot.entities[one.key[0]].label,
+        attribute=one.key[1],
+        change=change,
+        before=None if before is None else before.value,
+        after=None if after is None else after.value,
+        at=None if at_ms is None else from_ms(at_ms),
+        sources=said(after) or said(before),
+        sources_before=said(before),
+    )

@@ -1,0 +1,406 @@
+"""Pages of facts in time order.
+
+A plain page, and one of what an entity or a session is about, is found by index and costs what is on it. One of another time,
+or by metadata, is chosen from the memory's arrays and reads the facts that are on it; by metadata also the turns of those
+that it is chosen from.
+
+
+Views of facts, and whom a name means.
+
+The history of a statement: where it was said, what people have decided of it, and what took its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.errors import InputError, NotFoundError
+from memforest.plain import Listing
+from memforest.read.corrections import corrections_about
+from memforest.read.quoting import Quotes
+from memforest.read.stored import FactPage, FactView, HistoryEntry, turn_sources
+from memforest.read.views import ViewContext
+from memforest.reading.states import holds_many
+from memforest.search.as_of import moment_notes
+from memforest.search.filters import Standing, allowed_facts
+from memforest.search.snapshot import OPEN
+from memforest.search.timeline import segments_of
+from memforest.store import corrections, evidence, meta, sessions
+from memforest.store import facts as facts_rows
+from memforest.store import snapshot as snapshot_rows
+from memforest.store.connections import Tx
+from memforest.store.corrections import HIDDEN, VERDICTS, Correction, CorrectionKind, hidden_facts
+from memforest.store.facts import FactRow
+from memforest.store.sessions import FactKey
+from memforest.store.snapshot import entity_names, states_of_attribute, states_seen
+from memforest.text import cut, entity_key
+from memforest.times import from_ms, to_ms
+
+
+def one_fact(context: ViewContext, fact_id: str) -> FactView:
+    """Return one fact.
+
+    Raises:
+        NotFoundError: if there is none with that id.
+    """
+    fact = facts_rows.fact_by_id(context.tx, fact_id)
+    if fact is None:
+        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
+    return fact_views(context, [fact])[0]
+
+
+def fact_views(context: ViewContext, facts: Sequence[FactRow]) -> list[FactView]:
+    """Return the views of facts."""
+    rows, snapshot = [fact.row for fact in facts], None if context.moment is None else context.snapshot
+    without = () if snapshot is None else snapshot.without
+    occurrences = facts_rows.occurrences(context.tx, rows, without)
+    sources = evidence.fact_sources(context.tx, rows, without)
+    if snapshot is None:
+        standing = Standing.read(context.tx, rows)
+    else:
+        standing = Standing.at_moment(context.tx, snapshot, rows)
+    labels = entity_names(context.tx, {one for several in standing.named.values() for one in several})
+    quotes = Quotes.read(context.tx, rows, snapshot)
+    found = []
+    for fact in facts:
+        end_ms = standing.ends.get(fact.row, fact.end_ms)
+        corrected_ms = quotes.corrected_ms(fact.row)
+        found.append(
+            FactView(
+                fact_id=fact.fact_id,
+                text=quotes.text(fact.row, fact.text),
+                speaker=fact.speaker,
+                said=from_ms(fact.said_ms),
+                start=from_ms(fact.leaf_key[0]),
+                end=None if end_ms is None else from_ms(end_ms),
+                precision=fact.precision,
+                negated=fact.negated,
+                entities=tuple(sorted({labels[entity].label for entity in standing.named[fact.row]})),
+                topics=fact.topics,
+                sources=turn_sources(sources[fact.row]),
+                wordings=tuple(dict.fromkeys(one.text for one in occurrences[fact.row])),
+                stored=from_ms(fact.stored_ms),
+                superseded_by=standing.after.get(fact.row) if end_ms is not None else None,
+                dates=fact.dates,
+                statement=fact.text,
+                spoken=quotes.of(fact.row) or (),
+                verdict=VERDICTS[context.verdict(fact)],
+                corrected=None if corrected_ms is None else from_ms(corrected_ms),
+            )
+        )
+    return found
+
+
+def naming(context: ViewContext, entity: int) -> list[int]:
+    """Return the facts that name an entity at the moment, by row id."""
+    mentions = context.snapshot.mentions
+    found: list[int] = context.snapshot.facts.ids[mentions[mentions[:, 1] == entity, 0]].tolist()
+    return found
+
+
+def entity_row(context: ViewContext, name: str) -> int:
+    """Return the row of the entity with a name or alias.
+
+    Raises:
+        NotFoundError: if nothing is known of it, or was at the moment.
+    """
+    found = facts_rows.entity_by_key(context.tx, entity_key(name) or "")
+    timed = context.moment is not None and context.moment[:2] != (None, None)
+    if found is None or (timed and found.row not in context.snapshot.entities):
+        known = ", ".join(repr(cut(one, 40)) for one in sorted(meta.most_named(context.tx, 8)))
+        raise NotFoundError(
+            f"nothing is known of {cut(repr(name), 60)}; known are for example: {known or 'nobody yet'}"
+        )
+    return found.row
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFacts:
+    """Which facts are listed: those that are shown, or those with a verdict."""
+
+    filters: Mapping[str, Any] = field(default_factory=dict)
+    """Metadata that all supporting turns of a statement have; the moment leaves out all others."""
+    entity: str | None = None
+    """Name of an entity that the fact must mention."""
+    session_id: str | None = None
+    """A session that must support the fact."""
+    as_of: datetime | None = None
+    """Keep what was so at that time."""
+    during: tuple[datetime, datetime] | None = None
+    """Keep what overlaps [start, end)."""
+    verdict: str | None = None
+    """Keep what a person has decided so of; see `FactView`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Which part of a listing: behind a key, or so many on from the start; one more is asked for than a page has."""
+
+    after: FactKey | None
+    offset: int
+    most: int
+
+
+def facts_page(
+    context: ViewContext,
+    wanted: WantedFacts,
+    listing: Listing,
+    *,
+    cursor: str | None,
+    offset: int,
+    limit: int,
+) -> FactPage:
+    """Return one page of facts in time order.
+
+    Args:
+        context: the transaction.
+        wanted: which facts.
+        listing: what the cursor has to be of.
+        cursor: of the page before; None for the first.
+        offset: how many matching facts to pass over.
+        limit: most facts on the page.
+
+    Raises:
+        InputError: if there is no such verdict, or the cursor is none of this listing.
+        NotFoundError: if there is no such entity or session.
+    """
+    if wanted.verdict not in (None, *VERDICTS[1:]):
+        known = ", ".join(VERDICTS[1:])
+        raise InputError(f"there is no verdict {cut(repr(wanted.verdict), 40)}; there are {known}")
+    key = listing.key(cursor, int, str, int)
+    span = _Span(None if key is None else FactKey(*key), offset, limit + 1)  # type: ignore[arg-type]  # checked
+    entity = None if wanted.entity is None else entity_row(context, wanted.entity)
+    session = None
+    if wanted.session_id is not None:
+        stored = sessions.find_session(context.tx, wanted.session_id)
+        if stored is None:
+            raise NotFoundError(
+                f"there is no session {cut(repr(wanted.session_id), 60)}; list the sessions for their ids"
+            )
+        session = stored.row
+    timed = wanted.as_of is not None or wanted.during is not None or context.moment is not None
+    if wanted.verdict is not None:
+        found, total = _decided(context, wanted, span, entity, session)
+    elif timed or wanted.filters:
+        found, total = _chosen(context, wanted, span, entity, session)
+    else:
+        found, total = _found(context, span, entity, session)
+    page, more = found[:limit], len(found) > limit
+    return FactPage(
+        tuple(fact_views(context, page)),
+        total,
+        offset + limit if more and key is None else None,
+        tuple(moment_notes(context.tx, context.moment)),
+        listing.cursor(_key(page[-1])) if more else None,
+    )
+
+
+def _key(fact: FactRow) -> FactKey:
+    return FactKey(*fact.leaf_key, fact.row)
+
+
+def _cut_out(facts: Collection[FactRow], span: _Span) -> list[FactRow]:
+    """Return the part of some facts in time order."""
+    behind = [fact for fact in facts if span.after is None or _key(fact) > span.after]
+    return sorted(behind, key=_key)[span.offset : span.offset + span.most]
+
+
+def _found(
+    context: ViewContext, span: _Span, entity: int | None, session: int | None
+) -> tuple[list[FactRow], int]:
+    """Return facts that are shown now, by index, and how many there are in all."""
+    keys = sessions.shown_facts_after(
+        context.tx, span.after, span.most, offset=span.offset, entity=entity, session=session
+    )
+    facts = facts_rows.facts_with_ids(context.tx, [key.row for key in keys])
+    return [facts[key.row] for key in keys], sessions.count_facts(context.tx, entity=entity, session=session)
+
+
+def _chosen(
+    context: ViewContext, wanted: WantedFacts, span: _Span, entity: int | None, session: int | None
+) -> tuple[list[FactRow], int]:
+    """Return facts of another time, or with metadata, from the arrays of the memory at the moment."""
+    facts, at, window = context.snapshot.facts, *_times(wanted)
+    kept = allowed_facts(context.snapshot, at, window)
+    if entity is not None:
+        kept &= np.isin(facts.ids, np.array(naming(context, entity), dtype=np.int64))
+    if session is not None or wanted.filters:
+        ids: list[int] = facts.ids[kept].tolist()
+        kept &= np.isin(
+            facts.ids, np.array(sorted(_supported(context, ids, session, wanted)), dtype=np.int64)
+        )
+    places = np.flatnonzero(kept)
+    places = places[np.argsort(facts.start_ms[places], kind="stable")]
+    some = facts.ids[places[_around(facts.start_ms[places], span)]].tolist()
+    rows = context.told(facts_rows.facts_with_ids(context.tx, some).values())
+    return _cut_out(rows, span), len(places)
+
+
+def _around(times: NDArray[np.int64], span: _Span) -> slice:
+    """Return where in sorted times the items of a span are, with all others of the times at its ends."""
+    first = after = 0
+    if span.after is not None:
+        first, after = (int(np.searchsorted(times, span.after.at_ms, side)) for side in ("left", "right"))
+    last = min(after + span.offset + span.most, len(times))
+    return slice(first, int(np.searchsorted(times, times[last - 1], "right")) if last else 0)
+
+
+def _decided(
+    context: ViewContext, wanted: WantedFacts, span: _Span, entity: int | None, session: int | None
+) -> tuple[list[FactRow], int]:
+    """Return the few facts of which a person has decided something."""
+    then = None if context.moment is None else context.snapshot.verdicts
+    code = VERDICTS.index(wanted.verdict or "")
+    if then is not None:
+        rows: Collection[int] = [row for row, one in then.items() if one == code]
+    elif code >= HIDDEN:
+        rows = hidden_facts(context.tx)
+    else:
+        rows = context.snapshot.facts.ids[context.snapshot.facts.pinned].tolist()
+    stored = facts_rows.facts_with_ids(context.tx, rows).values()
+    found = context.told(fact for fact in stored if context.verdict(fact) == code)
+    if entity is not None:
+        named = set(facts_rows.entity_facts(context.tx, entity))
+        found = [fact for fact in found if fact.row in named]
+    at, window = _times(wanted)
+    if at is not None or window is not None:
+        kept, shown = allowed_facts(context.snapshot, at, window), context.snapshot.fact_row
+        found = [f for f in found if (kept[shown[f.row]] if f.row in shown else _was_so(f, at, window))]
+    if session is not None or wanted.filters:
+        supported = _supported(context, [fact.row for fact in found], session, wanted)
+        found = [fact for fact in found if fact.row in supported]
+    return _cut_out(found, span), len(found)
+
+
+def _times(wanted: WantedFacts) -> tuple[int | None, tuple[int, int] | None]:
+    """Return the instant and the window of what is wanted, in ms."""
+    window = None if wanted.during is None else (to_ms(wanted.during[0]), to_ms(wanted.during[1]))
+    return None if wanted.as_of is None else to_ms(wanted.as_of), window
+
+
+def _was_so(fact: FactRow, at_ms: int | None, window: tuple[int, int] | None) -> bool:
+    """Return whether a fact that is hidden was so at a time, and in a window; None is any."""
+    start, end = fact.leaf_key[0], OPEN if fact.end_ms is None else fact.end_ms
+    return (at_ms is None or start <= at_ms < end) and (
+        window is None or (start < window[1] and window[0] < end)
+    )
+
+
+def _supported(
+    context: ViewContext, facts: Sequence[int], session: int | None, wanted: WantedFacts
+) -> set[int]:
+    """Return which facts have one supporting turn in the session, of the turns that there are at the moment."""
+    pairs = snapshot_rows.supports(context.tx, facts, hidden=True)
+    held = context.snapshot.turns.ids
+    turns = set(np.intersect1d(held, np.array([turn for _, turn in pairs], dtype=np.int64)).tolist())
+    if session is not None:
+        turns &= sessions.turn_rows(context.tx, session)
+    return {fact for fact, turn in pairs if turn in turns}
+
+
+_DONE: dict[CorrectionKind, Literal["corrected", "pinned", "forgotten"]] = {
+    "update": "corrected",
+    "pin": "pinned",
+    "forget": "forgotten",
+}
+_ORDER = ("said", "corrected", "pinned", "forgotten", "undone", "superseded")
+"""Of what was recorded at one instant."""
+
+
+def history(context: ViewContext, fact_id: str) -> list[HistoryEntry]:
+    """Return what happened to a statement and to those that corrections put in its place, in the order it was recorded.
+
+    Args:
+        context: the transaction.
+        fact_id: of the statement as it was said, or of one that corrects it.
+
+    Raises:
+        NotFoundError: if there is none with that id, and no correction of one.
+    """
+    made, ids = _related(context.tx, fact_id)
+    facts = [fact for one in sorted(ids) if (fact := facts_rows.fact_by_id(context.tx, one)) is not None]
+    if not facts and not made:
+        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
+    entries = [entry for one in made for entry in _decided_of(one)]
+    for fact in facts:
+        entries += _said(context.tx, fact.row, fact.fact_id)
+        entries += _superseded(context, fact.row, fact.fact_id)
+    return sorted(entries, key=lambda one: (one.at, _ORDER.index(one.kind), one.said or one.at, one.fact_id))
+
+
+def _related(tx: Tx, fact_id: str) -> tuple[list[Correction], set[str]]:
+    """Return the corrections that lead to a statement and from it, and all statements on the way."""
+    ids, known = {fact_id}, set[str]()
+    if (fact := facts_rows.fact_by_id(tx, fact_id)) is not None:
+        ids |= {one.fact_id for one in corrections_about(tx, [fact.row])[fact.row]}
+    found: list[Correction] = []
+    while ids != known:
+        known = set(ids)
+        found = corrections.corrections_of(tx, ids, undone=True)
+        ids |= {one for each in found for one in (each.fact_id, each.made) if one is not None}
+    return found, ids
+
+
+def _decided_of(one: Correction) -> list[HistoryEntry]:
+    entry = HistoryEntry(
+        kind=_DONE[one.kind],
+        at=from_ms(one.made_ms),
+        fact_id=one.made or one.fact_id,
+        text=one.said if one.text is None else one.text,
+        key=one.key,
+        replaced=None if one.made is None else one.said,
+    )
+    if one.undone_ms is None:
+        return [entry]
+    return [entry, HistoryEntry("undone", from_ms(one.undone_ms), one.fact_id, one.said, key=one.key)]
+
+
+def _said(tx: Tx, fact: int, fact_id: str) -> list[HistoryEntry]:
+    stored = corrections.stored_times(tx, fact)
+    return [
+        HistoryEntry(
+            kind="said",
+            at=from_ms(stored[one.row].stored_ms),
+            fact_id=fact_id,
+            text=one.text,
+            said=from_ms(one.said_ms),
+            speaker=one.speaker,
+            quote=one.quote,
+            sources=turn_sources(stored[one.row].turns),
+        )
+        for one in facts_rows.occurrences(tx, (fact,))[fact]
+        if one.correction is None
+    ]
+
+
+def _superseded(context: ViewContext, fact: int, fact_id: str) -> list[HistoryEntry]:
+    """Return which statements of other values took the place of what a fact asserts; of what holds many values none does."""
+    told = {(state.entity, state.attribute) for state in states_seen(context.tx, [fact])}
+    after = {
+        (following.facts[0], segment.end_ms)
+        for entity, attribute in told
+        if not holds_many(attribute)
+        for segments in segments_of(attribute, states_of_attribute(context.tx, entity, attribute))
+        for segment, following in pairwise(segments)
+        if fact in segment.facts and fact not in following.facts
+    }
+    found = facts_rows.facts_with_ids(context.tx, {row for row, _ in after})
+    return [
+        HistoryEntry(
+            kind="superseded",
+            at=from_ms(found[row].stored_ms),
+            fact_id=found[row].fact_id,
+            text=found[row].text,
+            said=None if end_ms is None else from_ms(end_ms),
+            speaker=found[row].speaker,
+            replaced=fact_id,
+        )
+        for row, end_ms in after
+    ]

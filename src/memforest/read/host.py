@@ -1,0 +1,176 @@
+"""The `Host` of one memory: what its indexes use for work that waits; see `memforest.trees.index.Host`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.concurrency import to_thread, writing
+from memforest.config import Config
+from memforest.errors import InputError, ModelError
+from memforest.ports import embed_questions
+from memforest.progress import Timer
+from memforest.read.summaries import Summaries
+from memforest.reading.steps import Steps
+from memforest.search.cache import Snapshots
+from memforest.search.filters import Search
+from memforest.search.snapshot import Snapshot
+from memforest.search.vectors import VectorMaker, digest
+from memforest.store import meta
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.trees.index import Occasion
+from memforest.trees.refresh import NodeWork
+
+T = TypeVar("T")
+
+PAUSE_S = 0.1
+"""Seconds between two writes that let others come in: as long as SQLite lets a waiting writer sleep before it looks again.
+Source: https://www.sqlite.org/src/file/src/main.c, `sqliteDefaultBusyCallback`."""
+
+BUSY_S = 0.5
+"""Seconds of writing after which an index that catches up pauses."""
+
+
+@dataclass(slots=True)
+class _Pace:
+    """The seconds that an index has spent on writing since its last pause."""
+
+    busy_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryHost:
+    """Gives indexes access to one memory: transactions, models, and fresh summaries.
+
+    `vectors` counts what is embedded; None where there is no embedder, or it has just failed.
+    """
+
+    db: Database
+    cache: Snapshots
+    config: Config
+    steps: Steps
+    vectors: VectorMaker | None
+    summaries: Summaries
+    timer: Timer = field(default_factory=Timer)
+    question: str = ""
+    """The text of the question that is asked, if one is."""
+    occasion: Occasion = "write"
+    """Why an index is advanced."""
+    ask: Callable[[str], Awaitable[Search]] | None = None
+    """Reads a further question as the one that is asked was read."""
+    _pace: _Pace = field(default_factory=_Pace)
+
+    @property
+    def now(self) -> datetime:
+        """The present, by the configured clock."""
+        return self.config.clock()
+
+    @property
+    def embeds(self) -> bool:
+        """Whether texts can be embedded here and now."""
+        return self.vectors is not None
+
+    async def read(self, work: Callable[[Tx, Snapshot], T]) -> T:
+        """Run work in a read transaction, with the snapshot of its state, in another thread."""
+
+        def run() -> T:
+            with self.db.read() as tx:
+                return work(tx, self.cache.get(tx))
+
+        return await to_thread(run)
+
+    async def look(self, work: Callable[[Tx], T]) -> T:
+        """Run work in a read transaction alone, in another thread."""
+
+        def run() -> T:
+            with self.db.read() as tx:
+                return work(tx)
+
+        return await to_thread(run)
+
+    async def write(self, work: Callable[[Tx], T]) -> T:
+        """Run work in a write transaction, in another thread; what it wrote is undone if it raises."""
+        if self._pace.busy_s >= BUSY_S:
+            await asyncio.sleep(PAUSE_S)
+            self._pace.busy_s = 0.0
+        started = time.perf_counter()
+        try:
+            with writing():  # also where a question waits for it
+                return await to_thread(self._write, work)
+        finally:
+            self._pace.busy_s += time.perf_counter() - started
+
+    def _write(self, work: Callable[[Tx], T]) -> T:
+        with self.db.write() as tx:
+            done = work(tx)
+            meta.bump(tx)
+        return done
+
+    async def ensure_fresh(self, chosen: Callable[[Tx], Collection[int]]) -> list[str]:
+        """Bring nodes up to date with what is dirty beneath them; return why some of them could not be."""
+        return await self.summaries.ensure_fresh(chosen, self.timer, self.vectors)
+
+    async def consolidate(self, choose: Callable[[Tx], Sequence[NodeWork]]) -> Mapping[int, str]:
+        """Make the summaries of nodes whose children have theirs; return why some of them could not be made, by node.
+
+        Raises:
+            ModelRefusedError: if no call can succeed; what was made before is written.
+        """
+        return await self.summaries.consolidate(choose, self.timer, self.vectors)
+
+    async def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a unit vector for each text, as stored texts are embedded, and as it would be stored.
+
+        Raises:
+            ModelError: if the embedder fails, or there is none.
+            EmbedderMismatchError: if the memory's vectors are of another embedder.
+        """
+        vectors = self._own_vectors()
+        await to_thread(self._check_own, vectors)
+        found = await vectors.make(texts, kind="text")
+        rows = [found[digest(text)] for text in texts]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), vectors.embedder.dimension)
+
+    def _own_vectors(self) -> VectorMaker:
+        if self.vectors is None:
+            raise ModelError("this memory has no embedder here")
+        return self.vectors
+
+    def _check_own(self, vectors: VectorMaker) -> None:
+        with self.db.read() as tx:
+            vectors.check_own(tx)
+
+    async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return a unit vector for each text, as questions are embedded; some models want an instruction before them.
+
+        Raises:
+            ModelError: if the embedder fails, or there is none.
+        """
+        return await embed_questions(self._own_vectors().embedder, list(texts))
+
+    async def read_questions(self, texts: Sequence[str]) -> list[Search]:
+        """Return further questions as the one that is asked was read.
+
+        Raises:
+            InputError: outside of a query.
+            StepError: if what the planner returns is no plan.
+        """
+        if self.ask is None:
+            raise InputError("further questions are read in a query alone")
+        return [await self.ask(text) for text in texts]
+
+    @contextmanager
+    def timed(self, step: str) -> Iterator[None]:
+        """Add the wall time of the block to a step; a block that raises adds nothing."""
+        started = time.perf_counter()
+        yield
+        self.timer.add(step, started)

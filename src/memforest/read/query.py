@@ -1,0 +1,521 @@
+"""The read path of one memory: plan, embed, search, and the evidence or answer that comes of it.
+
+What a memory adds to the reading of a question: which year's 6 May is meant, and which words to look for.
+
+What the participants of a memory are called in questions: by name, by first name, by role, "I" and "you".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import ChainMap
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, tzinfo
+from functools import partial
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.concurrency import to_thread
+from memforest.config import Config, Ranking
+from memforest.endpoint import Budget
+from memforest.errors import EmbedderMismatchError, ModelError, StepError
+from memforest.models.ledger import Ledger, keeping
+from memforest.ports import Embedder, embed_questions
+from memforest.progress import Timer, timed
+from memforest.read.answer import answered, turns_before, within_budget, without_questions
+from memforest.read.evidence import (
+    Memories,
+    by_score,
+    left_out,
+    make_evidence,
+    once_per_fact,
+    pinned_hits,
+    speaking_hits,
+    tree_titles,
+    undamaged_hits,
+    with_pinned,
+)
+from memforest.read.host import MemoryHost
+from memforest.read.rerank import (
+    WARNING_CHARS,
+    RerankLimits,
+    SearchOutcome,
+    candidate,
+    explanation,
+    in_order,
+    leaf_key,
+    only,
+    said_before,
+    said_order,
+    second_look,
+)
+from memforest.read.results import AskResult, QueryResult, usage
+from memforest.read.summaries import Summaries
+from memforest.read.views import unknown_note
+from memforest.reading.canonical import speaker_key
+from memforest.reading.clauses import asked_in
+from memforest.reading.date_phrases import latest_within, years_back
+from memforest.reading.entities import is_assistant
+from memforest.reading.steps import Steps
+from memforest.records import TURN_ROLES, UNSPOKEN_ROLES, QuestionPlan
+from memforest.search.as_of import Moment, MomentCache, VerdictsAt, moment_notes
+from memforest.search.cache import SnapshotCache, Snapshots
+from memforest.search.filters import NodeHit, Prepared, Search, TurnHit
+from memforest.search.snapshot import Snapshot, once_per_snapshot
+from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
+from memforest.store import sessions
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.store.sessions import AGAIN
+from memforest.text import cut, entity_key
+from memforest.times import from_ms, to_ms
+from memforest.trees.attached import Attached, Chosen
+from memforest.trees.index import MOST_ROUNDS, Index, choose_mode
+
+_ONE_DAY = timedelta(hours=25)
+"""The longest day: when clocks are put back."""
+
+
+def in_memory(plan: QuestionPlan, snapshot: Snapshot, reference_ms: int, zone: tzinfo) -> QuestionPlan:
+    """Return the plan of a question that names days without a year, moved to the last such days of the memory.
+
+    For questions without a reference date: a memory of years ago is asked about its own 6 May, and not about that of the
+    clock's year. Days ahead of the clock stay, and so do days of which no year is covered.
+
+    Args:
+        plan: with `open_year`, its bounds as the clock has them.
+        snapshot: of the memory.
+        reference_ms: the clock's time.
+        zone: whose calendar days are meant.
+    """
+    said, now = snapshot.turns.said_ms, from_ms(reference_ms)
+    named = plan.as_of if plan.start is None and plan.end is None else plan.start
+    if not len(said) or (named is not None and named > now):
+        return plan
+    start, end = (plan.as_of, None) if plan.start is None and plan.end is None else (plan.start, plan.end)
+    years = latest_within(start, end, from_ms(int(said.min())), from_ms(int(said.max())), zone)
+    if not years:
+        return plan
+    return replace(
+        plan,
+        start=years_back(plan.start, years, zone),
+        end=years_back(plan.end, years, zone, ends=True),
+        as_of=years_back(plan.as_of, years, zone),
+    )
+
+
+def search_tokens(question: str, plan: QuestionPlan, zone: tzinfo) -> list[str]:
+    """Return the tokens to search a question by: its own, and the day that it asks about as the index spells days.
+
+    So "on March 4th" and "on 4 March" find the same. The words of the date stay: without them nDCG@10 of
+    dated questions was 3 to 8 points lower, by the weight of nearness (docs/ranking.md).
+    """
+    if plan.start is None or plan.end is None or plan.end - plan.start > _ONE_DAY:
+        return question_tokens(question)
+    return question_tokens(f"{question} {day_text(plan.start.astimezone(zone))}")
+
+
+def memory_notes(snapshot: Snapshot, embedder: Embedder | None) -> list[str]:
+    """Return a warning when the embedder has words for little of the memory."""
+    if embedder is None or not len(snapshot.turns.known):
+        return []
+    note = unknown_note(float(snapshot.turns.known.mean()), embedder.model_id)
+    return [] if note is None else [note]
+
+
+_ASKER = (
+    "i",
+    "the user",
+    "the customer",
+    "el usuario",
+    "la usuaria",
+    "el cliente",
+    "la clienta",
+    "用户",
+    "客户",
+)
+_ASKED = ("you", "the assistant", "the agent", "el asistente", "la asistente", "助手")
+
+
+def surface_names(snapshot: Snapshot, user_label: str) -> Mapping[str, str]:
+    """Return every name the memory knows (case-folded) -> the entity's display name.
+
+    "I" in a question is the memory's user, if they take part in it, else whoever has the role of the user; "you" is
+    the assistant, else the only other participant. A first name is somebody's if no other entity is called so.
+    """
+    asker, asked = _sides(snapshot, entity_key(user_label) or "")
+    names = ChainMap({}, _names(snapshot))
+    for words, entity in ((_ASKER, asker), (_ASKED, asked)):
+        if entity is not None:
+            names.maps[0].update(dict.fromkeys(words, snapshot.entities[entity].label))
+    return names
+
+
+@once_per_snapshot
+def _participants(snapshot: Snapshot) -> dict[int, frozenset[str]]:
+    """Return entity -> roles, of those who speak and are neither a tool nor a system."""
+    found: dict[int, set[str]] = {}
+    turns = snapshot.turns
+    for speaker, role in np.unique(np.stack([turns.speaker, turns.role]), axis=1).T.tolist():
+        entity = snapshot.names.get(speaker_key(snapshot.speakers[speaker]) or "")
+        if entity is not None and TURN_ROLES[role] not in UNSPOKEN_ROLES:
+            found.setdefault(entity, set()).add(TURN_ROLES[role])
+    return {entity: frozenset(roles) for entity, roles in found.items()}
+
+
+def _sides(snapshot: Snapshot, user_key: str) -> tuple[int | None, int | None]:
+    """Return the entities of who asks and of who is asked, None where the memory does not tell."""
+    people = _participants(snapshot)
+    own = snapshot.names.get(user_key)
+    asker = own if own in people else _only(one for one, roles in people.items() if "user" in roles)
+    if asker is None:
+        return None, None
+    others = [one for one in people if one != asker]
+    helps = [one for one in others if _helps(snapshot.entities[one].label, people[one])]
+    return asker, _only(helps or others)
+
+
+def _helps(label: str, roles: frozenset[str]) -> bool:
+    return "assistant" in roles or is_assistant(label, None)
+
+
+def _only(found: Iterable[int]) -> int | None:
+    several = tuple(found)
+    return several[0] if len(several) == 1 else None
+
+
+@once_per_snapshot
+def _names(snapshot: Snapshot) -> dict[str, str]:
+    names = {key: snapshot.entities[row].label for key, row in snapshot.names.items()}
+    for entity in snapshot.entities.values():
+        names.setdefault(entity.label.casefold(), entity.label)
+    for row in _participants(snapshot):
+        label = snapshot.entities[row].label
+        names.setdefault(label.split()[0].casefold(), label)
+    return names
+
+
+Row = NDArray[np.float32]
+_Rows = tuple[Row | None, Row | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question with its checked options; times are aware UTC. See `AsyncMemForest.query`.
+
+    `question` is what is read of it, at most `QUESTION_CHARS` characters; `warnings` say if that is not all.
+    """
+
+    question: str
+    reference: datetime
+    reference_given: bool
+    as_of: datetime | None
+    during: tuple[datetime, datetime] | None
+    top_k: int
+    max_tokens: int | None
+    index: str | None
+    ranking: Ranking
+    rerank_top: int = 20
+    rerank_tokens: int = 1050
+    mode: str | None = None
+    budget: Budget = field(default_factory=Budget)
+    browse_calls: int = 32
+    explain: bool = False
+    warnings: tuple[str, ...] = ()
+    moment: Moment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPath:
+    """Answers questions from one memory. `embedder` is None when the memory works by words alone."""
+
+    db: Database
+    cache: Snapshots
+    steps: Steps
+    embedder: Embedder | None
+    warnings: tuple[str, ...]
+    attached: Attached
+    config: Config
+    summaries: Summaries
+    verdicts_at: VerdictsAt
+
+    async def query(self, asked: Query, label: str) -> QueryResult:
+        """Return ranked evidence; `label` is who "I" is. See `AsyncMemForest.query`."""
+        with keeping(Ledger(asked.budget, "query")) as ledger:
+            return (await self._at(asked.moment)._query(asked, label, ledger))[0]
+
+    def _at(self, moment: Moment | None) -> QueryPath:
+        """Return the path that answers from what there was at a moment."""
+        if moment is None or not isinstance(self.cache, SnapshotCache):
+            return self
+        return replace(self, cache=MomentCache(self.cache, moment, self.verdicts_at))
+
+    async def _query(self, asked: Query, label: str, ledger: Ledger) -> tuple[QueryResult, Search]:
+        mode = choose_mode(asked.mode, self.steps)
+        timer = Timer()
+        started = time.perf_counter()
+        snapshot, waiting, (index, lag, behind) = await to_thread(self._snapshot, asked)
+        timer.add("open", started)
+        request, unread = await self._read(asked, snapshot, label, timer)
+        maker = None if unread or self.embedder is None else VectorMaker(self.db, self.embedder)
+        host = MemoryHost(
+            self.db,
+            self.cache,
+            self.config,
+            self.steps,
+            maker,
+            self.summaries,
+            timer,
+            asked.question,
+            ask=partial(self._read_further, asked, snapshot, label, timer),
+        )
+        prepared = await index.prepare(host, replace(request, mode=mode))
+        found, prepared = await self._searched(asked, index, host, prepared)
+        unranked: list[str] = []
+        if self.steps.reranker is not None and self._reranks(asked):
+            reading = RerankLimits(
+                asked.rerank_top, asked.rerank_tokens, asked.ranking.rerank, asked.ranking.time_order != 0
+            )
+            look = partial(
+                second_look, self.steps.reranker, asked.question, prepared.request.plan, found, reading
+            )
+            found, unranked = await timed(timer, "rerank", look)
+        shown = with_pinned(found.evidence, found.pinned, asked.top_k)
+        evidence = in_order(within_budget(shown, asked.max_tokens), found.shown, asked.reference)
+        why = (
+            {"explain": explanation(prepared.request, asked.moment, found, evidence, prepared.trace)}
+            if asked.explain
+            else {}
+        )
+        result = QueryResult(
+            question=asked.question,
+            evidence=evidence,
+            plan=prepared.request.plan,
+            reference_date=asked.reference,
+            timezone=self.config.timezone,
+            index=index.name,
+            usage=usage(ledger, timer.ms, {} if maker is None else maker.ran),
+            trace={
+                "generation": snapshot.generation,
+                "embedder": None if self.embedder is None else self.embedder.model_id,
+                "planner": self.steps.planner.name,
+                "trees": found.trees,
+                "lag": lag,
+                "reranker": found.reranker,
+                **prepared.trace,
+                **why,
+            },
+            warnings=(
+                *self.warnings,
+                *asked.warnings,
+                *unread,
+                *prepared.warnings,
+                *found.warnings,
+                *left_out(found.pinned, evidence),
+                *unranked,
+                *memory_notes(snapshot, self.embedder),
+                *waiting,
+                *behind,
+                *ledger.warnings,
+            ),
+        )
+        return result, prepared.request
+
+    async def _read(
+        self, asked: Query, snapshot: Snapshot, label: str, timer: Timer
+    ) -> tuple[Search, list[str]]:
+        """Return the planned and embedded question, and a warning if it could not be embedded.
+
+        Raises:
+            StepError: if what the planner returns is no plan.
+        """
+        names, question = surface_names(snapshot, label), asked_in(asked.question)
+        # The embedder works in threads of its own, so it goes first: the plan is made meanwhile.
+        (vectors, warnings), plan = await asyncio.gather(
+            timed(timer, "embed", partial(self._question_vectors, question, snapshot)),
+            timed(
+                timer,
+                "plan",
+                partial(self.steps.planner.plan, asked.question, reference=asked.reference, names=names),
+            ),
+        )
+        if not isinstance(plan, QuestionPlan):
+            raise StepError(
+                f"the planner {self.steps.planner.name!r} returned {type(plan).__name__}, not a QuestionPlan"
+            )
+        if plan.open_year and not asked.reference_given:
+            plan = in_memory(plan, snapshot, to_ms(asked.reference), self.config.zone)
+        request = Search(
+            tokens=search_tokens(question, plan, self.config.zone),
+            plan=plan,
+            reference_ms=to_ms(asked.reference),
+            vector=vectors[0],
+            bare_vector=vectors[1],
+            known=worded(question) * self.cache.known([without_names(question, snapshot.speakers)])[0],
+            as_of_ms=None if asked.as_of is None else to_ms(asked.as_of),
+            during_ms=None if asked.during is None else (to_ms(asked.during[0]), to_ms(asked.during[1])),
+            ranking=asked.ranking,
+            asked_mode=asked.mode,
+            browse_calls=asked.browse_calls,
+            explain=asked.explain,
+        )
+        return request, warnings
+
+    async def _read_further(
+        self, asked: Query, snapshot: Snapshot, label: str, timer: Timer, question: str
+    ) -> Search:
+        """Return another question, read with the options of the one that is asked."""
+        return (await self._read(replace(asked, question=question), snapshot, label, timer))[0]
+
+    async def _searched(
+        self, asked: Query, index: Index, host: MemoryHost, prepared: Prepared
+    ) -> tuple[SearchOutcome, Prepared]:
+        """Rank candidates, and let the index refine and repeat the ranking, at most `MOST_ROUNDS` times."""
+        for _ in range(MOST_ROUNDS):
+            with host.timed("search"):
+                found = await to_thread(self._search, asked, index, prepared.request)
+            refined = await index.refine(host, prepared.request, [candidate(one) for one in found.evidence])
+            if refined is None:
+                break
+            prepared = replace(
+                prepared,
+                request=refined.again or prepared.request,
+                trace={**prepared.trace, **refined.trace},
+                warnings=(*prepared.warnings, *refined.warnings),
+            )
+            if refined.kept is not None:
+                found = only(found, refined.kept)
+            if refined.again is None:
+                break
+        return replace(found, trees=found.trees or list(prepared.trees)), prepared
+
+    def _snapshot(self, asked: Query) -> tuple[Snapshot, list[str], Chosen]:
+        """Return the snapshot, warnings about what it does not have, and the index to search."""
+        with self.db.read() as tx:
+            snapshot = self.cache.get(tx)
+            missing = [*_waiting(sessions.waiting(tx)), *moment_notes(tx, asked.moment)]
+            return snapshot, missing, self.attached.choose(tx, asked.index)
+
+    async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
+        """Return the vectors of the question, and of the question without participants' names.
+
+        An embedder that fails costs the vectors and a warning, not the answer: words, time order and trees are here.
+
+        Raises:
+            EmbedderMismatchError: if the embedder is another one than the memory's.
+        """
+        if self.embedder is None or not snapshot.dimension:
+            return (None, None), []
+        bare = without_names(question, snapshot.speakers)
+        maker = VectorMaker(self.db, self.embedder, stored_dimension=snapshot.dimension)
+        try:
+            rows = await embed_questions(self.embedder, [question, bare])
+            maker.check_dimension()
+        except EmbedderMismatchError:
+            raise
+        except ModelError as exc:
+            return (None, None), [f"{cut(str(exc), WARNING_CHARS)}: searched without vectors"]
+        return (rows[0], rows[1]), []
+
+    def _reranks(self, asked: Query) -> bool:
+        return self.steps.reranker is not None and asked.ranking.rerank != 0
+
+    def _search(self, asked: Query, index: Index, request: Search) -> SearchOutcome:
+        """Return the ranked evidence; where a reranker follows, its whole pool instead of the first `top_k`."""
+        with self.db.read() as tx:
+            snapshot = self.cache.get(tx)
+            self.attached.get(tx, index.name)  # another process may have dropped it since
+            return self._found(tx, snapshot, asked, index, request)
+
+    def _found(
+        self, tx: Tx, snapshot: Snapshot, asked: Query, index: Index, request: Search
+    ) -> SearchOutcome:
+        """Let the index search, and make evidence of what it finds."""
+        reranks = self._reranks(asked)
+        found = index.search(tx, snapshot, request)
+        wanted = max(asked.top_k + found.spare, asked.rerank_top if reranks else 0)
+        read = asked.rerank_top + found.spare
+        damage: dict[str, None] = {}
+        memories = Memories(tx, snapshot, index, request, damage)
+        speaking = speaking_hits(snapshot, found.hits)
+        sound = once_per_fact(undamaged_hits(tx, snapshot, speaking, damage))
+        ranked = by_score(sound, found.nodes)
+        best = list(
+            islice((hit for hit in ranked if isinstance(hit, TurnHit) or memories.shows(hit)), wanted)
+        )
+        pinned = list(undamaged_hits(tx, snapshot, pinned_hits(snapshot, request), damage))
+        turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best) if isinstance(hit, TurnHit)}
+        nodes = [hit for hit in best if isinstance(hit, NodeHit)]
+        told = make_evidence(tx, snapshot, index, list(turns.values()), asked.question)
+        made = dict(zip(turns, told, strict=True))
+        summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
+        titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
+        return SearchOutcome(
+            evidence=[
+                made[hit.turn, hit.fact] if isinstance(hit, TurnHit) else summed[hit.node] for hit in best
+            ],
+            pinned=[made[hit.turn, hit.fact] for hit in pinned],
+            trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
+            notes=found.notes,
+            before=said_before(tx, snapshot, best[:read]) if reranks else [],
+            order=said_order(snapshot, best[:read]) if reranks else [],
+            shown=found.order,
+            browsed={
+                leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
+            },
+            warnings=(
+                *found.warnings,
+                *(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
+                *memories.warnings,
+            ),
+        )
+
+    async def ask(self, asked: Query, label: str) -> AskResult:
+        """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
+        with keeping(Ledger(asked.budget, "ask")) as ledger:
+            path = self._at(asked.moment)
+            with keeping(ledger.part()) as part:
+                result, read = await path._query(asked, label, part)
+            told, timer = without_questions(result.evidence), Timer()
+            before = await to_thread(turns_before, self.db, path.cache, told)
+            made = await timed(
+                timer,
+                "answer",
+                partial(
+                    answered,
+                    self.steps,
+                    asked.question,
+                    plan=result.plan,
+                    reference=asked.reference,
+                    evidence=told,
+                    before=before,
+                    parts=read.parts,
+                ),
+            )
+            nearest = made.answer.nearest
+            return AskResult(
+                question=asked.question,
+                answer=made.answer.text,
+                citations=tuple(told[i] for i in made.answer.cited),
+                reason=made.answer.reason,
+                result=replace(
+                    result,
+                    trace={**result.trace, "answerer": made.answerer},
+                    warnings=tuple(dict.fromkeys((*result.warnings, *made.warnings, *ledger.warnings))),
+                ),
+                usage=usage(ledger, {**result.usage.ms, **timer.ms}, result.usage.embeds),
+                score=made.answer.score,
+                nearest=None if nearest is None else told[nearest],
+            )
+
+
+def _waiting(n: int) -> list[str]:
+    if not n:
+        return []
+    return [
+        f"{n} session(s) are stored but not ingested yet: being written, or interrupted; resume() completes them"
+    ]

@@ -1,0 +1,272 @@
+"""How facts are told to people: what was said, where local rules made the statement; else the statement, as a model's.
+
+Of what was corrected the statement is told that a person wrote, and so is one whose sentence also says what is hidden.
+
+A statement made by rules is for finding: rewriting distorts some. What is shown are the sentences it was made from, with
+the question in front where they are a bare answer.
+
+
+The places of statements: the sentences of turns that they were made from, by digests that stay when they are extracted anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+
+from memforest.reading.canonical import speaker_key
+from memforest.reading.clauses import MARK, is_bare, open_question, quoted
+from memforest.reading.tokens import split_sentences
+from memforest.records import SpokenText
+from memforest.search.snapshot import Snapshot
+from memforest.search.vectors import digest
+from memforest.settings import MAX_ID_CHARS
+from memforest.store.connections import Tx
+from memforest.store.corrections import HIDDEN, NOW, corrections_at
+from memforest.store.evidence import FactOccurrence, TurnText, fact_sayings, turn_texts
+from memforest.store.sessions import DamagedTurn, StoredTurn, damaged_turns
+from memforest.store.snapshot import muted_turns
+from memforest.store.trees import QUOTED_MAKERS
+from memforest.text import fold, words
+
+_DERIVED = re.compile("~[0-9a-f]{10}$")
+_MOST_ROOT = MAX_ID_CHARS - 11
+
+
+@lru_cache(maxsize=4096)
+def sentences_said(text: str) -> dict[bytes, str]:
+    """Return digest -> sentence for the sentences of a turn, in order; of a text without any, the text itself."""
+    pieces = [piece.text for piece in split_sentences(text)] or [text]
+    return {digest(_plain(piece)): piece for piece in pieces}
+
+
+def sentences_of(text: str, quote: str | None) -> frozenset[bytes]:
+    """Return the digests of those sentences of a turn that a quote holds, or is a part of; none if it is of another turn.
+
+    Args:
+        text: of the turn.
+        quote: as it is stored, on lines where its pieces stand apart; None for all of the turn.
+    """
+    said = sentences_said(text)
+    if quote is None:
+        return frozenset(said)
+    lines = [_plain(line) for line in quote.split("\n") if line.strip()]
+    return frozenset(
+        key
+        for key, sentence in said.items()
+        if (plain := _plain(sentence)) and any(_within(plain, line) or _within(line, plain) for line in lines)
+    )
+
+
+def hidden_sentences(tx: Tx, turns: Collection[int], at_ms: int = NOW) -> dict[int, frozenset[bytes]]:
+    """Return turn -> the digests of its sentences that corrections hid at a moment."""
+    made, places = corrections_at(tx, turns, at_ms)
+    found: dict[int, set[bytes]] = {}
+    for place in places:
+        if made[place.correction].hides:
+            found.setdefault(place.turn, set()).add(place.quote)
+    return {turn: frozenset(digests) for turn, digests in found.items()}
+
+
+def _plain(text: str) -> str:
+    """Return the words of a text, folded; the text itself where it has none."""
+    return " ".join(words(fold(text))) or text.strip()
+
+
+def _within(part: str, whole: str) -> bool:
+    """Return whether words stand together in others."""
+    return f" {part} " in f" {whole} "
+
+
+# -- places in all memories that were merged ------------------------------------------------------
+
+
+def root_id(own_id: str) -> str:
+    """Return the id that a session or a turn had before a merge gave it another one; its own where none did."""
+    return _DERIVED.sub("", own_id)[:_MOST_ROOT]
+
+
+def derived_id(own_id: str, *parts: str) -> str:
+    """Return the id that a merge gives to what cannot keep its own: that with a digest of where it comes from.
+
+    Example:
+        >>> derived_id("s1", "memory", "bob")
+        's1~4b6d1d7768'
+    """
+    root = root_id(own_id)
+    digest = blake2b("\0".join((*parts, root)).encode(), digest_size=5).hexdigest()
+    return f"{root}~{digest}"
+
+
+def holds(text: str, sentence: str) -> bool:
+    """Return whether a text has the words of a sentence, in a row."""
+    return _within(_plain(sentence), _plain(text))
+
+
+def copy_digests(turn: StoredTurn, text: str, speaker: str) -> tuple[bytes, bytes]:
+    """Return the digests by which a text of a turn is known in whatever memory it was copied to.
+
+    One is of who said it when, in which session; the other, for turns that a store stamped itself, of the turn's id instead.
+    """
+    place = (root_id(turn.session_id), speaker_key(speaker) or speaker, _plain(text))
+    first, second = (
+        blake2b("\0".join((*place, at)).encode(), digest_size=16).digest()
+        for at in (str(turn.said_ms), f"turn {root_id(turn.turn_id)}")
+    )
+    return first, second
+
+
+def gone_digests(turn: StoredTurn, left: str | None) -> Iterable[bytes]:
+    """Yield the digests of what goes of a turn, and of the turn as it was; nothing if all of it is left."""
+    if left == turn.text:
+        return
+    kept = {} if left is None else sentences_said(left)
+    gone = [said for key, said in sentences_said(turn.text).items() if key not in kept]
+    for text in (turn.text, *gone):
+        yield from copy_digests(turn, text, turn.speaker)[: 2 if turn.time_source == "clock" else 1]
+
+
+DASH = " – "
+OPENING_CHARS = 12
+"""An answer begins within so many characters of its turn, behind a word of greeting or the like."""
+
+
+def joined(spoken: Sequence[SpokenText]) -> str:
+    """Return what was said as one text: the words, or a question, a dash and its answer.
+
+    >>> joined([Spoken("Ana", "Is it the 12th?"), Spoken("Bob", "Yes.")])
+    'Is it the 12th? – Yes.'
+    """
+    return DASH.join(one.text for one in spoken)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """The occurrences of facts, with what was said there, and the questions that it answers; nothing of damaged turns."""
+
+    _sayings: Mapping[int, Sequence[FactOccurrence]]
+    _spoken: Mapping[FactOccurrence, tuple[SpokenText, ...]]
+    """Where the turn is not damaged: of rules the sentences of the turn, of a model its quote."""
+    _damaged: Mapping[int, DamagedTurn]
+
+    @classmethod
+    def read(cls, tx: Tx, facts: Collection[int], at: Snapshot | None = None) -> Quotes:
+        """Read the occurrences of facts, by row id, and their turns; those that a snapshot has, with what is hidden in it."""
+        sayings = _without_hidden(tx, fact_sayings(tx, facts, () if at is None else at.without), at)
+        found = {one for several in sayings.values() for one in several}
+        turns, damaged = _sound(tx, {one.turns[-1] for one in found})
+        said = {one: _words(one, turns[one.turns[-1]]) for one in found if one.turns[-1] in turns}
+        asked_in = {
+            one: one.before
+            for one, words in said.items()
+            if one.before is not None and _is_answer(one, words.text, turns[one.turns[-1]].text)
+        }
+        asked, _ = _sound(tx, set(asked_in.values()).difference(_muted(tx, at)))
+        before = {one: asked[row] for one, row in asked_in.items() if row in asked}
+        return cls(
+            sayings, {one: _with_question(words, before.get(one)) for one, words in said.items()}, damaged
+        )
+
+    def of(self, fact: int, turn: int | None = None) -> tuple[SpokenText, ...] | None:
+        """Return what was said where a fact was learnt; None if it is a model's statement, nothing if the turn is damaged.
+
+        Args:
+            fact: row id.
+            turn: the turn whose occurrence is wanted; None for the one that the fact has its wording from.
+        """
+        one = self._saying(fact, turn)
+        if one is None or not one.maker.startswith(QUOTED_MAKERS):
+            return None
+        return self._spoken.get(one, ())
+
+    def alone(self, fact: int, turn: int) -> str:
+        """Return the words of a turn that a fact was made from, and no others; nothing where they may not be shown."""
+        one = self._saying(fact, turn)
+        if one is None or one.maker == WITHHELD or one not in self._spoken:
+            return ""
+        return self._spoken[one][-1].text
+
+    def corrected_ms(self, fact: int, turn: int | None = None) -> int | None:
+        """Return when a fact was put in the place of what was said at a turn; None where it was said there itself."""
+        one = self._saying(fact, turn)
+        return None if one is None else one.corrected_ms
+
+    def text(self, fact: int, statement: str) -> str:
+        """Return what people read of a fact: what was said, a model's statement, or that the turn is damaged."""
+        one = self._saying(fact, None)
+        return statement if one is None or self.of(fact) is None else self._told(one)
+
+    def all(self, fact: int) -> tuple[str, ...]:
+        """Return what was said at each occurrence of a fact, each text once, without words that may not be shown."""
+        return tuple(dict.fromkeys(self._told(one) for one in self._sayings[fact] if one.maker != WITHHELD))
+
+    def _saying(self, fact: int, turn: int | None) -> FactOccurrence | None:
+        found = self._sayings[fact]
+        fitting = (one for one in found if (one.first if turn is None else turn in one.turns))
+        return next(fitting, found[0] if found else None)
+
+    def _told(self, one: FactOccurrence) -> str:
+        if one not in self._spoken:
+            return f"[{self._damaged[one.turns[-1]].name} is damaged]"
+        return joined(self._spoken[one])
+
+
+CORRECTED, WITHHELD = "corrected", "withheld"
+"""Stand for what made a statement, where a person did, and where its words may not be shown."""
+
+
+def _muted(tx: Tx, at: Snapshot | None) -> Collection[int]:
+    found: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
+    return found
+
+
+def _without_hidden(
+    tx: Tx, sayings: Mapping[int, Sequence[FactOccurrence]], at: Snapshot | None
+) -> dict[int, list[FactOccurrence]]:
+    """Return the sayings, with `CORRECTED` or `WITHHELD` as the maker of those that are not told by their words."""
+    then = None if at is None else at.verdicts
+
+    def shown(fact: int, one: FactOccurrence) -> bool:
+        return one.shown if then is None else then.get(fact, 0) < HIDDEN
+
+    turns = {one.turns[-1] for fact, found in sayings.items() for one in found if shown(fact, one)}
+    hidden = hidden_sentences(tx, turns, NOW if at is None else at.known_ms)
+    texts = turn_texts(tx, hidden)
+
+    def told(fact: int, one: FactOccurrence) -> FactOccurrence:
+        if one.corrected_ms is not None:
+            return one._replace(maker=CORRECTED)
+        turn = one.turns[-1]
+        if not shown(fact, one) or turn not in hidden:
+            return one
+        overlaps = hidden[turn] & sentences_of(texts[turn].text, one.quote)
+        return one._replace(maker=WITHHELD) if overlaps else one
+
+    return {fact: [told(fact, one) for one in found] for fact, found in sayings.items()}
+
+
+def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, TurnText], dict[int, DamagedTurn]]:
+    """Return turns by row id, and those of them that are damaged, whose texts are not read."""
+    damaged = damaged_turns(tx, rows)
+    return turn_texts(tx, [row for row in rows if row not in damaged]), damaged
+
+
+def _words(one: FactOccurrence, turn: TurnText) -> SpokenText:
+    if one.maker.startswith((*QUOTED_MAKERS, CORRECTED)):
+        return SpokenText(turn.speaker, quoted(turn.text, one.quote))
+    return SpokenText(turn.speaker, turn.text if one.quote is None else one.quote)
+
+
+def _is_answer(one: FactOccurrence, words: str, turn: str) -> bool:
+    """Return whether a quotation opens its turn and needs the question before it to be understood."""
+    first = words.partition(MARK)[0].strip()
+    opens = bool(first) and first in turn[: OPENING_CHARS + len(first)]
+    return opens and one.maker.startswith(QUOTED_MAKERS) and is_bare(words)
+
+
+def _with_question(words: SpokenText, before: TurnText | None) -> tuple[SpokenText, ...]:
+    question = None if before is None or before.speaker == words.speaker else open_question(before.text)
+    return (words,) if before is None or question is None else (SpokenText(before.speaker, question), words)

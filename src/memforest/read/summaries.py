@@ -1,0 +1,543 @@
+"""When one memory's summaries are made: before they are read, with a write, or behind it (`Config.refresh`).
+
+A write marks what it leaves out of date, and the marks are in the file. Whoever is about to read summaries has them made
+first (`ensure_fresh`), so no policy changes what is read, only when it is paid for. One refresh runs at a time in a process,
+and beside it, after a write, one of trees that no other session is in: those of a session are summarised while the next
+one is extracted. Another process may run one as well, see `memforest.trees`.
+
+
+Background work of one memory: one task at a time, over all event loops.
+
+The task belongs to the event loop of the write that began it, and ends with it. Nothing is lost then: what is left to do
+stands in the file as dirty marks, and the next refresh goes on from there.
+
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
+from typing import Any, Protocol
+
+from memforest.concurrency import Turns, to_thread, writing
+from memforest.config import Config
+from memforest.endpoint import Budget
+from memforest.errors import MemForestError, StoreClosedError, StoreLockedError, StoreWriteError
+from memforest.models.ledger import current_ledger
+from memforest.ports import Embedder, is_remote
+from memforest.progress import NOBODY, Timer, Watch
+from memforest.read.results import FlushResult, usage
+from memforest.reading.steps import Steps
+from memforest.search.vectors import VectorMaker
+from memforest.store import meta
+from memforest.store import trees as trees_rows
+from memforest.store.connections import Tx, named
+from memforest.store.database import Database
+from memforest.store.meta import nodes_without
+from memforest.trees.annotate import consolidate
+from memforest.trees.attached import Attached
+from memforest.trees.refresh import Describe, Embed, NodeWork, Refreshed, Refresher, bounded
+
+LOOK_AGAIN_S = 1.0
+QUIET_S = 0.1
+"""Seconds without a write after which what is left is made behind it: sessions that come one after the other touch the
+same trees, whose summaries are then made once."""
+MOST_WAIT_S = 30.0
+"""Longest that writes which do not end hold that up."""
+
+_log = logging.getLogger(__name__)
+
+
+def _promise() -> Future[None]:
+    """Return a future that no waiter can cancel for the others."""
+    made: Future[None] = Future()
+    made.set_running_or_notify_cancel()
+    return made
+
+
+async def _until(ended: Future[None]) -> None:
+    """Wait until a task ends, at most `LOOK_AGAIN_S`: a task whose loop was closed never ends."""
+    await asyncio.wait({asyncio.ensure_future(asyncio.wrap_future(ended))}, timeout=LOOK_AGAIN_S)
+
+
+class Writes:
+    """The writes that are under way: what they leave out of date is not made while they go on."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._writing = 0
+        self._hurried = 0
+        self._quiet_since = 0.0
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Say that a write is under way."""
+        with self._lock:
+            self._writing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._writing -= 1
+                self._quiet_since = time.monotonic()
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Say that somebody waits for what is made behind the writes."""
+        with self._lock:
+            self._hurried += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._hurried -= 1
+
+    async def wait_until_quiet(self) -> None:
+        """Wait until no write has been under way for `QUIET_S`, for `MOST_WAIT_S` at most, or until somebody waits."""
+        deadline = time.monotonic() + MOST_WAIT_S
+        while not self._hurried and (now := time.monotonic()) < deadline:
+            if not self._writing and now - self._quiet_since >= QUIET_S:
+                return
+            await asyncio.sleep(QUIET_S)
+
+
+class Behind:
+    """Runs a job in the background when there is something to do; several requests are one run.
+
+    Args:
+        job: is given what may be spent: all that was allowed since the run before.
+    """
+
+    def __init__(self, job: Callable[[Budget], Awaitable[object]]) -> None:
+        self._job = job
+        self._lock = threading.Lock()
+        self._waiting: Budget | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended = _promise()
+        self._run_ended = _promise()
+        self._run_ended.set_result(None)
+        self._error: BaseException | None = None
+
+    @property
+    def at_work(self) -> bool:
+        """Whether a run is under way."""
+        with self._lock:
+            return self._runs()
+
+    def _runs(self) -> bool:
+        return self._task is not None and self._loop is not None and not self._loop.is_closed()
+
+    def begin(self, budget: Budget) -> None:
+        """Start the job on this event loop; if it is running, let it run once more when it has ended."""
+        with self._lock:
+            self._waiting = budget if self._waiting is None else self._waiting.plus(budget)
+            if not self._runs():
+                self._loop, self._ended = asyncio.get_running_loop(), _promise()
+                self._task = self._loop.create_task(self._run())
+                self._task.add_done_callback(partial(self._note_end, self._ended))
+
+    async def _run(self) -> None:
+        while (budget := self._next()) is not None:
+            try:
+                await self._job(budget)
+            finally:
+                self._run_ended.set_result(None)
+
+    def _next(self) -> Budget | None:
+        """Return what the next run may spend; None ends the task."""
+        with self._lock:
+            budget, self._waiting = self._waiting, None
+            if budget is None:
+                self._task = None
+            else:
+                self._run_ended = _promise()
+            return budget
+
+    def _note_end(self, ended: Future[None], task: asyncio.Task[None]) -> None:
+        """Record how a task ended, and wake those who wait for it."""
+        with self._lock:
+            if self._task is task:
+                self._task, self._waiting = None, None
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self._error = error
+                _log.error("work behind a write failed: %s", named(error))
+        ended.set_result(None)
+
+    async def present(self) -> None:
+        """Wait until the run that is under way has ended, however it ends; not for those that follow."""
+        with self._lock:
+            run = self._run_ended
+        while self.at_work and not run.done():
+            await _until(run)
+
+    async def wait(self) -> bool:
+        """Wait until nothing is under way; return whether something was.
+
+        Raises:
+            Exception: what ended the task, if that was no error that the job deals with.
+        """
+        waited = False
+        while self.at_work:
+            waited = True
+            await _until(self._ended)
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+        return waited
+
+    async def stop(self) -> None:
+        """Cancel the task and wait until it has ended."""
+        with self._lock:
+            task, loop, ended = self._task, self._loop, self._ended
+            runs = self._runs()
+        if runs and task is not None and loop is not None:
+            with suppress(RuntimeError):  # the loop was closed just now
+                loop.call_soon_threadsafe(task.cancel)
+            while self.at_work and not ended.done():
+                await _until(ended)
+
+
+Choose = Callable[[Tx], Collection[int]]
+"""Names nodes that are about to be read, out of a read transaction."""
+
+ChooseWork = Callable[[Tx], Sequence[NodeWork]]
+"""Names nodes and how they are to be summarised, out of a read transaction."""
+
+_Make = Callable[[VectorMaker | None, Timer], Awaitable[Refreshed]]
+
+
+class Accounted(Protocol):
+    """Runs work under a ledger, and keeps what it spent with the memory."""
+
+    async def __call__(
+        self, operation: str, budget: Budget | None, work: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        """Run it."""
+        ...
+
+
+def policy_of(config: Config, steps: Steps) -> str:
+    """Return when a memory's summaries are made: one of `memforest.config.REFRESH`."""
+    return config.refresh or ("behind" if is_remote(steps.summariser) else "lazy")
+
+
+class Summaries:
+    """Makes the summaries of one memory, for any event loop.
+
+    Args:
+        db: the memory.
+        steps: with the summariser.
+        embedder: None in a memory that works by words alone.
+        attached: the memory's indexes, which say how nodes are summarised.
+        policy: one of `memforest.config.REFRESH`.
+        accounted: runs what is not part of another operation.
+    """
+
+    def __init__(
+        self,
+        db: Database,
+        steps: Steps,
+        embedder: Embedder | None,
+        attached: Attached,
+        *,
+        policy: str,
+        accounted: Accounted,
+    ) -> None:
+        self.policy = policy
+        self._db = db
+        self._steps = steps
+        self._embedder = embedder
+        self._attached = attached
+        self._accounted = accounted
+        self._turns = Turns()
+        self._behind = Behind(self._run_behind)
+        self._early = Behind(self._run_early)
+        self._next_early: frozenset[int] = frozenset()
+        self._in_hand: frozenset[int] = frozenset()
+        """Trees that are to be refreshed early, and those that are being refreshed so."""
+        self._lock = threading.Lock()
+        self._did = FlushResult()
+        self._unreported: list[str] = []
+        self._writes = Writes()
+        self._given_up: object = None
+        """What was dirty when a refresh last failed: reading does not try the same again."""
+
+    @property
+    def describe(self) -> Describe:
+        """Says how nodes are summarised."""
+        return partial(self._attached.work, max_words=self._steps.summary_words)
+
+    # -- with a write, or by a verb ---------------------------------------------------------------
+
+    async def make(
+        self,
+        maker: VectorMaker | None,
+        timer: Timer,
+        nodes: Collection[int] | None = None,
+        *,
+        watch: Watch = NOBODY,
+    ) -> Refreshed:
+        """Refresh nodes with what is dirty beneath them, or all nodes, as part of the operation under way."""
+        async with self._turns.turn():
+            if nodes is not None:
+                await self._early.present()
+                return await self._make(maker, timer, nodes, watch=watch)
+            done, in_hand = await self._make_others(maker, timer, watch)
+            if in_hand and not done.failures:
+                await self._early.present()
+                done = done.plus((await self._make_others(maker, timer, watch))[0])
+            return done
+
+    async def _make_others(
+        self, maker: VectorMaker | None, timer: Timer, watch: Watch
+    ) -> tuple[Refreshed, frozenset[int]]:
+        """Bring everything up to date but the trees that are in hand, and return those too."""
+        with self._lock:
+            in_hand = self._in_hand
+            self._next_early &= in_hand  # the others are made here
+        return await self._make(maker, timer, None, but=in_hand, watch=watch), in_hand
+
+    async def _make(
+        self,
+        maker: VectorMaker | None,
+        timer: Timer,
+        nodes: Collection[int] | None,
+        but: Collection[int] = (),
+        watch: Watch = NOBODY,
+    ) -> Refreshed:
+        def refresh(embed: Embed | None, model: str | None) -> Awaitable[Refreshed]:
+            by, without = self._steps.summariser, self._attached.paced
+            refresher = Refresher(self._db, self.describe, by, embed, model, without, watch.refreshed)
+            return refresher.refresh(but=but) if nodes is None else refresher.ensure_fresh(nodes)
+
+        return await self._run(maker, timer, refresh)
+
+    async def _run(
+        self,
+        maker: VectorMaker | None,
+        timer: Timer,
+        work: Callable[[Embed | None, str | None], Awaitable[Refreshed]],
+    ) -> Refreshed:
+        """Run a refresh with the memory's embedder, if this is the maker's, and note its time and whether it failed."""
+        with timer.timed("refresh"):
+            done = await work(*await self._embedding(maker))
+            self._given_up = await to_thread(self._mark) if done.failures else None
+        _note(timer, done)
+        return done
+
+    async def _embedding(self, maker: VectorMaker | None) -> tuple[Embed | None, str | None]:
+        """Return what embeds nodes, and its model, if it is what the memory keeps vectors of."""
+        if maker is None or not await to_thread(self._is_own_embedder, maker):
+            return None, None
+        return partial(maker.make, kind="node"), maker.embedder.model_id
+
+    def _is_own_embedder(self, maker: VectorMaker) -> bool:
+        """Return whether the memory keeps vectors of this embedder: one that was only read does not yet."""
+        with self._db.read() as tx:
+            return meta.get(tx, "embedder") == maker.embedder.model_id
+
+    def _mark(self) -> object:
+        with self._db.read() as tx:
+            return trees_rows.dirty_mark(tx, without=self._attached.paced(tx))
+
+    # -- before they are read ---------------------------------------------------------------------
+
+    def try_again(self) -> None:
+        """Let what could not be made be tried once more in the same state: the model may be back."""
+        self._given_up = None
+
+    async def ensure_fresh(self, chosen: Choose, timer: Timer, maker: VectorMaker | None = None) -> list[str]:
+        """Refresh nodes that are about to be read, within the current operation; return why some could not be.
+
+        What cannot be made, or not be written, is read as it stands; nothing is tried twice in the same state.
+
+        Args:
+            chosen: names the nodes.
+            timer: of the operation.
+            maker: counts the embeddings of the operation; None for one that nobody reads.
+        """
+        if not (await to_thread(self._wanted, chosen))[0]:
+            return []
+        async with self._turns.turn():
+            await self._early.present()
+            wanted, mark = await to_thread(self._wanted, chosen)
+            if not wanted:
+                return []
+            return await self._tried(mark, lambda: self._make(maker or self._maker(), timer, wanted))
+
+    async def consolidate(
+        self, chosen: ChooseWork, timer: Timer, maker: VectorMaker | None = None
+    ) -> dict[int, str]:
+        """Make the summaries of nodes whose children have theirs; return why some could not be, by node.
+
+        See `memforest.trees.annotate`; arguments as of `ensure_fresh`.
+        """
+        embed, model = await self._embedding(maker or self._maker())
+        with timer.timed("refresh"):
+            done = await consolidate(self._db, self._bounded(chosen), self._steps.summariser, embed, model)
+        _note(timer, done)
+        for failure in done.failures:
+            current_ledger().warn(failure)
+        return done.reasons
+
+    def _bounded(self, chosen: ChooseWork) -> ChooseWork:
+        """Return the choice with the memory's bound of words, where the requests' own do not hold."""
+        return lambda tx: [bounded(one, self._steps.summary_words) for one in chosen(tx)]
+
+    async def _tried(self, mark: object, make: Callable[[], Awaitable[Refreshed]]) -> list[str]:
+        """Make summaries that are about to be read, unless that has failed in the same state; return what failed."""
+        if mark == self._given_up:
+            return ["summaries are out of date, as they could not be made; flush() tries again"]
+        try:
+            with writing():  # also where a question waits for it
+                return (await make()).failures
+        except (StoreWriteError, StoreLockedError) as exc:
+            return [f"summaries are left: {exc}"]
+
+    def _wanted(self, chosen: Choose) -> tuple[list[int], object]:
+        """Return the dirty nodes among the chosen ones, and if there are any a mark that changes with all dirty nodes."""
+        with self._db.read() as tx:
+            paced = self._attached.paced(tx)
+            if not trees_rows.any_dirty(tx, without=paced):
+                return [], None
+            found = trees_rows.nodes_with_ids(tx, nodes_without(tx, chosen(tx), paced))
+            dirty = [node.id for node in found.values() if node.dirty]
+            return dirty, trees_rows.dirty_mark(tx, without=paced) if dirty else None
+
+    def _maker(self) -> VectorMaker | None:
+        return None if self._embedder is None else VectorMaker(self._db, self._embedder)
+
+    # -- behind a write ---------------------------------------------------------------------------
+
+    async def begin(self, budget: Budget, trees: Collection[int]) -> None:
+        """Start making all summaries in the background.
+
+        Trees that no other session is in are begun at once, if nothing bounds what is spent: else the bound would be that
+        of two refreshes.
+
+        Args:
+            budget: what may be spent on it.
+            trees: those that were written.
+        """
+        if budget == Budget() and (settled := await to_thread(self._settled, trees)):
+            with self._lock:
+                self._next_early |= settled
+            self._early.begin(budget)
+        self._behind.begin(budget)
+
+    def _settled(self, trees: Collection[int]) -> frozenset[int]:
+        """Return those of the trees that one session alone is in."""
+        with self._db.read() as tx:
+            owners, scopes = trees_rows.owners(tx, trees), trees_rows.scopes(tx, trees)
+            kinds = {index.name: index.settled for index in self._attached.of(tx) if not index.paced}
+            return frozenset(tree for tree in scopes if scopes[tree][0] in kinds.get(owners[tree], ()))
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Say that a write is under way: what it leaves out of date is not made while it goes on."""
+        return self._writes.writing()
+
+    async def _run_behind(self, budget: Budget) -> None:
+        await self._writes.wait_until_quiet()
+        await self._record(self._refresh(budget, self.make))
+
+    async def _run_early(self, budget: Budget) -> None:
+        with self._lock:
+            self._in_hand, self._next_early = self._next_early, frozenset()
+
+        async def make(maker: VectorMaker | None, timer: Timer) -> Refreshed:
+            return await self._make(maker, timer, await to_thread(self._roots, self._in_hand))
+
+        try:
+            if self._in_hand:
+                await self._record(self._refresh(budget, make))
+        finally:
+            with self._lock:
+                self._in_hand = frozenset()
+
+    def _roots(self, trees: Collection[int]) -> set[int]:
+        with self._db.read() as tx:
+            return trees_rows.roots(tx, trees)
+
+    async def _record(self, making: Awaitable[FlushResult]) -> None:
+        """Await a background refresh, and keep its counts and warnings for the next write or flush."""
+        try:
+            did = await making
+        except StoreClosedError:
+            return  # what is left is marked in the file
+        except MemForestError as exc:
+            did = FlushResult(warnings=(f"summaries are left: {exc}",))
+        with self._lock:
+            self._did = self._did.plus(did)
+            self._unreported += did.warnings
+
+    async def _refresh(self, budget: Budget | None, make: _Make) -> FlushResult:
+        """Run a refresh that is no part of another operation, and return its counts."""
+
+        async def work() -> FlushResult:
+            timer, maker = Timer(), self._maker()
+            done = await make(maker, timer)
+            ledger = current_ledger()
+            return FlushResult(
+                nodes_refreshed=done.nodes,
+                nodes_dirty=done.left,
+                usage=usage(ledger, timer.ms, {} if maker is None else maker.ran),
+                warnings=(*done.failures, *_over_budget(ledger.refused), *ledger.warnings),
+            )
+
+        did: FlushResult = await self._accounted("refresh", budget, work)
+        return did
+
+    async def flush(self, budget: Budget | None = None) -> FlushResult:
+        """Wait for background refreshes, refresh what is left, and return the counts of both."""
+        with self._writes.hurried():
+            waited = await self._behind.wait()
+            await self._early.wait()
+        with self._lock:
+            did, self._did = self._did, FlushResult()
+            self._unreported.clear()
+        if waited and did.warnings:
+            return did  # it failed just now
+        return did.plus(await self._refresh(budget, self.make))
+
+    def take_warnings(self) -> list[str]:
+        """Return the warnings of background work since the last call."""
+        with self._lock:
+            unreported, self._unreported = list(dict.fromkeys(self._unreported)), []
+            return unreported
+
+    # -- closing ----------------------------------------------------------------------------------
+
+    @property
+    def at_work(self) -> bool:
+        """Whether background work is under way."""
+        return self._behind.at_work or self._early.at_work
+
+    async def close(self, *, finish: bool = True) -> None:
+        """Refresh everything if the policy is "close", then cancel background work; unfinished nodes stay marked dirty in the file.
+
+        Args:
+            finish: False refreshes nothing.
+        """
+        if self.policy == "close" and finish:
+            await self.flush()
+        await self._behind.stop()
+        await self._early.stop()
+
+
+def _note(timer: Timer, done: Refreshed) -> None:
+    """Add the times of a refresh to those of the operation."""
+    parts = {"summarise": done.summarise_ms, "embed": done.embed_ms, "store": done.store_ms}
+    for part, ms in parts.items():
+        timer.ms[f"refresh.{part}"] = timer.ms.get(f"refresh.{part}", 0.0) + ms
+
+
+def _over_budget(refused: Any) -> list[str]:
+    count = sum(refused.values())
+    return [f"the budget is used up, and {count} summaries are left; flush() makes them"] if count else []

@@ -1,0 +1,651 @@
+"""Answers without a model: a quote of the best evidence with speaker and day, or an abstention that names the nearest.
+
+Nothing is composed, so it is the same in every language. Where a timeline leads and the quote has its value, the value
+stands in front; where a question asks for a time and the evidence states one, the time does. Every piece has a chance to be
+a right answer (`memforest.reading.answer_local`). Two pieces that are a turn and the reply to it are one exchange: quoted
+together, they are right if either is. Below `Config.answer_threshold` nothing is answered. The evidence is
+untrusted text: it is compared and quoted, never interpreted. Summaries are passed over, as nobody said them.
+
+
+What a question asks for (a number, a time, a person, a place, a reason), and whether a text has such a thing.
+
+Only the form is looked at: any number answers "How many?" here. A table per language (`memforest/data/asked_for.toml`)
+has the words by which a question asks; what a text holds is told by digits and number words, the words that dates are
+made of, the names it mentions and a few words of the table.
+
+
+How likely each of some pieces of evidence is a right answer, or none of them: a softmax over them and "none".
+
+The weight of a piece is the exponential of a weighted sum of what is known of it (`memforest.reading.answer_local`), that
+of "none" is 1. So pieces compete: of two that look alike neither is sure. The weights come from
+`scripts/calibrate_answers.py`, fitted to which pieces were right answers in conversations written for it; the chance of a
+piece is the share of such pieces that were right there, and no promise for other talk.
+
+
+What is known of a piece of evidence as an answer to a question, and what rules it out; nothing is interpreted.
+
+A piece is judged as an exchange: the turn without the questions in it, its statement, and the turn before, which says what
+it replies to. `read_features` says what is known of it without understanding it: how many of the question's words it says,
+whether it replies to a question that says them, whether it has such a thing as is asked for, and its place in the ranking.
+`memforest.reading.answer_local` makes a probability of that.
+
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+import sys
+import unicodedata
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone, tzinfo
+from functools import cache
+from importlib.resources import files
+from typing import Literal, get_args
+
+from memforest.config import ANSWER_THRESHOLD
+from memforest.errors import ModelError, StepError
+from memforest.ports import Answer, AnswerEvidence, Reranker
+from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
+from memforest.reading.date_language import load_language
+from memforest.reading.entities import find_mentions, names_inside
+from memforest.reading.tokens import Code, detect_language, load_word_lists
+from memforest.records import QuestionPlan
+from memforest.text import entity_key, fold, lexical_tokens, numbers, words
+from memforest.times import EARLIEST, Interval, format_interval, one_line
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Wanted = Literal["amount", "duration", "time", "person", "place", "reason"]
+
+_WORD = re.compile(r"[^\W\d_]+")
+_SINCE = ("since", "desde", "depuis", "seit")
+
+Tables = Mapping[str, Mapping[str, re.Pattern[str]]]
+
+
+@cache
+def _tables(code: str) -> Tables:
+    """Return the patterns of a language, by table and kind; empty if it has none."""
+    text = files("memforest.data").joinpath("asked_for.toml").read_text(encoding="utf-8")
+    return {
+        table: {kind: re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE) for kind, words in rows.items()}
+        for table, rows in tomllib.loads(text).get(code, {}).items()
+    }
+
+
+@cache
+def date_words(code: str) -> frozenset[str]:
+    """Return the words that dates of a language are made of, folded; none of a language without a calendar."""
+    found = load_language(code)
+    if found is None:
+        return frozenset()
+    return frozenset((*found.months, *found.weekdays, *found.units, *found.seasons))
+
+
+@cache
+def _units(code: str) -> frozenset[str]:
+    found = load_language(code)
+    return frozenset(() if found is None else found.units)
+
+
+def asked_for(question: str) -> frozenset[Wanted]:
+    """Return what a question asks for; nothing where its words do not tell, or its language has no table.
+
+    >>> sorted(asked_for("Where and when did you meet?"))
+    ['place']
+    >>> sorted(asked_for("How old is she?"))
+    ['amount']
+    """
+    text = " ".join(question.replace("’", "'").split())
+    for code in ("en", "es", "fr", "de"):
+        asks = _tables(code).get("asks", {})
+        found = frozenset(kind for kind in get_args(Wanted) if kind in asks and asks[kind].search(text))
+        if found:
+            return found - {"amount"} if "duration" in found else found
+    return frozenset()
+
+
+def holds(
+    kind: Wanted, text: str, *, besides: Collection[str] = (), names: Collection[str] = frozenset()
+) -> bool:
+    """Return whether a text has something of a kind.
+
+    Args:
+        kind: of what is asked for.
+        text: without questions.
+        besides: stems; a name that is made of them does not count, as those of the question.
+        names: lower-case words that are names although they begin a sentence; see `names_inside`.
+
+    Example:
+        >>> holds("person", "I went with Greta."), holds("person", "I went with Greta.", besides={"greta"})
+        (True, False)
+        >>> holds("duration", "It took three weeks."), holds("duration", "It took three friends.")
+        (True, False)
+    """
+    code = detect_language(text)
+    code = "en" if code == "other" and text.isascii() else code
+    told = _tables(code).get("holds", {})
+    if _has(told, kind, text):
+        return True
+    if kind in ("person", "place"):
+        return _names(kind, text, code, frozenset(besides), names)
+    counted = any(one != "1" for one in numbers(text)) or _has(told, "amount", text)
+    if kind in ("amount", "reason"):
+        return kind == "amount" and counted
+    said = frozenset(_WORD.findall(fold(text)))
+    if kind == "time":
+        return not said.isdisjoint(date_words(code)) or re.search(r"\d", text) is not None
+    return not said.isdisjoint(_units(code) if counted else _SINCE)
+
+
+def _has(told: Mapping[str, re.Pattern[str]], kind: str, text: str) -> bool:
+    return kind in told and told[kind].search(text) is not None
+
+
+def _names(kind: Wanted, text: str, code: Code, besides: frozenset[str], names: Collection[str]) -> bool:
+    """Return whether a text names a person, or a place: what stands behind a word of place is taken for one."""
+    near = _tables(code).get("holds", {}).get("near")
+    known = names_inside(text).union(names)
+    for mention in find_mentions(text, participants={}, known=known, language=code):
+        if not besides.issuperset(lexical_tokens(mention.name)):
+            front = text[: max(text.find(mention.name), 0)].split()[-2:]
+            placed = near is not None and any(near.fullmatch(word) for word in front)
+            if (mention.kind == "place" or (placed and mention.kind != "person")) == (kind == "place"):
+                return True
+    return kind == "person" and not _kin(code).isdisjoint(_WORD.findall(text.lower()))
+
+
+@cache
+def _kin(code: str) -> frozenset[str]:
+    """Return the words of a language for relatives and other people close to somebody."""
+    if code == "other":
+        return frozenset()
+    lists = load_word_lists(code).lists
+    return lists["kinship_male"] | lists["kinship_female"] | lists["kinship_other"]
+
+
+NAMES = ("place", "said", "hits", "heard", "replied", "lacks", "new", "leads")
+"""What counts, beside the logit of a cross-encoder."""
+
+Weights = Mapping[str, float]
+
+
+def weights_for(model: str | None) -> Weights | None:
+    """Return the weights for a cross-encoder, None if it was not calibrated; for None those of words alone."""
+    return _table().get(model or "words")
+
+
+@cache
+def _table() -> Mapping[str, Weights]:
+    text = files("memforest.data").joinpath("answer_scores.json").read_text(encoding="utf-8")
+    return {name: one["weights"] for name, one in json.loads(text)["scorers"].items()}
+
+
+def chances(known: Sequence[Mapping[str, float]], weights: Weights) -> list[float]:
+    """Return the chance of each piece to be a right answer, in [0, 1]; their sum is that any of them is.
+
+    >>> [round(one, 2) for one in chances([{"said": 1.0}, {"said": 0.0}], {"said": 2.0, "bias": -1.0})]
+    [0.67, 0.09]
+    """
+    sums = [
+        weights["bias"] + sum(weights.get(name, 0.0) * value for name, value in one.items()) for one in known
+    ]
+    top = max([0.0, *sums])
+    parts = [math.exp(one - top) for one in sums]
+    total = sum(parts) + math.exp(-top)
+    return [part / total for part in parts]
+
+
+READ_CHARS = 4_000
+"""Characters read of a statement or a turn; of a longer turn what was found in it is read."""
+PREFIX = 4
+"""Least characters that two forms of a word share at their beginning, and `ALIKE` of the longer one."""
+ALIKE = 0.6
+NO_CONTENT = 0.5
+"""Share of its words that a piece says of a question that has only names and stop words: they cannot tell."""
+ASKS = ("?", "？", "؟", "՞")
+
+_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟])\s*|\n\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionWords:
+    """A question as evidence is compared with it.
+
+    `content` are the stems of its content words, `stems` those of all its words. `named` are the stems of each name that
+    stands in it; `asker` is whom it means without that name, as by "I". `unknown` are capitalised
+    words inside a sentence that are no name of the memory, and `anchor` are the words of the `event` that it is relative
+    to. `wanted` is what it asks for.
+    """
+
+    plan: QuestionPlan
+    content: tuple[str, ...]
+    stems: frozenset[str]
+    named: dict[str, frozenset[str]]
+    asker: str | None
+    unknown: tuple[str, ...]
+    event: str
+    anchor: frozenset[str]
+    wanted: frozenset[Wanted]
+
+
+def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
+    """Return a question as evidence is compared with it."""
+    stems = tuple(dict.fromkeys(lexical_tokens(text)))
+    named = {name: _name_stems(name) for name in plan.entities}
+    here = {name: own for name, own in named.items() if own and not own.isdisjoint(stems)}
+    asker = next((name for name in named if name not in here), None)
+    operator = plan.operator or plan.kind_operator
+    event = operator.anchor if operator and operator.kind in ("predecessor", "successor") else ""
+    names = frozenset[str]().union(*here.values())
+    anchor = frozenset(lexical_tokens(event)) - names
+    dated = plan.start is not None or plan.end is not None or plan.as_of is not None
+    dropped = names | anchor | _stop_stems(detect_language(text)) | (_date_stems() if dated else frozenset())
+    content = tuple(one for one in stems if one not in dropped and not (dated and one.isdecimal()))
+    inside = {word for one in sentences(text) for word in words(one)[1:] if word[:1].isupper()}
+    unknown = tuple(
+        one
+        for one in plan.mentions
+        if one in inside and one not in plan.entities and not set(lexical_tokens(one)).isdisjoint(content)
+    )
+    return QuestionWords(
+        plan, content, frozenset(stems), here, asker, unknown, event, anchor, asked_for(text)
+    )
+
+
+@cache
+def _stop_stems(code: str) -> frozenset[str]:
+    """Return the stems of a language's question and function words; the lexical index leaves out the English ones."""
+    if code == "other":
+        return frozenset()
+    lists = load_word_lists(code).lists
+    return frozenset(lexical_tokens(" ".join(lists["question_words"] | lists["function_words"])))
+
+
+@cache
+def _date_stems() -> frozenset[str]:
+    """Return the stems of the words that dates are made of, in the languages with a calendar."""
+    return frozenset(lexical_tokens(" ".join(date_words("en") | date_words("es"))))
+
+
+def _name_stems(name: str) -> frozenset[str]:
+    return frozenset(lexical_tokens(name)) or frozenset(filter(None, [entity_key(name)]))
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text as they stand in it; cut at marks and lines alone, so in every language.
+
+    >>> sentences("Me? I sing. 我唱歌。你呢？")
+    ['Me?', 'I sing.', '我唱歌。', '你呢？']
+    """
+    return [one for part in _SENTENCE_END.split(text) if (one := part.strip())]
+
+
+class TextStems:
+    """The stems of a text, found by any form of a word: one that begins alike."""
+
+    def __init__(self, *texts: str) -> None:
+        self.stems = frozenset(stem for text in texts for stem in lexical_tokens(text[:READ_CHARS]))
+        self._prefixes: dict[str, list[str]] = {}
+        for stem in self.stems:
+            if len(stem) >= PREFIX:
+                self._prefixes.setdefault(stem[:PREFIX], []).append(stem)
+
+    def say(self, stem: str) -> bool:
+        """Return whether the text has a word or another form of it."""
+        if stem in self.stems:
+            return True
+        for one in self._prefixes.get(stem[:PREFIX], ()):
+            alike = math.ceil(ALIKE * max(len(stem), len(one)))
+            if stem[:alike] == one[:alike]:
+                return True
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class EvidencePiece:
+    """A piece of evidence as it is compared: what the turn tells without its questions, its words, and those of the turn before."""
+
+    index: int
+    evidence: AnswerEvidence
+    told: str
+    turn: TextStems
+    before: TextStems
+
+    @property
+    def said(self) -> frozenset[str]:
+        """The stems of the exchange."""
+        return self.turn.stems | self.before.stems
+
+    def says(self, stem: str) -> bool:
+        """Return whether the exchange has a word or another form of it."""
+        return self.turn.say(stem) or self.before.say(stem)
+
+    @property
+    def replies(self) -> bool:
+        """Whether somebody else asked something in the turn before."""
+        speaker, text = self.evidence.before
+        return speaker != self.evidence.speaker and text.rstrip().endswith(ASKS)
+
+
+def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[EvidencePiece]:
+    """Return pieces of evidence, each with its index, as they are compared with a question."""
+    return [_piece(index, one) for index, one in evidence]
+
+
+def _piece(index: int, one: AnswerEvidence) -> EvidencePiece:
+    whole = len(one.quote) <= READ_CHARS or not one.spoken
+    told = _told(one.quote if whole else one.spoken[-1].text)
+    return EvidencePiece(
+        index, one, told, TextStems(told, _told(one.text), one.speaker), TextStems(one.before[1])
+    )
+
+
+def _told(text: str) -> str:
+    """Return a text without its questions: who asks "How old is he?" has not said how old."""
+    return " ".join(one for one in sentences(text[:READ_CHARS]) if not one.endswith(ASKS))
+
+
+def read_features(
+    asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece]
+) -> list[dict[str, float]]:
+    """Return what is known of each piece that may answer, by name; `pieces` are all that were read.
+
+    - ``place``: the logarithm of its place in the ranking;
+    - ``said``, ``hits``: the share and number of the question's content words that the exchange says;
+    - ``heard``: the share that any piece says;
+    - ``replied``: the share that the turn before says, where it asks and another speaker replies;
+    - ``lacks``: whether the turn has nothing of what is asked for;
+    - ``new``: the logarithm of how many words are not the question's;
+    - ``leads``: whether time order put it first.
+    """
+    names = frozenset[str]().union(*(names_inside(one.evidence.quote) for one in pieces))
+    heard = _share(asked, [any(piece.says(stem) for piece in pieces) for stem in asked.content], empty=1.0)
+    found = []
+    for piece in able:
+        says = [piece.says(stem) for stem in asked.content]
+        before = [piece.before.say(stem) for stem in asked.content]
+        found.append(
+            {
+                "place": math.log1p(pieces.index(piece)),
+                "said": _share(asked, says, empty=NO_CONTENT),
+                "hits": float(sum(says)),
+                "heard": heard,
+                "replied": piece.replies * _share(asked, before, empty=0.0),
+                "lacks": float(_lacks(asked, piece, names)),
+                "new": math.log1p(len(piece.turn.stems - asked.stems)),
+                "leads": float(piece.evidence.leads),
+            }
+        )
+    return found
+
+
+def _share(asked: QuestionWords, said: Sequence[bool], *, empty: float) -> float:
+    return sum(said) / len(said) if asked.content else empty
+
+
+def _lacks(asked: QuestionWords, piece: EvidencePiece, names: frozenset[str]) -> bool:
+    """Return whether a turn has nothing of what is asked for; never where no form is asked for, or a timeline has chosen it."""
+    one = piece.evidence
+    if not asked.wanted or one.leads or ("time" in asked.wanted and one.start not in (None, one.said)):
+        return False
+    besides = asked.stems.union(lexical_tokens(one.speaker))
+    return not any(holds(kind, piece.told, besides=besides, names=names) for kind in asked.wanted)
+
+
+def spoken_of(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> bool:
+    """Whether most words of a question's topic are said in some piece: what a timeline says of another one is no answer."""
+    topic = asked.plan.topic
+    stems = asked.content if topic is None else lexical_tokens(" ".join(topic))
+    said = [any(piece.says(stem) for piece in pieces) for stem in stems]
+    return sum(said) * 2 > len(said) or not said
+
+
+def ruled_out(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> str:
+    """Return why no piece can answer: a name or event of the question that nothing found mentions; "" if none."""
+    for name in asked.unknown:
+        if not any(piece.says(stem) for stem in lexical_tokens(name) for piece in pieces):
+            return f"nothing that was found mentions {name}"
+    if asked.anchor and not any(piece.says(stem) for stem in asked.anchor for piece in pieces):
+        return f"nothing that was found mentions {asked.event!r}"
+    return ""
+
+
+TOP = 10
+"""Pieces of evidence read, best first: the default ``top_k`` of a query."""
+MAX_ITEMS = 5
+"""Quotes in the answer to a list question."""
+LEAST_CHANCE = 0.05
+"""Of either turn of an exchange that is quoted as a whole."""
+LISTED = 0.25
+"""Chance of a quote in a list, in parts of that of the best one, from which on it is quoted."""
+BEFORE_CHARS = 120
+"""Characters of the turn before that a cross-encoder reads in front of a piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredPiece:
+    """A piece that may answer, what is known of it by name, and its chance to be a right answer."""
+
+    piece: EvidencePiece
+    known: Mapping[str, float]
+    chance: float
+
+
+class LocalAnswerer:
+    """Answers with quotes of evidence, or abstains (port `Answerer`); deterministic.
+
+    Args:
+        threshold: least score of an answer, in [0, 1].
+        reranker: a cross-encoder that reads the candidates too; one without calibrated weights is not asked.
+        zone: whose days are named.
+    """
+
+    name = "local-quote-1"
+
+    def __init__(
+        self,
+        *,
+        threshold: float = ANSWER_THRESHOLD,
+        reranker: Reranker | None = None,
+        zone: tzinfo = timezone.utc,
+    ) -> None:
+        self._threshold = threshold
+        self._reranker = reranker if reranker and weights_for(reranker.model_id) else None
+        self._zone = zone
+
+    async def answer(
+        self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
+    ) -> Answer:
+        """Return quotes of evidence, or an answer whose text is None, with the nearest evidence if there is any.
+
+        Raises:
+            StepError: if the cross-encoder cannot be used.
+        """
+        question = asked_in(question)
+        told = [(at, _by_statement(one)) for at, one in enumerate(evidence) if one.turns is None][:TOP]
+        if not told:
+            why = "the evidence is summaries only, which are no statements to quote"
+            return Answer(None, reason=why if evidence else "no evidence")
+        asked, pieces = await asyncio.to_thread(lambda: (read_question(question, plan), read_pieces(told)))
+        if plan.attribute is None and not spoken_of(asked, pieces):  # else who moved there lives there
+            pieces = [replace(piece, evidence=replace(piece.evidence, leads=False)) for piece in pieces]
+        why = ruled_out(asked, pieces)
+        able = [] if why else [piece for piece in pieces if _may_answer(asked, piece)]
+        # What a timeline leads with does not compete with the other values of that timeline.
+        able = [piece for piece in able if piece.evidence.leads][:1] or able
+        if not able:
+            why = why or "nothing that was found is about who and when the question asks"
+            return Answer(None, reason=why, nearest=pieces[0].index)
+        scored = await self.scored(question, asked, able, pieces)
+        chosen, score = listed(scored) if plan.kind == "list" else best(scored)
+        if score < self._threshold:
+            below = math.floor(score * 100) / 100  # rounded up it might look like enough
+            why = f"the nearest evidence scores {below:.2f}, and an answer needs {self._threshold:.2f}"
+            nearest = max(chosen, key=lambda one: one.chance).piece.index
+            return Answer(None, reason=why, nearest=nearest, score=score)
+        return self._answered(asked, chosen, score)
+
+    async def scored(
+        self,
+        question: str,
+        asked: QuestionWords,
+        able: Sequence[EvidencePiece],
+        pieces: Sequence[EvidencePiece],
+    ) -> list[ScoredPiece]:
+        """Return the pieces that may answer with their chances, in the order of the ranking."""
+        known, model = read_features(asked, able, pieces), None
+        if self._reranker is not None and _is_latin(question):
+            try:
+                logits = await self._reranker.score(question, [_exchange(one.evidence) for one in able])
+            except ModelError as exc:
+                raise StepError(f"{exc}: evidence is judged by words alone") from exc
+            known = [{**one, "logit": float(logit)} for one, logit in zip(known, logits, strict=True)]
+            model = self._reranker.model_id
+        weights = weights_for(model)
+        assert (
+            weights is not None
+        )  # of the words there always are, of a reranker it was asked when it was taken
+        return [ScoredPiece(*one) for one in zip(able, known, chances(known, weights), strict=True)]
+
+    def _answered(self, asked: QuestionWords, chosen: Sequence[ScoredPiece], score: float) -> Answer:
+        parts = [self._worded(asked, one.piece.evidence) for one in chosen]
+        return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
+
+    def _worded(self, asked: QuestionWords, one: AnswerEvidence) -> str:
+        """Return the quote, and in front of it the value of a timeline, or the time for which it was asked."""
+        words = _passage(asked, one.quote)
+        if len(one.spoken) > 1 and one.spoken[-1].speaker == one.speaker:  # a bare answer behind its question
+            words = " – ".join(part.text for part in one.spoken)
+        quote = quoted(words, one.speaker, one.said, self._zone)
+        front = _as_written(one.value, one.quote) if one.leads else ""
+        if asked.plan.kind in ("when", "since"):
+            time = self._stated(one)  # our words, as a sentence; a value stays as it was written
+            front = time[:1].upper() + time[1:]
+        return f"{front}. {quote}" if front else quote
+
+    def _stated(self, one: AnswerEvidence) -> str:
+        """Return the time that evidence states, "" if it states none: it is then stored as so since it was said."""
+        if one.start is None or one.start == one.said or (one.start == EARLIEST and one.end is None):
+            return ""
+        end = one.end if one.end is not None and one.end > one.start else None
+        return format_interval(Interval(one.start, end), one.precision, zone=self._zone)
+
+
+def _by_statement(piece: AnswerEvidence) -> AnswerEvidence:
+    """Return a piece with its statement, or the turn and its speaker, as its text: who did it stands in it."""
+    if piece.statement:
+        return replace(piece, text=piece.statement)
+    return replace(piece, text=f"{piece.speaker}: {piece.text}")
+
+
+def quoted(text: str, speaker: str, said: datetime, zone: tzinfo) -> str:
+    """Return words with who said them and when, on one line: ``"I moved to Porto" - Ana, 4 May 2026``."""
+    who = f"{one_line(speaker)}, " if speaker else ""
+    return f'"{one_line(text)}" - {who}{format_interval(Interval.at(said), "day", zone=zone)}'
+
+
+def _may_answer(asked: QuestionWords, piece: EvidencePiece) -> bool:
+    """Whether a piece tells something beyond the question, of the people and the time that it names."""
+    one = piece.evidence
+    if not one_line(one.quote) or not _of_people(asked, piece):
+        return False
+    beyond = piece.turn.stems - asked.stems - frozenset(lexical_tokens(one.speaker))
+    return one.leads or (bool(beyond) and _in_window(asked.plan, one))
+
+
+def _of_people(asked: QuestionWords, piece: EvidencePiece) -> bool:
+    """Whether everybody whom the question names speaks or is named in an exchange, and the asker takes part in it.
+
+    Where the question names several, it will do that one of them is spoken to: "Where did Ida and Bo go?" "To the sea."
+    """
+    one = piece.evidence
+    talkers = (one.speaker, one.before[0])
+    here = {name for name, stems in asked.named.items() if not stems.isdisjoint(piece.said)}
+    if asked.named and (not here or not asked.named.keys() - here <= {one.before[0]}):
+        return False
+    return (
+        asked.asker is None
+        or asked.asker in talkers
+        or not piece.said.isdisjoint(lexical_tokens(asked.asker))
+    )
+
+
+def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
+    """Whether evidence was said in the time that the question states, or states a time that meets it."""
+    if plan.start is None and plan.end is None:
+        return True
+
+    def meets(start: datetime, end: datetime | None) -> bool:
+        begun = plan.end is None or start < plan.end
+        return begun and (plan.start is None or end is None or end > plan.start)
+
+    stated = one.start is not None and one.start != one.said
+    holds = plan.kind in ("current", "as_of") and one.start is not None
+    if (stated or holds) and meets(one.start or one.said, one.end):
+        return True
+    return not stated and meets(one.said, one.said + timedelta(microseconds=1))
+
+
+def _exchange(one: AnswerEvidence) -> str:
+    """Return a turn with its speaker, behind the end of the turn before, as a cross-encoder reads it."""
+    speaker, text = one.before
+    front = f"{speaker}: {text[-BEFORE_CHARS:]} " if text else ""
+    return f"{front}{one.speaker}: {one.quote}"
+
+
+def best(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
+    """Return the piece with the best chance, or the turn and its reply that have a better one together."""
+    spoken = {(one.piece.evidence.speaker, one.piece.evidence.quote): one for one in scored}
+    found = [([one], one.chance) for one in scored]
+    for one in scored:
+        first = spoken.get(one.piece.evidence.before)
+        if first is None or first.piece.evidence.speaker == one.piece.evidence.speaker:
+            continue
+        if min(first.chance, one.chance) >= LEAST_CHANCE:
+            found.append(([first, one], first.chance + one.chance))
+    return max(found, key=lambda of: of[1])
+
+
+def listed(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
+    """Return the piece with the best chance and those of other words that are not much less likely, and the chance of any.
+
+    At most `MAX_ITEMS`, best first.
+    """
+    by_chance = sorted(scored, key=lambda one: -one.chance)
+    kept = list({one_line(one.piece.evidence.quote).casefold(): one for one in reversed(by_chance)}.values())[
+        ::-1
+    ]
+    chosen = [one for one in kept[:MAX_ITEMS] if one.chance >= LISTED * kept[0].chance]
+    return chosen, sum(one.chance for one in chosen)
+
+
+def _passage(asked: QuestionWords, quote: str) -> str:
+    """Return a quote, of a long one the sentences that say the question's words, with those behind them that fit."""
+    whole = one_line(quote)
+    if len(whole) <= PASSAGE_CHARS:
+        return whole
+    parts = [one_line(one) for one in passage(quote, asked.content).split(MARK)]
+    begun, goes_on = not whole.startswith(parts[0]), not whole.endswith(parts[-1])
+    return f"{f'{MARK} ' * begun}{f' {MARK} '.join(parts)}{f' {MARK}' * goes_on}"
+
+
+def _as_written(value: str, quote: str) -> str:
+    """Return a value as it stands in a quote; "" if it does not stand there."""
+    text = one_line(quote)
+    at = text.casefold().find(value.casefold()) if value else -1
+    found = text[at : at + len(value)] if at >= 0 else ""
+    return found if found.casefold() == value.casefold() else ""  # folding may change lengths
+
+
+def _is_latin(text: str) -> bool:
+    """Whether most letters are Latin: the cross-encoders that were calibrated know no other script."""
+    latin = ["LATIN" in unicodedata.name(char, "") for char in text if char.isalpha()]
+    return sum(latin) * 2 >= len(latin)

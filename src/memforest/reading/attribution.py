@@ -1,0 +1,415 @@
+"""Makes an English sentence of talk self-contained: first and second person become names.
+
+``"I've lived here since my dad died"`` said by Ana becomes ``"Ana has lived here since Ana's dad died"``. The
+verb after a replaced subject agrees by a table and the -s rule. The name is repeated rather than replaced by a
+pronoun: nobody's gender is guessed, and "their" would make it unclear whose. Quoted speech, addresses, hashtags
+and handles stay as written.
+
+A rule-based rewriter, no parser: it sees the words around a pronoun, not the syntax. Where it cannot tell a
+general "you" or "we" from a personal one it leaves the sentence alone and the caller quotes it instead.
+
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from memforest.reading.tokens import load_word_lists
+from memforest.text import word_set
+
+_EN = load_word_lists("en")
+_ADVERBS = _EN.lists["adverbs"]
+_LY_VERBS = _EN.lists["ly_not_adverbs"]
+_MODALS = _EN.lists["modals"]
+_NOT_VERBS = _EN.lists["not_verbs"]
+_ED_BASES = _EN.lists["ed_bases"]
+_PAST = _EN.lists["irregular_past"]
+_PARTICIPLES = _EN.lists["participles"]
+_COMMON_VERBS = _EN.lists["common_verbs"]
+_FINITE = _EN.lists["finite"]
+_NO_SUBJECT = _EN.lists["before_object"] | _MODALS
+_AGREEMENT = _EN.tables["agreement"]
+_CONTRACTIONS = _EN.tables["contractions"]
+_ELIDED = _EN.tables["elided"]
+_NOT_ELIDED = _EN.lists["not_elided"]
+
+# Protected stretches first, then words, then what stands between them. All repeats are bounded.
+_TOKEN = re.compile(
+    r"""https?://\S{1,500}|www\.\S{1,300}|[@#]\w{1,80}|"[^"\n]{0,300}"|“[^”\n]{0,300}”|«[^»\n]{0,300}»"""
+    r"""|「[^」\n]{0,300}」|`[^`\n]{0,300}`|\w+(?:['’]\w+)*|[ ,.;:!?()\-—–…]+|."""
+)
+_PERSONAL = re.compile(
+    r"\b(?:i|im|ive|me|my|mine|myself|we|us|our|ours|ourselves|you|u|your|yours|yourself|yourselves)\b",
+    re.IGNORECASE,
+)
+_GENERIC_YOU = re.compile(
+    r"\b(?:when|if|once|until|how|makes?|lets?|gives?|takes?|keeps?|brings?|reminds?|helps?) you\b"
+    r"|\byou (?:never know|always|have to|gotta|need to|just|really? need|can(?:'t)? (?:always|never|just|really))\b"
+    r"|\b(?:find|show|remind|teach|take)s? (?:us|you)\b",
+    re.IGNORECASE,
+)
+_FIRST_SINGULAR = re.compile(r"\b(?:I|i'm|i've|me|my|im|ive)\b|\bi (?=[a-z])|\bMy\b")
+_WE_SUBJECT = re.compile(
+    r"^\W*(?:\w[\w']*[ ,]+'?){0,3}?(?:we|we're|we've|we'll|we'd|our)\b"
+    r"|\bwe(?:'re|'ve|'ll|'d| (?:\w+ly |just |also )?(?:\w+ed|was|were|had|did|went|got|made|took|saw|won|lost|met|ate|found|are|have))\b",
+    re.IGNORECASE,
+)
+_BOTH_OF_US = re.compile(
+    r"\b(?:since|when|last time|time) we(?:'ve)? (?:last |first )?(?:talked|spoke|chatted|met|caught up|hung out|seen)\b"
+    r"|\byou and (?:I|me)\b|\bwe both\b|\bboth of us\b|\bus both\b"
+    r"|\bwe (?:should|could|can|must|gotta) (?:\w+ly |definitely |all )?(?:meet|catch up|get together|hang|go|plan|do|try|talk|chat)\b",
+    re.IGNORECASE,
+)
+_STOPS_AGREEMENT = frozenset(".;:!?()—–…-")
+
+
+@dataclass(frozen=True, slots=True)
+class Voices:
+    """Who speaks, and to whom: `listener` is None unless exactly two people take part.
+
+    `nicknames` maps a shortened first name to the participant it can only mean ("Mel": "Melanie"). With `for_side` the
+    speaker's "we" is the speaker: an assistant's, or that of a company's agent ("we ship within 3 days").
+    """
+
+    speaker: str
+    listener: str | None
+    nicknames: tuple[tuple[str, str], ...] = ()
+    for_side: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Attributed:
+    """A rewritten sentence: its text, whether it names the speaker, and whether anything was replaced.
+
+    `general` is true when it speaks about people in general ("you never know"), so nothing was.
+    """
+
+    text: str
+    names_speaker: bool
+    changed: bool
+    general: bool = False
+
+
+def third_person(verb: str) -> str:
+    """Return the third person singular of a base form or auxiliary; past forms and modals come back as they are.
+
+    >>> [third_person(v) for v in ("go", "try", "have", "don't", "went", "will", "need", "play")]
+    ['goes', 'tries', 'has', "doesn't", 'went', 'will', 'needs', 'plays']
+    """
+    lowered = verb.lower().replace("’", "'")
+    if lowered in _AGREEMENT:
+        return _AGREEMENT[lowered]
+    if lowered in _MODALS or lowered in _PAST or not lowered.isalpha():
+        return verb
+    if lowered.endswith("ed") and lowered not in _ED_BASES:
+        return verb
+    if lowered.endswith("ing") and len(lowered) > 5:
+        return verb
+    if lowered.endswith(("s", "x", "z", "ch", "sh", "o")):
+        return verb + "es"
+    if lowered.endswith("y") and lowered[-2:-1] not in "aeiou":
+        return verb[:-1] + "ies"
+    return verb + "s"
+
+
+def supply_subject(text: str) -> str:
+    """Return `text` with the "I" that its start leaves out, or as it is.
+
+    >>> supply_subject("Just went to Rome."), supply_subject("Looking into agencies - it's a lot.")
+    ('I just went to Rome.', "I'm looking into agencies - it's a lot.")
+    >>> supply_subject("Winning a game is fun.")
+    'Winning a game is fun.'
+    """
+    found = re.match(
+        r"(?:(?:just|finally|recently|already|still|also|really|so|truly|definitely|always)\s+)?([\w'’]+)(?=\s+(\w+))",
+        text,
+        re.IGNORECASE,
+    )
+    if found is None:
+        return text
+    first, second = found.group(1).lower().replace("’", "'"), found.group(2)
+    before = _subject_for(first, second, text)
+    return f"{before} {text[0].lower()}{text[1:]}" if before else text
+
+
+def _subject_for(first: str, second: str, text: str) -> str | None:
+    """Return the pronoun, with its auxiliary, that a sentence starting with `first` `second` leaves out."""
+    if first == "been" and second in ("a", "an", "so", "such"):
+        return "It's"
+    if first == "did" and second in ("my", "the", "some", "another"):
+        return "I"
+    if first in _ELIDED:
+        return None if second.lower() in _FINITE or second in ("and", "of") else _ELIDED[first]
+    if first in _NOT_ELIDED or second.lower() in _FINITE or second.lower() == "by":
+        return None
+    if first.endswith("ing") and len(first) > 4:
+        if _ADDRESSES.search(text):
+            return None
+        return None if _is_gerund_subject(text) else "I'm"
+    past = first in _PAST or (first.endswith("ed") and first not in _ED_BASES)
+    # "Mixed emotions", "Found footage": a past form that opens a sentence without "I" has an object or a particle.
+    opens = second.lower() in _NOT_VERBS or _is_adverb(second.lower()) or not second.islower()
+    return "I" if past and opens else None
+
+
+_ADDRESSES = re.compile(
+    r"\byou(?:['’]re|r|['’]ve)?\b[^.!?]{0,20}\b(?:so|very|really|kind|great|amazing|awesome)\b", re.IGNORECASE
+)
+
+
+def _is_gerund_subject(text: str) -> bool:
+    """Return whether a verb follows that the -ing word is the subject of: "Taking care of it helps"."""
+    clause = re.split(r"[;:—–.!]|\s-\s", text, maxsplit=1)[0]
+    previous = ""
+    for word in clause.lower().replace("’", "'").replace(",", "").split()[1:]:
+        if previous not in _CLAUSE_SUBJECTS and (
+            is_present_verb(word) or (word in _FINITE and "'" not in word)
+        ):
+            return True
+        if word in ("me", "us", "him", "you") and previous.endswith("s") and len(previous) > 3:
+            return True  # "Playing the cello calms me down"
+        previous = word
+    return False
+
+
+_CLAUSE_SUBJECTS = word_set("i he she it we they you who that which what there")
+
+
+def is_present_verb(word: str) -> bool:
+    """Return whether a lower-case word is a frequent verb in -s ("helps", "sounds")."""
+    return word.endswith("s") and (
+        word[:-1] in _COMMON_VERBS or word[:-1] in ("sound", "taste", "matter", "happen")
+    )
+
+
+def attribute(text: str, voices: Voices) -> Attributed:
+    """Return `text` with first and second person replaced by the names of speaker and listener.
+
+    >>> attribute("I love your dog, and my sister does too.", Voices("Ana", "Ben")).text
+    "Ana loves Ben's dog, and Ana's sister does too."
+    """
+    if not _PERSONAL.search(text) and not any(short in text for short, _ in voices.nicknames):
+        return Attributed(text, names_speaker=False, changed=False)
+    flat = text.replace("’", "'")
+    singular = _FIRST_SINGULAR.search(flat) is not None
+    general_you = not singular and _GENERIC_YOU.search(flat) is not None
+    both = voices.listener is not None and _BOTH_OF_US.search(flat) is not None
+    group = singular or both or _WE_SUBJECT.search(flat) is not None
+    rewriter = _Rewriter(voices, replace_you=not general_you, replace_we=group, both=both)
+    result = rewriter.run(_TOKEN.findall(text))
+    return Attributed(result, rewriter.named, rewriter.changed, general=general_you)
+
+
+@lru_cache(maxsize=1024)
+def _is_adverb(word: str) -> bool:
+    """Return whether the agreement rule steps over `word`."""
+    return word in _ADVERBS or (word.endswith("ly") and word not in _LY_VERBS and len(word) > 4)
+
+
+class _Rewriter:
+    """One pass over the tokens of one sentence, carrying what the next verb has to agree with."""
+
+    def __init__(self, voices: Voices, *, replace_you: bool, replace_we: bool, both: bool) -> None:
+        self.speaker = voices.speaker
+        self.listener = voices.listener if replace_you else None
+        self.nicknames = dict(voices.nicknames)
+        self.singular = _EN.tables["singular"] if voices.for_side and not both else {}
+        self.replace_we = replace_we
+        self.group = f"{voices.speaker} and {voices.listener}" if both else f"{voices.speaker} and others"
+        self.out: list[str] = []
+        self.tokens: list[str] = []
+        self.words: list[str] = []  # the words so far, lower case, as spoken
+        self.pending = ""  # "first" or "second" while a verb is awaited
+        self.chain: tuple[str, ...] = ()  # a present verb was inflected: these words may join another to it
+        self.finite = False
+        self.group_named = False
+        self.named = False
+        self.changed = False
+
+    def run(self, tokens: list[str]) -> str:
+        """Return the rewritten sentence."""
+        self.tokens = tokens
+        skip = False
+        for index, token in enumerate(tokens):
+            if skip:
+                skip = False
+                continue
+            if not (token[0].isalnum() or token[0] == "_"):
+                self._between(token)
+                continue
+            lowered = token.lower().replace("’", "'")
+            self._word(index, token, lowered)
+            self.words.append(lowered)
+            self.finite = self.finite or lowered in _FINITE or lowered in _PAST
+        return "".join(self.out)
+
+    def _between(self, token: str) -> None:
+        """Copy what stands between words; punctuation other than a comma ends the wait for a verb."""
+        if self.pending or self.chain:
+            mark = token.strip()
+            if mark and mark[0] in _STOPS_AGREEMENT:
+                self.pending, self.chain = "", ()
+        self.out.append(token)
+
+    def _word(self, index: int, token: str, lowered: str) -> None:
+        """Copy or replace one word."""
+        if lowered in ("guys", "all") and self.words and self.words[-1] == "you" and self.listener:
+            self.out.pop()
+            return
+        replaced = self._first_person(index, token, lowered) or self._second_person(index, lowered)
+        if replaced is not None:
+            self.changed = True
+            self.out.append(replaced)
+        elif self.pending:
+            self.out.append(self._verb(token, lowered))
+        elif self.chain and self._joins(lowered):
+            self.out.append(third_person(token))
+        else:
+            if lowered == "to" or lowered in _MODALS or lowered in ("he", "she", "they", "it", "who", "that"):
+                self.chain = ()
+            self.out.append(self._plain(token, lowered))
+
+    def _plain(self, token: str, lowered: str) -> str:
+        """Return a word that is no pronoun: a participant's short name is completed."""
+        head, mark, tail = token.partition("'")
+        if self.words and head in self.nicknames:
+            self.changed = True
+            return self.nicknames[head] + mark + tail
+        return token
+
+    def _joins(self, lowered: str) -> bool:
+        """Return whether `lowered` is a second verb: "loves X and hate Y"."""
+        if lowered not in _COMMON_VERBS:
+            return False
+        back = [word for word in self.words[-3:] if not _is_adverb(word)]
+        return bool(back) and back[-1] in self.chain
+
+    def _verb(self, token: str, lowered: str) -> str:
+        """Return the word after a replaced subject, made to agree if it is the verb."""
+        if _is_adverb(lowered):
+            return token
+        person, self.pending = self.pending, ""
+        if lowered in _NOT_VERBS and lowered not in _COMMON_VERBS:  # "own" is both
+            return token
+        if lowered == "like" and person == "second":
+            return "likes" if len(self.words) > 1 and self.words[-2] in _BEFORE_LIKES else token
+        known = lowered in _AGREEMENT or lowered in _COMMON_VERBS
+        if not known and (person == "second" or lowered == "were"):
+            return "was" if lowered == "were" else token
+        verb = third_person(token)
+        if lowered == "don't":
+            self.chain = ("but",)
+        elif verb != token and lowered not in _AGREEMENT:
+            self.chain = ("and", "but", "or")
+        return verb
+
+    def _next_word(self, index: int) -> str:
+        """Return the next word after position `index` that is no adverb, lower case, or an empty string."""
+        for token in self.tokens[index + 1 : index + 8]:
+            lowered = token.lower().replace("’", "'")
+            if token[0].isalnum() and not _is_adverb(lowered):
+                return lowered
+            if token.strip() and token.strip()[0] in _STOPS_AGREEMENT:
+                return ""
+        return ""
+
+    def _hyphenated(self, index: int) -> bool:
+        """Return whether a hyphen ties the word at `index` to a neighbour: "me-time", "I-5"."""
+        tokens = self.tokens
+        after = index + 2 < len(tokens) and tokens[index + 1] == "-"
+        return after or (index > 0 and tokens[index - 1] == "-")
+
+    def _first_person(self, index: int, token: str, lowered: str) -> str | None:
+        """Return what replaces a first-person word, or None for another word."""
+        if lowered not in _FIRST or self._hyphenated(index):
+            return None
+        if token.islower() or lowered.startswith("we"):  # "US" is a country
+            lowered = self.singular.get(lowered, lowered)
+        if lowered in _PLURAL:
+            return self._plural(lowered) if self.replace_we and not token.isupper() else None
+        if token in ("I", "i") and not self._is_pronoun_i(index, token):
+            return None
+        self.named = True
+        if lowered == "i":
+            return self._subject(index)
+        if lowered == "i'd":
+            return f"{self.speaker} {self._had_or_would(index)}"
+        if lowered in _CONTRACTIONS:
+            return f"{self.speaker} {_CONTRACTIONS[lowered]}"
+        return {"me": self.speaker, "myself": "themself"}.get(lowered, f"{self.speaker}'s")
+
+    def _is_pronoun_i(self, index: int, token: str) -> bool:
+        """Return whether "I" is the pronoun and not a numeral ("World War I") or part of "i.e."."""
+        after = self.tokens[index + 1] if index + 1 < len(self.tokens) else ""
+        if token.islower() and (after.startswith(".") or not after.startswith(" ")):
+            return False
+        if self.words and self.words[-1] in _NUMBERED:
+            return False
+        if after.startswith(" ") or not self.words:
+            return True
+        return self.words[-1] in ("and", "or", "than", "do", "am", "have", "as", "like", "but")
+
+    def _subject(self, index: int) -> str:
+        """Return the name in place of "I", and await or repair its verb."""
+        previous = self.words[-1] if self.words else ""
+        joins = previous == "and" and not self.finite and 1 < len(self.words) <= 6
+        if previous in ("do", "am", "have", "don't", "haven't") and len(self.out) > 1:
+            self.out[-2] = third_person(self.out[-2])
+        elif previous not in _MODALS and not joins:
+            self._await("first")
+        return f"that {self.speaker}" if previous == "me" else self.speaker
+
+    def _await(self, person: str) -> None:
+        """Note that the next verb has to agree with a name put in for `person`."""
+        self.pending, self.chain = person, ()
+
+    def _had_or_would(self, index: int) -> str:
+        """Return the auxiliary behind 'd: "had" before a participle, else "would"."""
+        following = self._next_word(index)
+        participle = following in _PARTICIPLES or (following.endswith("ed") and following not in _ED_BASES)
+        return "had" if participle else "would"
+
+    def _plural(self, lowered: str) -> str:
+        """Return what replaces we, us, our: the group at first, then they, them, their."""
+        self.pending, self.chain = "", ()
+        first, self.group_named = not self.group_named, True
+        if lowered in ("our", "ours"):
+            self.group_named = not first
+            self.named = self.named or first
+            return f"{self.speaker}'s" if first else "their"
+        if lowered == "ourselves":
+            return "themselves"
+        if lowered == "us":
+            self.named = self.named or first
+            return self.group if first else "them"
+        self.named = self.named or first
+        verb = {"we'd": " would"}.get(lowered) or (
+            f" {_CONTRACTIONS[lowered]}" if lowered in _CONTRACTIONS else ""
+        )
+        return (self.group if first else "they") + verb
+
+    def _second_person(self, index: int, lowered: str) -> str | None:
+        """Return what replaces a second-person word, or None for another word."""
+        if self.listener is None or lowered not in _SECOND or self._hyphenated(index):
+            return None
+        if lowered in ("your", "yours"):
+            return f"{self.listener}'s"
+        if lowered in ("yourself", "yourselves"):
+            return "themself"
+        if lowered in _CONTRACTIONS:
+            return f"{self.listener} {_CONTRACTIONS[lowered]}"
+        if lowered == "you'd":
+            return f"{self.listener} {self._had_or_would(index)}"
+        following = self._next_word(index)
+        if following in _FINITE or not self.words or self.words[-1] not in _NO_SUBJECT:
+            self._await("second")
+        return self.listener
+
+
+_BEFORE_LIKES = word_set("hope glad if that think know what happy see whatever")
+_NUMBERED = word_set("war part type phase level chapter volume act elizabeth henry stage")
+_PLURAL = _EN.lists["both"]
+_FIRST = _PLURAL | _EN.lists["asker"]
+_SECOND = _EN.lists["addressee"]

@@ -1,0 +1,672 @@
+"""Canonical facts: candidates that say the same become one fact with several occurrences (paper §4.1).
+
+Two stages. *Exact*: equal folded text and equal stated time are one identity, a tagged hash. *Near*:
+without a model to judge, a high cosine is not enough ("lent Caroline" and "lent Melanie" are .990; no cosine
+tells "will move" from "moved"), so a merge also needs every guard of `may_merge` to hold, the strictest of
+which is the wording itself (`memforest.reading.canonical`). What guards forbid stays two facts: a false merge
+destroys a memory, a missed one costs a line of context.
+
+The plan is a pure function of what it is given and does not depend on the order of the candidates.
+
+
+The wording by which a merge compares statements: their words without everything that may differ.
+
+Two statements are worded the same when they differ in nothing but case, punctuation, articles, intensifiers,
+contractions, a few everyday synonyms ("mum"), number words, and the end of the clause at which a
+circumstance stands ("On Monday Ann left." / "Ann left on Monday."). Every other word decides: pronouns,
+prepositions, tense, modality, plural. The word lists are data (``data/merge_words.toml``); a language without
+any keeps case and punctuation as the only freedom.
+
+
+The least cosine at which two statements may be one fact, per embedder.
+
+A cosine means different things to different models, so the values come from `scripts/calibrate_merge.py`,
+which measures each on pairs that must merge and pairs that must not. An embedder without a calibration
+merges exact matches only.
+
+
+Which entity a name means.
+
+Keys are Unicode-safe (`memforest.text.entity_key`). Who speaks in a session is there also known by the
+first word of a longer name and by a short form that starts only one speaker's name ("Mel" for Melanie);
+both are kept as aliases for questions. Speakers of other sessions are not considered: whom a name means
+must not depend on the order in which sessions arrive, and another session's Mel may be another Mel. Two
+different full names are never joined: a false join mixes two people's lives.
+
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import unicodedata
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache, lru_cache
+from hashlib import blake2b
+from importlib.resources import files
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.reading.tokens import detect_language, load_word_lists
+from memforest.records import EntityKind, ExtractedFact, ResolvedDate
+from memforest.store import facts
+from memforest.store.connections import Tx
+from memforest.store.entities import use_alias
+from memforest.text import entity_key, fold, numbers, word_set, words
+from memforest.times import to_ms
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_VERSION = 1
+"""Grows with every change of the code below that gives a text another wording."""
+
+_CLAUSE_END = re.compile(r"[.!?;:…]+(?=[\s\"”')\]]|$)|[。¿¡「」『』]+|[\"“”«»\[\]]")
+_COMMA = re.compile(r",(?!\d)|[、，]| [-–—] ")
+_SIGNS = frozenset("?¿👍👎✅❌✔✖")
+"""Signs that decide what a statement means although they are no words."""
+_MARK = "\x00"  # stands for a comma among the words; no word of a text can be it
+_SYMBOL = re.compile(r"[-+<=>|~$&%#@]|[^\x00-\x7f]")
+_NAMED = {"&": "and", "%": "percent", "#": "number", "@": "at"}
+_ORDINALS = word_set("""
+    first second third fourth fifth sixth seventh eighth ninth tenth twice thrice dozen
+    """)
+"""Numbers that count differently from their cardinal: "her first race" is not "her one race"."""
+_COUNTED_ARTICLE = word_set("few little")
+"""Behind these "a" decides: "few friends" are not "a few friends"."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    fillers: Mapping[str, frozenset[str]]
+    unspaced: re.Pattern[str]
+    same: Mapping[str, str]
+    clitics: Mapping[str, str]
+    negatives: Mapping[str, str]
+    subjects: frozenset[str]
+    after_is: frozenset[str]
+    movable: frozenset[str]
+    fixing: frozenset[str]
+    participles: frozenset[str]
+    english: frozenset[str]
+    """Function words of English that are none of Spanish."""
+    spanish: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """A statement's words, clause by clause, and the signs in it that decide (a question mark)."""
+
+    clauses: tuple[tuple[str, ...], ...]
+    signs: frozenset[str]
+
+    @property
+    def bag(self) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
+        """What two equal wordings share in any order; for finding them without comparing all pairs."""
+        return (self.signs, tuple(tuple(sorted(w for w in clause if w != _MARK)) for clause in self.clauses))
+
+
+@lru_cache(maxsize=1)
+def _lists() -> _Lists:
+    raw = tomllib.loads(files("memforest.data").joinpath("merge_words.toml").read_text(encoding="utf-8"))
+    lists = {name: word_set(text) for name, text in raw["lists"].items()}
+    english, spanish = (load_word_lists(code).lists["function_words"] for code in ("en", "es"))
+    return _Lists(
+        fillers={code: word_set(text) for code, text in raw["fillers"].items()},
+        unspaced=re.compile("|".join(map(re.escape, raw["unspaced_fillers"].split()))),
+        same=raw["same"],
+        clitics=raw["clitics"],
+        negatives=raw["negatives"],
+        subjects=lists["subjects"],
+        after_is=lists["after_is"],
+        movable=lists["movable"],
+        fixing=lists["fixing"],
+        participles=load_word_lists("en").lists["participles"],
+        english=english - spanish,
+        spanish=spanish - english,
+    )
+
+
+@lru_cache(maxsize=1)
+def wording_rules() -> bytes:
+    """Return 16 bytes that change whenever a text may get another wording: of the word lists and the code."""
+    data = files("memforest.data")
+    lists = [
+        data.joinpath("merge_words.toml"),
+        *(data.joinpath("language", f"{c}.toml") for c in ("en", "es")),
+    ]
+    state = blake2b(str(_VERSION).encode(), digest_size=16)
+    for one in lists:
+        state.update(one.read_bytes())
+    return state.digest()
+
+
+@lru_cache(maxsize=256)  # a write asks three times: for what is near, for the plan, and for the store
+def wording(text: str) -> Wording:
+    """Return the wording of a statement.
+
+    Example:
+        >>> wording("Ann doesn't really like the 2 dogs!").clauses
+        (('ann', 'does', 'not', 'like', '2', 'dogs'),)
+        >>> wording("Ann does not like two dogs.") == wording("Ann doesn't really like the 2 dogs!")
+        True
+    """
+    plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").replace("ʼ", "'")
+    plain = "".join(_spelled(plain, at) for at in range(len(plain))) if _SYMBOL.search(plain) else plain
+    fillers = _lists().fillers.get(_language(plain), frozenset())
+    clauses = (_clause(piece, fillers) for piece in _CLAUSE_END.split(plain))
+    return Wording(
+        tuple(clause for clause in clauses if clause), _SIGNS.intersection(text.replace("？", "?"))
+    )
+
+
+def _spelled(text: str, at: int) -> str:
+    """Return a character, written out where it stands for a word: "€5" is not "$5", "-5" not "5"."""
+    ch = text[at]
+    if ch in _NAMED:
+        return f" {_NAMED[ch]} "
+    if ch == "-":
+        before, after = text[at - 1 : at], text[at + 1 : at + 2]
+        return " minus " if after.isdecimal() and not before.isalnum() else ch
+    return f" {unicodedata.name(ch, ch).casefold()} " if unicodedata.category(ch) in ("Sm", "Sc") else ch
+
+
+def _language(text: str) -> str:
+    """Return the language whose fillers may be left out: "en", "es" or "".
+
+    Stricter than what the extractor needs to know: in "A Lucía llamó Mateo" the "a" says who called whom.
+    """
+    if detect_language(text) == "other":
+        return ""
+    lists, found = _lists(), words(text)
+    english, spanish = (sum(word in known for word in found) for known in (lists.english, lists.spanish))
+    if spanish > english:
+        return "es"
+    return "en" if english or text.isascii() else ""
+
+
+def _clause(text: str, fillers: frozenset[str]) -> tuple[str, ...]:
+    """Return the words of one clause that count, with `_MARK` where a comma stands between two of them."""
+    lists = _lists()
+    if not text.isascii():
+        text = lists.unspaced.sub("", text)
+    out: list[str] = []
+    for piece in _COMMA.split(text):
+        if out and out[-1] != _MARK:
+            out.append(_MARK)
+        found = _expanded(words(piece))
+        out += [_number(word) for word in found if word not in fillers]
+    while out and out[-1] == _MARK:
+        out.pop()
+    return tuple(out)
+
+
+def _expanded(found: list[str]) -> list[str]:
+    """Return words with contractions written out and synonyms replaced."""
+    lists = _lists()
+    out: list[str] = []
+    for word, after in pairwise([*found, ""]):
+        if word == "a" and after in _COUNTED_ARTICLE:
+            out.append("some")
+        elif word in lists.negatives:
+            out += lists.negatives[word].split()
+        elif word.endswith("n't"):
+            out += [word[:-3], "not"]
+        elif "'" in word:
+            out += _split_clitic(word, after)
+        else:
+            out += lists.same.get(word, word).split()
+    return out
+
+
+def _split_clitic(word: str, after: str) -> list[str]:
+    """Return the two words that an apostrophe joins; a possessive keeps its mark."""
+    lists = _lists()
+    head, _, tail = word.rpartition("'")
+    head = lists.same.get(head, head)
+    if tail in lists.clitics:
+        return [head, lists.clitics[tail]]
+    done = after in lists.participles or after.endswith("ed")
+    if tail == "d":
+        return [head, "had" if done else "would"]
+    if tail == "s" and (head in lists.subjects or after in lists.after_is):
+        return [head, "has" if done else "is"]
+    return [head, "'" + tail]
+
+
+def _number(word: str) -> str:
+    """Return a cardinal in digits ("two", "1,500") and any other word as it is."""
+    found = numbers(word) if word not in _ORDINALS else ()
+    return found[0] if len(found) == 1 and (word.isalpha() or word.replace(",", "").isdecimal()) else word
+
+
+def same_wording(a: Wording, b: Wording) -> bool:
+    """Return whether two wordings say the same in the same words.
+
+    Every clause of one must equal its counterpart, or be it with a circumstance moved from one end to the
+    other. A clause with a conjunction, a reporting verb, "only" or a negation must equal it as it stands,
+    because there the place decides what the circumstance belongs to.
+    """
+    return (
+        a.signs == b.signs
+        and len(a.clauses) == len(b.clauses)
+        and all(_same_clause(x, y) for x, y in zip(a.clauses, b.clauses, strict=True))
+    )
+
+
+def _same_clause(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
+    left, right = _without_commas(a), _without_commas(b)
+    if left == right:
+        return True
+    lists = _lists()
+    if sorted(left) != sorted(right) or lists.fixing.intersection(left):
+        return False
+    return _moved(a, right) and _moved(b, left)
+
+
+def _moved(clause: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return whether `clause` turned at one place is `other`, with a circumstance as one part.
+
+    A comma may stand where the clause is turned and nowhere else: `other` has none.
+    """
+    for at in range(1, len(clause)):
+        front, back = clause[:at], clause[at:]
+        front = front[:-1] if front[-1] == _MARK else front
+        back = back[1:] if back[0] == _MARK else back
+        if back + front == other and (front[0] in _lists().movable or back[0] in _lists().movable):
+            return True
+    return False
+
+
+def _without_commas(clause: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(word for word in clause if word != _MARK)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFact:
+    """A candidate together with where it was said."""
+
+    candidate: ExtractedFact
+    cell: int
+    turns: tuple[int, ...]
+    """Row ids of the supporting turns."""
+    said_ms: int
+    place: str
+    """Session id and ordinals: orders what was said at one instant."""
+
+    @property
+    def fact_id(self) -> str:
+        """The identity of the fact that this says."""
+        one = self.candidate
+        return fact_identity(one.text, one.start, one.end, one.dates)
+
+    @property
+    def start_ms(self) -> int | None:
+        """Start of the stated time, UTC ms."""
+        return None if self.candidate.start is None else to_ms(self.candidate.start)
+
+    @property
+    def end_ms(self) -> int | None:
+        """End of the stated time, UTC ms."""
+        return None if self.candidate.end is None else to_ms(self.candidate.end)
+
+    @property
+    def tie(self) -> str:
+        """`place` made unique by the head of the fact's identity; it stands in every node above the fact."""
+        return f"{self.place}{tie_end(self.fact_id)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What two statements must share before they may be one fact."""
+
+    wording: Wording
+    negated: bool
+    start: int | None
+    end: int | None
+    dates: tuple[str, ...]
+    """The days that its words of time mean, besides the stated time; see `stated_days`."""
+    parts: frozenset[tuple[str, str]]
+    """(entity key, role) of every mention: who did it, and to whom."""
+
+    @property
+    def bucket(self) -> Hashable:
+        """Equal for any two that may merge, so that only few need to be compared."""
+        return (self.wording.bag, self.negated, self.start, self.end, self.dates)
+
+    @property
+    def digest(self) -> bytes:
+        """Return a digest of `bucket` in 8 bytes, the same in every process."""
+        signs, clauses = self.wording.bag
+        parts = (sorted(signs), clauses, self.negated, self.start, self.end, *self.dates)
+        return blake2b(repr(parts).encode(), digest_size=16).digest()[:8]  # the half of what older files have
+
+
+@dataclass(frozen=True, slots=True)
+class Same:
+    """A judge's verdict: the identity of the statement that says the same, and the cosine of the two."""
+
+    fact_id: str
+    cosine: float
+
+
+@dataclass(slots=True)
+class FactPlan:
+    """One canonical fact to be written: where it was said, and the stored fact it joins, if any."""
+
+    fact_id: str
+    candidate: ExtractedFact
+    said: list[PlacedFact] = field(default_factory=list)
+    joins: int | None = None
+    """Row id of the stored fact that all of this becomes occurrences of."""
+    cosines: dict[str, float] = field(default_factory=dict)
+    """Fact id of what was said otherwise -> its cosine to the fact it was merged into."""
+
+
+def tie_end(fact_id: str) -> str:
+    """Return the end of the ties of a fact's occurrences: eight characters that tell the facts of one place apart."""
+    return f"\x1f{fact_id[3:11]}"
+
+
+@lru_cache(maxsize=512)  # a write asks for the same statements' identities again and again
+def fact_identity(
+    text: str, start: datetime | None, end: datetime | None, dates: tuple[ResolvedDate, ...] = ()
+) -> str:
+    """Return the tagged content hash that identifies a statement: ``f1:`` and 32 hex digits.
+
+    The digest is over the folded text, the stated interval in ms, and other days that its words mean, joined by NUL.
+    """
+    stated = [str(to_ms(t)) if t is not None else "" for t in (start, end)]
+    stated += stated_days(start, end, dates)
+    return "f1:" + blake2b("\0".join((fold(text), *stated)).encode(), digest_size=16).hexdigest()
+
+
+def stated_days(
+    start: datetime | None, end: datetime | None, dates: tuple[ResolvedDate, ...]
+) -> tuple[str, ...]:
+    """Return the days that words of a statement mean, in ms, without those that are its stated time.
+
+    "Until Friday" states no time from when it was so, and is another statement each week.
+    """
+    days = ((one.start, one.end) for one in dates if (one.start, one.end) != (start, end))
+    return tuple(f"{to_ms(first)}-{'' if last is None else to_ms(last)}" for first, last in days)
+
+
+def signature(candidate: ExtractedFact) -> Signature:
+    """Return a candidate's merge signature."""
+    return Signature(
+        wording=wording(candidate.text),
+        negated=candidate.negated,
+        start=None if candidate.start is None else to_ms(candidate.start),
+        end=None if candidate.end is None else to_ms(candidate.end),
+        dates=stated_days(candidate.start, candidate.end, candidate.dates),
+        parts=frozenset((key, m.role) for m in candidate.mentions if (key := entity_key(m.name))),
+    )
+
+
+def may_merge(a: Signature, b: Signature) -> bool:
+    """Return whether two similar statements may be merged into one fact.
+
+    Polarity and stated time must be equal, the mentions the same with no role contradicting, and the
+    wording the same: a "red car" is not a "blue car", and not a "car" either.
+    """
+    return (
+        a.negated == b.negated
+        and (a.start, a.end, a.dates) == (b.start, b.end, b.dates)
+        and _roles_agree(a.parts, b.parts)
+        and same_wording(a.wording, b.wording)
+    )
+
+
+def _roles_agree(a: frozenset[tuple[str, str]], b: frozenset[tuple[str, str]]) -> bool:
+    """Return whether both mention the same entities, none as subject here and object there."""
+    if a == b:
+        return True
+    left, right = _roles(a), _roles(b)
+    return left.keys() == right.keys() and all(
+        not roles or not right[key] or roles == right[key] for key, roles in left.items()
+    )
+
+
+def _roles(parts: frozenset[tuple[str, str]]) -> dict[str, set[str]]:
+    """Return entity key -> its roles, without "other"."""
+    found: dict[str, set[str]] = {}
+    for key, role in parts:
+        found.setdefault(key, set()).update({role} - {"other"})
+    return found
+
+
+def plan_facts(
+    said: Iterable[PlacedFact],
+    *,
+    stored_ids: Mapping[str, int],
+    vectors: Mapping[str, NDArray[np.float32]],
+    stored: Sequence[tuple[int, Signature, NDArray[np.float32]]] = (),
+    threshold: float | None,
+    same: Mapping[str, Same] | None = None,
+) -> list[FactPlan]:
+    """Group what was said into canonical facts.
+
+    Args:
+        said: candidates in any order.
+        stored_ids: fact id -> row id of facts that the memory has, those that `same` names included.
+        vectors: fact id -> unit vector of a candidate's text.
+        stored: (row id, signature, unit vector) of stored facts that may be near one of the candidates.
+        threshold: least cosine of a near merge, in [0, 1]; None merges exact matches and what `same` says only.
+        same: a judge's verdicts, by the identity of the later statement.
+
+    Returns:
+        The facts, ordered by identity; each with its occurrences in the order they were said.
+    """
+    plans: dict[str, FactPlan] = {}
+    for one in sorted(said, key=lambda s: (s.said_ms, s.tie)):
+        plan = plans.setdefault(
+            one.fact_id, FactPlan(one.fact_id, one.candidate, joins=stored_ids.get(one.fact_id))
+        )
+        plan.said.append(one)
+    if same:
+        _merge_judged(plans, stored_ids, same)
+    if threshold is not None:
+        _merge_near(plans, vectors, stored, threshold)
+    return [plans[key] for key in sorted(plans)]
+
+
+def _merge_judged(
+    plans: dict[str, FactPlan], stored_ids: Mapping[str, int], same: Mapping[str, Same]
+) -> None:
+    """Merge the statements that a judge found equal; verdicts about facts that are gone are skipped."""
+    now: dict[str, str] = {}
+    for key in list(plans):  # in the order they were said
+        verdict = same.get(key)
+        if verdict is None or plans[key].joins is not None:
+            continue
+        target = now.get(verdict.fact_id, verdict.fact_id)
+        if target in plans and target != key:
+            _fold(plans, key, target, verdict.cosine)
+            now[key] = target
+        elif target in stored_ids:
+            plans[key].joins, plans[key].cosines[key] = stored_ids[target], verdict.cosine
+
+
+def _fold(plans: dict[str, FactPlan], key: str, target: str, cosine: float) -> None:
+    """Merge a plan into another: its statements become occurrences of that fact."""
+    folded, into = plans.pop(key), plans[target]
+    into.said = sorted([*into.said, *folded.said], key=lambda s: (s.said_ms, s.tie))
+    into.cosines.update(folded.cosines)
+    into.cosines[key] = cosine
+
+
+def _merge_near(
+    plans: dict[str, FactPlan],
+    vectors: Mapping[str, NDArray[np.float32]],
+    stored: Sequence[tuple[int, Signature, NDArray[np.float32]]],
+    threshold: float,
+) -> None:
+    """Merge near-duplicates into stored facts, else into the earliest new one; nothing is merged into a merged one."""
+    known: dict[Hashable, list[tuple[int, Signature, NDArray[np.float32]]]] = {}
+    for one in stored:
+        known.setdefault(one[1].bucket, []).append(one)
+    kept: dict[Hashable, list[tuple[str, Signature]]] = {}
+    for key in sorted(plans, key=lambda k: (plans[k].said[0].said_ms, plans[k].said[0].tie)):
+        plan = plans[key]
+        if plan.joins is not None or key not in vectors:
+            continue
+        mine = signature(plan.candidate)
+        near = [
+            (_cosine(v, vectors[key]), row) for row, s, v in known.get(mine.bucket, ()) if may_merge(mine, s)
+        ]
+        if near and (best := max(near, key=lambda pair: (pair[0], -pair[1])))[0] >= threshold:
+            plan.cosines[key], plan.joins = best
+            continue
+        new = kept.setdefault(mine.bucket, [])
+        others = [(_cosine(vectors[k], vectors[key]), k) for k, s in new if may_merge(mine, s)]
+        if others and max(others)[0] >= threshold:
+            cosine, other = max(others)
+            _fold(plans, key, other, cosine)
+        else:
+            new.append((key, mine))
+
+
+def _cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
+    """Return the cosine of two unit vectors; one pair at a time, so that it depends on nothing else."""
+    return float(a @ b)
+
+
+JUDGE_BELOW = 0.03
+"""How far below the least merging cosine a pair may be and still be put to a judge, who reads what rules cannot."""
+UNMEASURED = 0.93
+"""Least cosine that is put to a judge with an embedder that was not measured (reference configuration:
+fact_manager.similarity_threshold)."""
+
+
+@cache
+def _table() -> dict[str, float]:
+    text = files("memforest.data").joinpath("merge_thresholds.json").read_text(encoding="utf-8")
+    return {model: float(entry["threshold"]) for model, entry in json.loads(text)["models"].items()}
+
+
+def merge_threshold(model_id: str) -> float | None:
+    """Return the calibrated threshold of an embedder in [0, 1], or None when it has none."""
+    return _table().get(model_id)
+
+
+def judge_threshold(model_id: str) -> float:
+    """Return the least cosine at which two statements are put to a judge, in [0, 1]."""
+    merging = merge_threshold(model_id)
+    return UNMEASURED if merging is None else merging - JUDGE_BELOW
+
+
+MIN_SHORT_FORM = 3
+"""Fewest characters of a short form: two letters ("Al") start too many names."""
+MIN_DROPPED = 2
+"""Fewest characters a short form leaves out: "Ann" is not short for Anna."""
+_QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f"
+
+
+def speaker_key(name: str) -> str | None:
+    """Return the key of who speaks, which may be a sign without letters; None when nothing is left of it."""
+    return entity_key(name) or (name.casefold().strip() or None)
+
+
+def spelling(name: str) -> str:
+    """Return a name as it is spelled: in the normal form C, without the quotation marks that a sentence has around it.
+
+    Example:
+        >>> spelling("  \u201cJoe\u2019s  Diner\u201d ")
+        'Joe\u2019s Diner'
+    """
+    bare = " ".join(unicodedata.normalize("NFC", name).split())
+    while len(bare) > 1 and bare[0] in _QUOTES and bare[-1] in _QUOTES:
+        bare = bare[1:-1].strip()
+    return bare
+
+
+class EntityBook:
+    """Finds or makes the entities that one session names, inside one write transaction."""
+
+    def __init__(self, tx: Tx) -> None:
+        self._tx = tx
+        self._known: dict[str, int] = {}
+        self._labels: dict[int, str] = {}
+        self._kinds: dict[int, set[str]] = {}
+        self._were: set[int] = set()
+        self._speakers: dict[str, int] = {}
+
+    def participant(self, name: str) -> int | None:
+        """Return the entity of a speaker; None when the name has no letters to key by."""
+        key = speaker_key(name)
+        if key is None:
+            return None
+        row = self._look_up(key)
+        if row is None or row not in self._were:
+            row = facts.put_entity(self._tx, key, name, "participant")
+            self._known[key] = row
+            self._labels.setdefault(row, name)
+            self._were.add(row)
+        self._speakers[key] = row
+        return row
+
+    def entity(self, name: str, kind: EntityKind, occurrence: int | None = None) -> int | None:
+        """Return the entity that a name means, made if it is new; None when it cannot be keyed.
+
+        With the occurrence that names it, a short form is kept as an alias for as long as that occurrence is.
+        """
+        key = entity_key(name)
+        if key is None:
+            return None
+        if key in self._speakers:
+            return self._speakers[key]
+        row = self._short_form(key)
+        if row is not None:
+            if occurrence is not None:
+                use_alias(self._tx, key, row, occurrence)
+            return row
+        row = self._look_up(key)
+        if row is None or kind not in self._kinds.setdefault(row, set()):
+            row = facts.put_entity(self._tx, key, name, "unknown" if kind == "participant" else kind)
+            self._known[key] = row
+            self._labels.setdefault(row, name)
+            self._kinds.setdefault(row, set()).add(kind)
+        return row
+
+    def label(self, entity: int) -> str:
+        """Return the label of an entity that the book has found or made."""
+        return self._labels[entity]
+
+    def _short_form(self, key: str) -> int | None:
+        matches = {row for full, row in self._speakers.items() if is_short_form(key, full)}
+        return matches.pop() if len(matches) == 1 else None
+
+    def find(self, names: Iterable[str]) -> list[int]:
+        """Return the entities that names mean, without making any."""
+        found = (self._look_up(key) for name in names if (key := entity_key(name)) is not None)
+        return [row for row in found if row is not None]
+
+    def _look_up(self, key: str) -> int | None:
+        """Return the entity of a key that is no alias, read when it is first asked for."""
+        if key not in self._known and (found := facts.entity_with_key(self._tx, key)) is not None:
+            self._known[key] = found.row
+            self._labels[found.row] = found.label
+            if found.kind == "participant":
+                self._were.add(found.row)
+        return self._known.get(key)
+
+
+def is_short_form(short: str, full: str) -> bool:
+    """Return whether `short` can stand for the participant key `full`.
+
+    Example:
+        >>> is_short_form("mel", "melanie"), is_short_form("ana", "ana ruiz"), is_short_form("me", "melanie")
+        (True, True, False)
+    """
+    first = full.split(" ")[0].split("_")[0]
+    if short == first:
+        return short != full
+    return MIN_SHORT_FORM <= len(short) <= len(first) - MIN_DROPPED and first.startswith(short)

@@ -1,0 +1,546 @@
+"""The words and idioms of a language, read from ``memforest/data/time/<code>.toml``.
+
+Adding a language is adding a file. Its tables give words for months, weekdays, units, seasons, fixed
+holidays, numbers (or ranges, for "a few"), ordinals, decades and parts ("early"); all may be written
+with their accents, which the reader's text may leave out. The rest of the file is rules:
+
+- ``[[rule]]`` finds a date. `pattern` (or `patterns`) is a regular expression in which a space stands
+  for one or two white-space characters and ``{name}`` for a macro; the group ``span``, if there is one,
+  is what is reported, so that a preposition can be required without being part of the date. `op` names
+  the function in `memforest.reading.date_rules` that works out the days; other keys are its arguments.
+  `needs` lists the words of which a text must contain one before the pattern is tried at all
+  (``@month``, ``@weekday``, ... stand for the words of a table, ``@digit`` for any digit, ``@slash`` for a slash,
+  ``@wide`` for letters beyond ASCII, ``before+last`` for both words): that is what makes a text without dates cost
+  almost nothing.
+- ``[[prefix]]`` changes a date that stands right behind it ("the week before ..."), ``[[suffix]]`` one that stands right
+  in front ("Monday week"), and ``[[anaphor]]`` stands for one that is so long before or after the date named last ("two
+  days later").
+- ``[macros]`` are shared fragments. One is made from every table: ``{month}``, ``{weekday}``,
+  ``{unit}``, ``{season}``, ``{holiday}``, ``{number}``, ``{ordinal}``, ``{part}``, ``{decadename}`` (each
+  a group of that name), ``{number2}``, ``{cycle}`` (all that comes again and has a last and a next one: units of a week
+  or more, and ``{named}``, which are weekdays, months, seasons and holidays), ``{monthname}`` and ``{weekdayname}``
+  (unambiguous full names), ``{weekdayskip}`` and ``{monthskip}`` (no group).
+- The list ``spelt`` of ``[words]`` names long words that are read misspelt too, as months and weekdays then are.
+- ``[[tense]]`` rows are patterns of verbs, each with the tense that it stands for, in order: see
+  `memforest.reading.date_scene`. Alone of all they see accents. ``{irregular}`` stands for the list ``irregular_past`` of
+  ``memforest/data/language/<code>.toml``.
+- ``[scene]`` has `clause`, what ends a clause, and `perfect`, what makes "for two years" reach to the present;
+  ``[doubt]`` the words that leave a date open: see `memforest.reading.date_scene`.
+- ``[directions]`` are the words that turn a date into a bound.
+
+Rules of ``any.toml`` need no language and always run.
+
+
+Makes text comparable without moving a character: accents and typographic quotes are levelled.
+
+Case is left to the regular expressions, because lower-casing may change a text's length.
+
+
+Full dates in further languages ("5. März 2024"), by the month names that the package dateparser carries.
+
+With the extra ``[languages]`` only; without it nothing is imported. The names of many languages make one table, as nobody
+has to know which one a text is in: a name that means two months is left out. What names no year is no date, as there
+are no verbs to tell which one is meant.
+
+
+Long words of the calendar, misspelt: "tommorow", "thrusday", "febuary".
+
+Double letters count once, and one letter may be missing, added, another one or in its neighbour's place. Only words of
+seven letters or more are mended, as shorter ones are too near to others ("sundae"). A plural is no misspelling.
+
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from importlib.util import find_spec
+from typing import Any
+
+_LAST_LATIN = 0x2100
+_QUOTES = {0x2018: 0x27, 0x2019: 0x27, 0x201B: 0x27, 0x02BC: 0x27, 0xFF07: 0x27}
+
+
+class _Levels(dict[int, int]):
+    """Code point -> the one it is read as, worked out on first use."""
+
+    def __missing__(self, code: int) -> int:
+        if code >= _LAST_LATIN:
+            return code
+        parts = unicodedata.normalize("NFD", chr(code))
+        marked = len(parts) > 1 and all(map(unicodedata.combining, parts[1:]))
+        level = ord(parts[0]) if marked else code
+        self[code] = level
+        return level
+
+
+_LEVELS = _Levels(_QUOTES)
+
+
+def fold_word(text: str, *, lower: bool = True) -> str:
+    """Return `text` composed, without accents, with single spaces and in lower case unless told not to.
+
+    Example:
+        >>> fold_word("Miércoles  próximo")
+        'miercoles proximo'
+    """
+    folded = unicodedata.normalize("NFC", text).translate(_LEVELS)
+    return " ".join(folded.lower().split()) if lower else folded
+
+
+def fold_text(text: str) -> tuple[str, list[int] | None]:
+    """Return `text` without accents, and where each of its characters came from.
+
+    The positions are None when they are those of `text`, which is so for all composed (NFC) text. They
+    have one entry more than the folded text, for its end.
+    """
+    if text.isascii():
+        return text, None
+    if unicodedata.is_normalized("NFC", text):
+        return text.translate(_LEVELS), None
+    kept: list[str] = []
+    positions: list[int] = []
+    for position, character in enumerate(text):
+        if unicodedata.combining(character) and kept:
+            continue  # the mark belongs to the letter before, which is what stays
+        kept.append(character)
+        positions.append(position)
+    positions.append(len(text))
+    return "".join(kept).translate(_LEVELS), positions
+
+
+def level_quotes(text: str) -> str:
+    """Return `text` with straight apostrophes; no character moves, and accents stay."""
+    return text if text.isascii() else text.translate(_QUOTES)
+
+
+CODE = "mul"
+"""The code of these languages together (ISO 639-2: multiple languages)."""
+
+_DATA = "dateparser.data"
+_LANGUAGES = 60
+"""So many of dateparser's languages, the most used first."""
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june", "july"),
+    *("august", "september", "october", "november", "december"),
+)
+_RULES: tuple[Mapping[str, Any], ...] = (
+    {
+        "op": "date",
+        "needs": ["@month"],
+        "patterns": [
+            r"{day}(?:\.|º|er)? (?:de |di |d')?{month}\.?,? (?:de |del )?{year}",
+            r"{month}\.? {day}\.?,? {year}",
+        ],
+    },
+    {"op": "month", "needs": ["@month"], "pattern": r"{month}\.? (?:de |del )?{year}"},
+)
+_MACROS = {
+    "day": r"(?P<day>0?[1-9]|[12]\d|3[01])",
+    "year": r"(?P<year>1[5-9]\d\d|2[01]\d\d)(?!\d|[:/%-]\d|[.,]\d|%)",
+}
+
+
+def further_data() -> Mapping[str, Any] | None:
+    """Return the table of further languages as a language file has it; None without the extra."""
+    if find_spec("dateparser") is None:
+        return None
+    order = import_module(f"{_DATA}.languages_info").language_order
+    meant: dict[str, set[int]] = {}
+    for code in order[:_LANGUAGES]:
+        info = import_module(f"{_DATA}.date_translation_data.{code}").info
+        for number, month in enumerate(_MONTHS, 1):
+            for word in info.get(month, ()):
+                if word.isalpha() and len(word) > 2:
+                    meant.setdefault(word.lower(), set()).add(number)
+    months: dict[str, list[str]] = {}
+    for word in sorted(meant):
+        if len(meant[word]) == 1:
+            months.setdefault(str(min(meant[word])), []).append(word)
+    return {"meta": {"code": CODE}, "months": months, "macros": _MACROS, "rule": _RULES}
+
+
+_LEAST = 7
+_DOUBLE = re.compile(r"(.)\1+")
+
+
+class Spelling:
+    """The long ones among some folded words, and what they look like misspelt."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        long = sorted({word for word in words if len(word) >= _LEAST and word.isalpha()})
+        known: dict[str, str] = {}
+        for word in long:
+            for near in _near(_DOUBLE.sub(r"\1", word)):
+                known.setdefault(near, word)
+        known |= {_DOUBLE.sub(r"\1", word): word for word in long}
+        first = "".join(sorted({word[0] for word in long})) or "-"
+        self.like = re.compile(rf"(?<!\w)[{first}][^\W\d_]{{5,10}}(?!\w)", re.IGNORECASE)
+        """Every word that may be one of them."""
+        self.meant = lru_cache(maxsize=4096)(lambda word: _meant(word, known))
+        """Return the word that a folded one is a misspelling of, or None."""
+
+
+def mended(
+    text: str, positions: Sequence[int] | None, spellings: Sequence[Spelling]
+) -> tuple[str, Sequence[int] | None]:
+    """Return a folded text with such words spelt right, and where each of its characters came from.
+
+    Args:
+        text: folded; see `memforest.reading.date_language`.
+        positions: of its characters and its end in the original; None if they are those of `text`.
+        spellings: of the languages in use.
+    """
+    for spelling in spellings:
+        found = [
+            (match, word)
+            for match in spelling.like.finditer(text)
+            if (word := spelling.meant(match[0].lower())) is not None
+        ]
+        if found:
+            text, positions = _replaced(text, range(len(text) + 1) if positions is None else positions, found)
+    return text, positions
+
+
+def _replaced(
+    text: str, positions: Sequence[int], found: Sequence[tuple[re.Match[str], str]]
+) -> tuple[str, Sequence[int]]:
+    pieces: list[str] = []
+    places: list[int] = []
+    done = 0
+    for match, word in found:
+        start, end = match.span()
+        pieces += text[done:start], word.capitalize() if match[0][0].isupper() else word
+        places += positions[done:start]
+        places += (positions[min(start + at, end - 1)] for at in range(len(word)))
+        done = end
+    return "".join([*pieces, text[done:]]), [*places, *positions[done:]]
+
+
+def _meant(word: str, known: Mapping[str, str]) -> str | None:
+    """Return the word that is misspelt so; None if it is none, or spelt right, or in the plural."""
+    for near in _near(_DOUBLE.sub(r"\1", word)):
+        meant = known.get(near)
+        if meant and meant[0] == word[0] and abs(len(meant) - len(word)) < 3:
+            return None if word.startswith(meant) else meant
+    return None
+
+
+def _near(word: str) -> Iterator[str]:
+    """Yield a word, and it with each letter but the first left out."""
+    yield word
+    for at in range(1, len(word)):
+        yield word[:at] + word[at + 1 :]
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+DIGIT, SLASH, WIDE = "@digit", "@slash", "@wide"
+"""Stand for any digit, a slash, and any letter that is not of ASCII, among the words that rules need."""
+_SHORT = frozenset(("minute", "hour", "day"))
+"""Units of which nobody names "the last" or "the next" one as a date."""
+_RULE, _PREFIX, _SUFFIX = r"(?<!\w)(?:%s)(?!\w)", r"(?<!\w)(?:%s)$", r"(?:%s)(?!\w)"
+Span = tuple[int, int]
+
+_CODE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z0-9]+)*")
+_MACRO = re.compile(r"\{([a-z]\w*)\}")
+# A space is elastic, except in a character class or a look-behind, which must have a fixed width.
+_SPACES = re.compile(r"\(\?<[!=][^()]*\)|\[[^\]]*\]| ")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One compiled pattern, the operation it calls and that operation's arguments."""
+
+    op: str
+    regex: re.Pattern[str]
+    args: Mapping[str, Any]
+    words: frozenset[str] = frozenset()
+    """Folded words of which a text must hold one, or there is no use in trying; none where it does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The compiled tables of one language; words are folded (lower case, no accents)."""
+
+    code: str
+    day_first: bool | None
+    months: Mapping[str, int]
+    weekdays: Mapping[str, int]
+    units: Mapping[str, str]
+    seasons: Mapping[str, str]
+    holidays: Mapping[str, str]
+    numbers: Mapping[str, Span]
+    ordinals: Mapping[str, int]
+    decades: Mapping[str, int]
+    parts: Mapping[str, str]
+    capital: frozenset[str]
+    verbs: re.Pattern[str] | None
+    """Each row of ``[[tense]]`` is a group called by its tense and its number: ``past_3``."""
+    clause: re.Pattern[str] | None
+    perfect: re.Pattern[str] | None
+    doubts: Mapping[str, re.Pattern[str]]
+    before: re.Pattern[str] | None
+    ahead: re.Pattern[str] | None
+    """What stands in front of a date and looks ahead: "until", "by", "from"."""
+    onwards: re.Pattern[str] | None
+    frame_before: re.Pattern[str] | None
+    """What may stand between a frame and what it holds: "next week on Tuesday"."""
+    frame_behind: re.Pattern[str] | None
+    """The same the other way round: "Tuesday of next week"."""
+    joint: re.Pattern[str] | None
+    through: re.Pattern[str] | None
+    """What alone makes a range of two neighbours: "to", and not "and"."""
+    between: re.Pattern[str] | None
+    as_of: re.Pattern[str] | None
+    spelling: Spelling | None
+    """Of its months, weekdays and a few other words; None where nothing is read misspelt."""
+    rules: tuple[Rule, ...]
+    prefixes: tuple[Rule, ...]
+    suffixes: tuple[Rule, ...]
+    anaphors: tuple[Rule, ...]
+    triggers: Mapping[str, tuple[tuple[int, frozenset[str]], ...]]
+    """Word -> the places of the rules that it may wake, and the words that must then stand there too."""
+
+    def rules_for(self, words: AbstractSet[str]) -> list[Rule]:
+        """Return the rules worth trying on a text that holds these folded words."""
+        triggers = self.triggers
+        wanted = {
+            index
+            for word in words
+            if word in triggers
+            for index, others in triggers[word]
+            if not others or others <= words
+        }
+        return [self.rules[index] for index in sorted(wanted)]
+
+
+@lru_cache(maxsize=64)
+def load_language(code: str) -> Language | None:
+    """Return a language by its BCP 47 code, trying ``pt`` for ``pt-BR``; None if there is no file.
+
+    "any" is the set of rules that need no language, "mul" that of `memforest.reading.date_language`.
+    """
+    if code == CODE:
+        data = further_data()
+        return None if data is None else _compile(data)
+    if not _CODE.fullmatch(code):
+        return None
+    folder = files("memforest.data") / "time"
+    for name in (code.lower().replace("_", "-"), re.split("[-_]", code)[0]):
+        source = folder / f"{name}.toml"
+        if source.is_file():
+            return _compile(tomllib.loads(source.read_text(encoding="utf-8")))
+    return None
+
+
+def _compile(data: Mapping[str, Any]) -> Language:
+    table = _Tables(data)
+    rules: list[Rule] = []
+    triggers: dict[str, list[tuple[int, frozenset[str]]]] = {}
+    for entry in data.get("rule", ()):
+        for rule in table.rules(entry, _RULE):
+            for wanted in table.needs(entry["needs"]):
+                first, *others = sorted(wanted)
+                triggers.setdefault(first, []).append((len(rules), frozenset(others)))
+            rules.append(rule)
+    ways, scene = data.get("directions", {}), data.get("scene", {})
+    bound = "|".join(
+        f"(?P<{way}>{ways[way]})" for way in ("since", "until", "before", "after") if way in ways
+    )
+    return Language(
+        code=data["meta"]["code"],
+        day_first=data["meta"].get("day_first"),
+        months=table.inverted("months", int),
+        weekdays=table.inverted("weekdays", int),
+        units=table.inverted("units", str),
+        seasons=table.inverted("seasons", str),
+        holidays=table.inverted("holidays", str),
+        numbers=table.inverted("numbers", _pair),
+        ordinals=table.inverted("ordinals", int),
+        decades=table.inverted("decades", int),
+        parts=table.inverted("parts", str),
+        capital=frozenset(map(fold_word, table.words("capital"))),
+        verbs=table.verbs(),
+        clause=table.regex(scene.get("clause"), "%s"),
+        perfect=table.regex(scene.get("perfect"), "(?:%s)"),
+        doubts=table.doubts(),
+        before=table.regex(f"(?:{bound}) (?:{ways['skip']})?" if bound else None, r"(?<!\w)%s$"),
+        ahead=table.regex(ways.get("ahead"), r"(?<!\w)(?:%s) (?:\w{2,5} )?$"),
+        onwards=table.regex(ways.get("onwards"), r" (?:%s)(?!\w)"),
+        frame_before=table.regex(ways.get("frame_before"), "(?:%s)"),
+        frame_behind=table.regex(ways.get("frame_behind"), "(?:%s)"),
+        joint=table.regex(ways.get("joint"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
+        through=table.regex(ways.get("through"), r"\s?(?:%s)\s?(?:\w{2,4}\s)?"),
+        between=table.regex(ways.get("between"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
+        as_of=table.regex(ways.get("as_of"), r"(?<!\w)(?:%s) (?:\w{2,3} )?$"),
+        spelling=table.spelling(),
+        rules=tuple(rules),
+        prefixes=tuple(rule for entry in data.get("prefix", ()) for rule in table.rules(entry, _PREFIX)),
+        suffixes=tuple(rule for entry in data.get("suffix", ()) for rule in table.rules(entry, _SUFFIX)),
+        anaphors=tuple(rule for entry in data.get("anaphor", ()) for rule in table.rules(entry, _RULE)),
+        triggers={word: tuple(indices) for word, indices in triggers.items()},
+    )
+
+
+class _Tables:
+    """One language file while it is being compiled."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = data
+        self._macros = {name: _one_line(text) for name, text in data.get("macros", {}).items()}
+        for group, name in (
+            ("month", "months"),
+            ("weekday", "weekdays"),
+            ("unit", "units"),
+            ("season", "seasons"),
+            ("holiday", "holidays"),
+            ("ordinal", "ordinals"),
+            ("part", "parts"),
+            ("decadename", "decades"),
+        ):
+            self._macros[group] = f"(?P<{group}>{_any_of(self._all(name))})"
+        for group in ("number", "number2"):
+            self._macros[group] = (
+                rf"(?P<{group}>\d{{1,4}}|{self._tens_and_ones()}|{_any_of(self._all('numbers'))})"
+            )
+        units = [
+            word
+            for name, words in data.get("units", {}).items()
+            if name not in _SHORT
+            for word in words
+            if not any(word in (f"{one}s", f"{one}es") for one in words)
+        ]
+        self._macros["named"] = "(?:{weekday}|{month}|{season}|{holiday})"
+        self._macros["cycle"] = f"(?:(?P<unit>{_any_of(units)})|{{named}})"
+        doubtful = {*self.words("capital"), *self.words("names")}
+        full = [words[0] for words in data.get("months", {}).values() if words[0] not in doubtful]
+        self._macros["monthname"] = f"(?P<month>{_any_of(full)})"
+        full = [words[0] for words in data.get("weekdays", {}).values()]
+        self._macros["weekdayname"] = f"(?P<weekday>{_any_of(full)})"
+        self._macros["weekdayskip"] = f"(?:{_any_of(self._all('weekdays'))})"
+        self._macros["monthskip"] = f"(?:{_any_of(self._all('months'))})"
+        self._macros["dayname"] = f"(?P<dayname>{_any_of(self._all('weekdays'))})"
+        self._macros["irregular"] = _any_of(_irregular_past(data.get("meta", {}).get("code", "")))
+
+    def _tens_and_ones(self) -> str:
+        """Return the pattern of "twenty-five"; of nothing where numbers are put together in another way."""
+        tens, ones = (
+            _any_of(
+                word
+                for n in numbers
+                for word in self._data.get("numbers", {}).get(str(n), ())
+                if len(word) > 2
+            )
+            for numbers in (range(20, 91, 10), range(1, 10))
+        )
+        return f"(?:{tens})[- ](?:{ones})" if self._data.get("meta", {}).get("tens_and_ones") else "(?!)"
+
+    def words(self, name: str) -> list[str]:
+        return list(self._data.get("words", {}).get(name, ()))
+
+    def _all(self, name: str) -> list[str]:
+        return [word for words in self._data.get(name, {}).values() for word in words]
+
+    def inverted(self, name: str, value: Any) -> dict[str, Any]:
+        return {fold_word(w): value(key) for key, words in self._data.get(name, {}).items() for w in words}
+
+    def needs(self, wanted: Iterable[str]) -> tuple[frozenset[str], ...]:
+        """Return the sets of folded words any of which lets a rule run; "before+last" is a set of two."""
+        found: set[frozenset[str]] = set()
+        for entry in wanted:
+            if entry.startswith("@") and entry not in (DIGIT, SLASH, WIDE):
+                found |= {
+                    frozenset((max(re.findall(r"\w+", fold_word(word)), key=len),))
+                    for word in self._all(entry[1:] + "s")
+                }
+            else:
+                found.add(frozenset(fold_word(word) for word in entry.split("+")))
+        return tuple(found)
+
+    def rules(self, entry: Mapping[str, Any], frame: str) -> list[Rule]:
+        patterns = entry.get("patterns") or [entry["pattern"]]
+        frame = "%s" if entry.get("open") else frame
+        args = {
+            key: value for key, value in entry.items() if key not in ("pattern", "patterns", "needs", "op")
+        }
+        words = frozenset(word for wanted in self.needs(entry.get("needs", ())) for word in wanted)
+        return [Rule(entry["op"], self._build(pattern, frame), args, words) for pattern in patterns]
+
+    def regex(self, pattern: str | None, frame: str) -> re.Pattern[str] | None:
+        return None if pattern is None else self._build(pattern, frame)
+
+    def verbs(self) -> re.Pattern[str] | None:
+        rows = [
+            f"(?P<{row['verb']}_{at}>{_one_line(row['pattern'])})"
+            for at, row in enumerate(self._data.get("tense", ()))
+        ]
+        if not rows:
+            return None
+        return self._build("|".join(rows), r"(?<![\w'])(?:%s)(?![\w'])", fold=False)
+
+    def spelling(self) -> Spelling | None:
+        """Return what months, weekdays and the list ``spelt`` look like misspelt; None where that list is missing."""
+        listed = self.words("spelt")
+        return (
+            Spelling(map(fold_word, [*listed, *self._all("months"), *self._all("weekdays")]))
+            if listed
+            else None
+        )
+
+    def doubts(self) -> dict[str, re.Pattern[str]]:
+        frames = {
+            "behind": "%s",
+            "clock": "%s",
+            "title": "%s",
+            "before": "(?:%s)$",
+            "placed": r"(?<!\w)(?:%s)$",
+            "media": r"(?<!\w)%s$",
+        }
+        return {
+            name: self._build(pattern, frames.get(name, r"(?<!\w)(?:%s)(?!\w)"))
+            for name, pattern in self._data.get("doubt", {}).items()
+        }
+
+    def _build(self, pattern: str, frame: str, *, fold: bool = True) -> re.Pattern[str]:
+        text = frame.replace("%s", _one_line(pattern))
+        while _MACRO.search(text):
+            text = _MACRO.sub(lambda match: self._macros[match[1]], text)
+        text = _SPACES.sub(lambda match: r"(?:\s{1,2})" if match[0] == " " else match[0], text)
+        return re.compile(fold_word(text, lower=False) if fold else text, re.IGNORECASE)
+
+
+def _irregular_past(code: str) -> list[str]:
+    """Return the irregular past forms of a language, from its word lists; none if it has no such list."""
+    source = files("memforest.data") / "language" / f"{code}.toml"
+    if not source.is_file():
+        return []
+    lists = tomllib.loads(source.read_text(encoding="utf-8"))["lists"]
+    return str(lists.get("irregular_past", "")).split()
+
+
+def _one_line(text: str) -> str:
+    return re.sub(r"\n\s*", "", text)
+
+
+def _any_of(words: Iterable[str]) -> str:
+    # An empty table matches nothing rather than the empty string.
+    return (
+        "|".join(re.escape(w).replace(r"\ ", " ") for w in sorted(set(words), key=lambda w: (-len(w), w)))
+        or r"(?!)"
+    )
+
+
+def _pair(text: str) -> Span:
+    low, _, high = text.partition("-")
+    return int(low), int(high or low)

@@ -1,0 +1,626 @@
+"""Finds what a text says about time and works out which days it means.
+
+Patterns and tables stand in a language file. For a language without one, ISO, numeric, East Asian and bare-year dates
+still work: that is the fallback. Which of several days is meant, where the words leave it open, and when nobody can
+tell, is decided in `memforest.reading.date_scene`: a date in doubt is not among those found.
+
+Left alone on purpose: times of day, recurring days ("on Fridays"), "now", ages, durations that say
+nothing about when ("for 5 years" without "have"), holidays that move, dates relative to an event
+("when I was ten"). The work is linear in the length of the text, of which the first `MAX_CHARS`
+characters are read; a text of more than 400 characters is read in pieces that end at a sentence end, or
+after 800 characters, where a date that straddles the cut may be missed.
+
+
+What dates make of the words and dates beside them: prefixes, frames, bounds, ranges and the year of the sentence.
+
+The time that a question states in so many words.
+
+Only dates count: "in May 2023", "last summer", "before June 2023", "between March and May 2023". Left
+alone are bounds by an event ("before moving to Miami", "after the wedding"), durations ("for how
+long", "for 5 years"), recurring days ("on Fridays") and order ("the first time", "most recently"):
+they are the planner's. Several dates make one window, the smallest that covers them all, so that a
+date named in passing widens the search instead of hiding evidence.
+
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from typing import Literal
+
+from memforest.errors import TimestampError
+from memforest.reading.date_language import (
+    DIGIT,
+    SLASH,
+    WIDE,
+    Language,
+    Rule,
+    fold_text,
+    level_quotes,
+    load_language,
+    mended,
+)
+from memforest.reading.date_rules import OPERATIONS, PREFIXES, framed, in_year, shared_year
+from memforest.reading.date_scene import Scene, at, is_of_fiction
+from memforest.reading.periods import Period, to_utc
+from memforest.records import Precision
+from memforest.times import EARLIEST, Interval, hull
+
+Direction = Literal["at", "since", "until", "before", "after", "for"]
+"""How a statement relates to the days named: within them, from them on, up to and including them, up to
+their start, from their end; ``for`` ("have lived here for 5 years") began within them and still holds."""
+
+_PREFIX_REACH = 60
+_JOINT_REACH = 12
+_BOUNDS: tuple[Direction, ...] = ("since", "until", "before", "after")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDate:
+    """A date while it is worked on; positions are those of the folded text."""
+
+    start: int
+    end: int
+    period: Period
+    scene: Scene
+    direction: Direction = "at"
+
+
+def read_together(found: Sequence[FoundDate]) -> list[FoundDate]:
+    """Return the dates of a text, in order, as the words and dates around them change them."""
+    return _with_anaphors(_in_told_years(_joined([_bounded(hit) for hit in _framed(_extended(found))])))
+
+
+def _with_anaphors(found: list[FoundDate]) -> list[FoundDate]:
+    """Add what is said by the date before it: "two days later", "the following Monday"."""
+    if not found:
+        return found
+    scene = found[0].scene
+    words = set(_WORD.findall(scene.text.lower()))
+    added: list[FoundDate] = []
+    for language in scene.speakers:
+        for rule in language.anaphors:
+            if not rule.words.isdisjoint(words):
+                added += _anaphors(rule, replace(scene, language=language), found)
+    return sorted([*found, *added], key=lambda hit: hit.start) if added else found
+
+
+def _anaphors(rule: Rule, scene: Scene, found: Sequence[FoundDate]) -> Iterator[FoundDate]:
+    for match in rule.regex.finditer(scene.text):
+        start, end = match.span()
+        before = [hit for hit in found if hit.end <= start]
+        free = all(hit.end <= start or hit.start >= end for hit in found)
+        if not (before and free) or before[-1].period.doubt or before[-1].direction != "at":
+            continue
+        period = _changed(match, rule, scene, before[-1].period)
+        if period is not None:
+            yield FoundDate(start, end, period, scene)
+
+
+def _extended(found: Sequence[FoundDate]) -> list[FoundDate]:
+    """Let the words before each date change it; a date they swallow whole disappears."""
+    kept: list[FoundDate] = []
+    for hit in found:
+        wider = _widened(hit)
+        while wider.start < hit.start and kept and kept[-1].start >= wider.start:
+            kept.pop()
+        if kept and kept[-1].end > wider.start:
+            wider = hit
+        kept.append(wider)
+    return kept
+
+
+def _widened(hit: FoundDate) -> FoundDate:
+    """Apply up to two prefixes, the nearer first: "the end of the week before 9 June"."""
+    hit = _with_suffix(hit)
+    for _ in range(2):
+        wider = _with_prefix(hit)
+        if wider is None:
+            break
+        hit = wider
+    return hit
+
+
+def _with_suffix(hit: FoundDate) -> FoundDate:
+    scene = hit.scene
+    for language in scene.speakers:
+        for rule in language.suffixes:
+            match = rule.regex.match(scene.text, hit.end)
+            period = match and _changed(match, rule, replace(scene, language=language), hit.period)
+            if match and period:
+                return replace(hit, end=match.end(), period=period)
+    return hit
+
+
+def _with_prefix(hit: FoundDate) -> FoundDate | None:
+    scene, low = hit.scene, max(0, hit.start - _PREFIX_REACH)
+    before = scene.text[low : hit.start]
+    words = set(_WORD.findall(before.lower()))
+    for language in scene.speakers:
+        for rule in language.prefixes:
+            match = None if rule.words.isdisjoint(words) else rule.regex.search(before)
+            period = match and _changed(match, rule, replace(scene, language=language), hit.period)
+            if match and period:
+                return replace(hit, start=low + match.start(), period=period)
+    return None
+
+
+def _changed(match: re.Match[str], rule: Rule, scene: Scene, base: Period) -> Period | None:
+    try:
+        return PREFIXES[rule.op](match, rule, scene, base)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _framed(found: list[FoundDate]) -> list[FoundDate]:
+    """Make one date of a day and what holds it: "Tuesday of next week", "next month on the 3rd", "May last year"."""
+    kept: list[FoundDate] = []
+    for hit in found:
+        whole = _whole(kept[-1], hit) if kept else None
+        if whole is None:
+            kept.append(hit)
+        else:
+            kept[-1] = whole
+    return kept
+
+
+def _whole(first: FoundDate, second: FoundDate) -> FoundDate | None:
+    if second.start - first.end > _JOINT_REACH:
+        return None
+    text = first.scene.text
+    for language in first.scene.speakers:
+        for between, reverse in ((language.frame_before, True), (language.frame_behind, False)):
+            if between is not None and between.fullmatch(text, first.end, second.start):
+                period = framed(first.period, second.period, reverse=reverse)
+                if period is not None:
+                    return replace(first, end=second.end, period=period)
+    return None
+
+
+def _bounded(hit: FoundDate) -> FoundDate:
+    """Read the direction from the words before a date ("since") or behind it ("from May on")."""
+    if hit.direction != "at":
+        return hit
+    text = hit.scene.text
+    before = text[max(0, hit.start - _PREFIX_REACH) : hit.start]
+    for language in hit.scene.speakers:
+        match = language.before.search(before) if language.before else None
+        for way in _BOUNDS:
+            if match and match[way]:
+                return replace(hit, direction=way)
+        if language.onwards and language.onwards.match(text, hit.end):
+            return replace(hit, direction="since")
+    return hit
+
+
+def _joined(found: list[FoundDate]) -> list[FoundDate]:
+    """Join neighbours: "March" in "between March and May 2023" takes its partner's year, and both are one stretch.
+
+    The ends of a range ("from March until May") are no longer bounds of their own. What only stands together ("March
+    and May 2023") stays two dates.
+    """
+    kept: list[FoundDate] = []
+    for hit in found:
+        if not kept or hit.start - kept[-1].end > _JOINT_REACH or not _stand_in(hit, kept[-1], "joint"):
+            kept.append(hit)
+            continue
+        kept[-1:] = _pair(kept[-1], hit)
+    return kept
+
+
+def _pair(first: FoundDate, second: FoundDate) -> list[FoundDate]:
+    opened = _opens_range(first)
+    ranged = opened or _stand_in(second, first, "through")
+    try:
+        one, two = shared_year(first.period, second.period, ordered=opened)
+    except (ValueError, OverflowError):
+        return [first, second]
+    one, two = _in_turn(one, two, first.scene.today)
+    if opened:
+        first, second = replace(first, direction="at"), replace(second, direction="at")
+    of_two_months = one.kind == two.kind == "day_of_month" and one.start > two.start
+    if ranged and (two.doubt or of_two_months):  # "from the 28th to the 3rd": of which months?
+        one, two = one.marked(doubt=True), two.marked(doubt=True)
+    if not ranged or one.doubt or two.doubt or one.start >= two.start:
+        return [replace(first, period=one), replace(second, period=two)]
+    whole = Period(
+        one.start,
+        two.end,
+        two.precision,
+        relative=one.relative or two.relative,
+        approx=one.approx or two.approx,
+        open_year=one.open_year and two.open_year,
+    )
+    return [replace(first, end=second.end, period=whole, direction="at")]
+
+
+def _in_turn(first: Period, second: Period, today: date) -> tuple[Period, Period]:
+    """Return the days of "Monday to Thursday" in this order: on a Wednesday, both next week or both before today."""
+    known = first.kind == second.kind == "weekday" and not (first.doubt or second.doubt)
+    if not known or first.start <= second.start:
+        return first, second
+    return (first, second.later(7)) if first.start > today else (first.later(-7), second)
+
+
+def _in_told_years(found: list[FoundDate]) -> list[FoundDate]:
+    """Give days and months without a year the one that their sentence tells: "In 2018 we married on 4 August".
+
+    When it tells several, all are in doubt.
+    """
+    years = [hit for hit in found if hit.period.precision == "year" and hit.direction == "at"]
+    if not years:
+        return found
+    return [_in_told_year(hit, years) if hit.period.open_year else hit for hit in found]
+
+
+def _in_told_year(hit: FoundDate, years: list[FoundDate]) -> FoundDate:
+    low, high = hit.scene.sentence(hit.start, hit.end)
+    told = {one.period for one in years if low <= one.start and one.end <= high}
+    if not told:
+        return hit
+    (year, *others) = told
+    if others or year.approx or year.end.year - year.start.year != 1:
+        return replace(hit, period=hit.period.marked(doubt=True))
+    try:
+        return replace(hit, period=in_year(hit.period, year.start.year).marked(relative=year.relative))
+    except ValueError:
+        return replace(hit, period=hit.period.marked(doubt=True))
+
+
+def _stand_in(second: FoundDate, first: FoundDate, name: Literal["joint", "through"]) -> bool:
+    """Tell whether nothing but a word that joins stands between two dates."""
+    patterns = (getattr(language, name) for language in first.scene.speakers)
+    return any(
+        one is not None and one.fullmatch(first.scene.text, first.end, second.start) for one in patterns
+    )
+
+
+def _opens_range(first: FoundDate) -> bool:
+    before = first.scene.text[max(0, first.start - _PREFIX_REACH) : first.start]
+    return first.direction == "since" or any(
+        language.between is not None and language.between.search(before) for language in first.scene.speakers
+    )
+
+
+MAX_CHARS = 1_000_000
+"""How much of a text is searched; what lies behind it is not read."""
+
+_PIECE = 400
+_WORD = re.compile(r"\w+")
+_SENTENCE_END = re.compile(r"[.!?;]\s|\n")
+_HAS_DIGIT = re.compile(r"\d")
+
+
+@dataclass(frozen=True, slots=True)
+class DateSpan:
+    """A stretch of text that names a time, and the days it means.
+
+    ``text[start_char:end_char]`` is `text`; prepositions are not part of it. `start` and `end` are the
+    half-open bounds, in aware UTC, of the local days meant. `relative` is true when the reference was
+    needed to find them, `approx` when the wording is vague ("a few years ago", "early June"). `decided` is false when
+    nothing tells which of several days is meant; `other` is what the words may mean instead. `open_year` is true when a
+    day or month is named without its year, and which of them is meant was chosen.
+    """
+
+    start_char: int
+    end_char: int
+    text: str
+    start: datetime
+    end: datetime
+    precision: Precision
+    relative: bool
+    approx: bool = False
+    direction: Direction = "at"
+    decided: bool = True
+    other: Interval | None = None
+    open_year: bool = False
+
+    @property
+    def readings(self) -> tuple[Interval, ...]:
+        """What the words may mean, first what they are taken to mean."""
+        return (self.interval,) if self.other is None else (self.interval, self.other)
+
+    def moved(self, count: int) -> DateSpan:
+        """Return the same so many characters further on."""
+        return replace(self, start_char=self.start_char + count, end_char=self.end_char + count)
+
+    @property
+    def interval(self) -> Interval:
+        """The days named, without regard to the direction."""
+        return Interval(self.start, self.end)
+
+    @property
+    def window(self) -> Interval | None:
+        """The time in which the statement holds, by its direction; None if that would be empty."""
+        if self.direction in ("since", "for"):
+            return Interval(self.start)
+        if self.direction == "after":
+            return Interval(self.end)
+        end = self.start if self.direction == "before" else self.end
+        start = self.start if self.direction == "at" else EARLIEST
+        return Interval(start, end) if start < end else None
+
+
+def find_dates(
+    text: str,
+    reference: datetime,
+    tz: tzinfo,
+    languages: Sequence[str] = ("en", "es"),
+    *,
+    day_first: bool | None = None,
+    doubtful: bool = False,
+    before: str = "",
+) -> list[DateSpan]:
+    """Return the dates that a text names, in order and without overlaps.
+
+    Args:
+        text: what was said, in any language.
+        reference: aware; when it was said, what "yesterday" is relative to.
+        tz: the zone whose calendar days are meant.
+        languages: BCP 47 codes of the tables to use. Unknown codes are skipped; if none is known, a bare year counts as
+            a date.
+        day_first: whether ``01/02/2023`` is 1 February; None is as the first language of the list writes it, and no
+            date where it is written both ways, as in English.
+        before: what was said just before the text: a question whose tense an answer has ("When did you move?" "In March"),
+            and dates of which the text says "two days later". None of its own dates is returned.
+        doubtful: also return those of which two days may be meant, with `DateSpan.decided` false; for who can ask which.
+
+    Raises:
+        TimestampError: if `reference` is naive.
+    """
+    if reference.utcoffset() is None:
+        raise TimestampError(f"reference has no time zone: {reference!r}; attach one (tzinfo=timezone.utc)")
+    known = [language for code in languages if (language := load_language(code)) is not None]
+    if before and _leans_on(text, before, known):
+        spans = find_dates(
+            whole := f"{before}\n{text}", reference, tz, languages, day_first=day_first, doubtful=doubtful
+        )
+        skipped = len(whole) - len(text)
+        return [one.moved(-skipped) for one in spans if one.start_char >= skipped]
+    folded, positions = mended(*fold_text(text[:MAX_CHARS]), [one.spelling for one in known if one.spelling])
+    said = folded if positions is not None else level_quotes(text[:MAX_CHARS])
+    scenes = _scenes(folded, said, reference, tz, known, day_first)
+    found = _without_overlaps(
+        [hit for low, high in _pieces(folded) for scene in scenes for hit in _hits(scene, low, high)]
+    )
+    if not found:
+        return []
+    found = [hit for hit in found if not is_of_fiction(hit.scene, (hit.start, hit.end), hit.period)]
+    found = read_together(found)
+    if not doubtful:
+        found = [hit for hit in found if not hit.period.doubt]
+    made = (_span(text, hit, positions, tz) for hit in found if not hit.period.doubt or hit.period.other)
+    return [span for span in made if span is not None]
+
+
+def _leans_on(text: str, before: str, known: Sequence[Language]) -> bool:
+    """Tell whether dates of a text may hang on what was said before it."""
+    if before.rstrip().endswith("?"):
+        return True
+    words = set(_WORD.findall(text[:MAX_CHARS].lower()))
+    return any(not rule.words.isdisjoint(words) for one in known for rule in one.anaphors)
+
+
+def _scenes(
+    text: str, said: str, reference: datetime, tz: tzinfo, known: Sequence[Language], day_first: bool | None
+) -> list[Scene]:
+    everywhere = load_language("any")
+    try:
+        now = reference.astimezone(tz)
+    except OverflowError:
+        now = reference.astimezone(timezone.utc)
+    if day_first is None and known:
+        day_first = known[0].day_first
+    scenes = [Scene(text, said, now, tz, language, day_first, (language,)) for language in known]
+    if everywhere is not None:
+        ruled = tuple(language for language in known if language.verbs is not None)
+        scenes.append(Scene(text, said, now, tz, everywhere, day_first, ruled))
+    return scenes
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    """Cut a long text at sentence ends, so that a word in one place does not wake its rules in all."""
+    low = 0
+    while len(text) - low > _PIECE:
+        stop = _SENTENCE_END.search(text, low + _PIECE, low + 2 * _PIECE)
+        high = stop.end() if stop else min(low + 2 * _PIECE, len(text))
+        yield low, high
+        low = high
+    yield low, len(text)
+
+
+def _hits(scene: Scene, low: int, high: int) -> list[FoundDate]:
+    words = set(_WORD.findall(scene.text[low:high].lower()))
+    if _HAS_DIGIT.search(scene.text, low, high):
+        words.add(DIGIT)
+        words |= {
+            name
+            for name, present in ((SLASH, "/" in scene.text), (WIDE, not scene.text.isascii()))
+            if present
+        }
+    hits: list[FoundDate] = []
+    for rule in scene.language.rules_for(words):
+        if rule.args.get("fallback") and scene.speakers:
+            continue
+        direction: Direction = "for" if rule.op == "lasting" else "at"
+        for match in rule.regex.finditer(scene.text, low, high):
+            start, end = at(match)
+            if any(one.start <= start and end <= one.end for one in hits):
+                continue  # the longer one counts
+            period = _resolved(match, rule, scene)
+            if period is not None:
+                hits.append(FoundDate(start, end, period, scene, direction))
+    return hits
+
+
+def _resolved(match: re.Match[str], rule: Rule, scene: Scene) -> Period | None:
+    try:
+        return OPERATIONS[rule.op](match, rule, scene)
+    except (ValueError, OverflowError):  # 31 June, or a day outside the years 1 to 9999
+        return None
+
+
+def _without_overlaps(hits: list[FoundDate]) -> list[FoundDate]:
+    """Keep the leftmost of overlapping hits, and of those the longest."""
+    kept: list[FoundDate] = []
+    for hit in sorted(hits, key=lambda h: (h.start, -h.end)):
+        if not kept or hit.start >= kept[-1].end:
+            kept.append(hit)
+    return kept
+
+
+def _span(text: str, hit: FoundDate, positions: Sequence[int] | None, tz: tzinfo) -> DateSpan | None:
+    first, last = (hit.start, hit.end) if positions is None else (positions[hit.start], positions[hit.end])
+    try:
+        start, end = to_utc(hit.period.start, tz), to_utc(hit.period.end, tz)
+    except OverflowError:
+        return None
+    if start >= end:
+        return None
+    period, other = hit.period, hit.period.other
+    try:
+        instead = None if other is None else Interval(to_utc(other.start, tz), to_utc(other.end, tz))
+    except OverflowError:
+        instead = None
+    return DateSpan(
+        first,
+        last,
+        text[first:last],
+        start,
+        end,
+        period.precision,
+        period.relative,
+        period.approx,
+        hit.direction,
+        not period.doubt,
+        instead,
+        period.open_year,
+    )
+
+
+_MS = timedelta(milliseconds=1)
+_REACH = 24
+_MOST_YEARS = 200
+"""How far back a day without a year is looked for; what a memory holds was said within a lifetime or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionTime:
+    """What a question says about time.
+
+    `window` and `as_of` are those of `question_window`; `words` are the stretches of the question that name them, in
+    order, and `places` where they stand, in characters. `open_year` is true when all days named lack their year, so that another year's may be meant.
+    """
+
+    window: Interval | None = None
+    as_of: datetime | None = None
+    words: tuple[str, ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
+    open_year: bool = False
+
+
+def question_window(
+    question: str,
+    reference: datetime,
+    tz: tzinfo,
+    languages: Sequence[str] = ("en", "es"),
+) -> tuple[Interval | None, datetime | None]:
+    """Return the window a question states and the instant it asks about; either may be None.
+
+    - "before June 2023" starts at `EARLIEST` and ends where June begins; "until" and "by" include the
+      days named; "since 2016" includes them and is open; "after 2016" begins where they end.
+    - "as of 1 June 2024" is an instant and no window: the last millisecond of the days named, since
+      what began on that day counts; or the reference itself, if it lies within those days.
+    - "6 May", "Friday" are chosen as in what is said, and in doubt are the last ones: a memory holds what was.
+
+    Args:
+        question: as it was typed.
+        reference: aware; what "last summer" is relative to.
+        tz: the zone whose calendar days are meant.
+        languages: as in `find_dates`.
+
+    Raises:
+        TimestampError: if `reference` is naive.
+    """
+    found = question_time(question, reference, tz, languages)
+    return found.window, found.as_of
+
+
+def question_time(
+    question: str, reference: datetime, tz: tzinfo, languages: Sequence[str] = ("en", "es")
+) -> QuestionTime:
+    """Return what a question says about time; arguments and errors are those of `question_window`."""
+    windows: list[Interval] = []
+    as_of: datetime | None = None
+    read: list[DateSpan] = []
+    for found in find_dates(question, reference, tz, languages, doubtful=True):
+        span = found if found.decided else _last_by(found, reference)
+        if _asks_as_of(question[: span.start_char], languages):
+            moment = reference.astimezone(timezone.utc)
+            as_of = moment if span.start <= moment < span.end else span.end - _MS
+        elif span.direction == "for" or span.window is None:
+            continue
+        else:
+            windows.append(span.window)
+        read.append(span)
+    return QuestionTime(
+        window=hull(windows),
+        as_of=as_of,
+        words=tuple(span.text for span in read),
+        places=tuple((span.start_char, span.end_char) for span in read),
+        open_year=bool(read) and all(span.open_year for span in read),
+    )
+
+
+def _last_by(span: DateSpan, moment: datetime) -> DateSpan:
+    """Return a date as the last of its readings that has begun by a moment; as it is if none has."""
+    begun = [days for days in span.readings if days.start <= moment]
+    if not begun:
+        return span
+    days = max(begun, key=lambda one: one.start)
+    return replace(span, start=days.start, end=days.end or span.end, decided=True, other=None)
+
+
+def latest_within(
+    start: datetime | None, end: datetime | None, first: datetime, last: datetime, tz: tzinfo
+) -> int | None:
+    """Return by how many years the days ``[start, end)`` go back to the latest like days that a memory covers.
+
+    Covered are days that begin no later than `last` and end after `first`; of a bound that is open, or the beginning
+    of time, the other one decides. None if no year's are; bounds move with `years_back`.
+    """
+    for years in range(_MOST_YEARS):
+        low, high = years_back(start, years, tz), years_back(end, years, tz, ends=True)
+        bound = high if low is None or low == EARLIEST else low
+        if (start is None) != (low is None) or bound is None:
+            continue  # that year has no such day
+        if bound <= last and (high or bound) > first:
+            return years
+    return None
+
+
+def years_back(moment: datetime | None, years: int, tz: tzinfo, *, ends: bool = False) -> datetime | None:
+    """Return the same day and time of day so many years before; None if that year has no such day.
+
+    With `ends` the moment is the end of a window: what ends where 29 February begins then ends with February.
+    """
+    if moment is None or years == 0 or moment == EARLIEST:
+        return moment
+    local = moment.astimezone(tz)
+    try:
+        day = local.date().replace(year=local.year - years)
+    except ValueError:  # there is no 29 February
+        if not ends:
+            return None
+        day = date(local.year - years, 3, 1)
+    begins = to_utc(local.date(), tz)
+    return to_utc(day, tz) + (moment - begins)
+
+
+def _asks_as_of(before: str, languages: Sequence[str]) -> bool:
+    folded, _ = fold_text(before[-_REACH:])
+    loaded = (load_language(code) for code in languages)
+    return any(lang is not None and lang.as_of is not None and lang.as_of.search(folded) for lang in loaded)

@@ -1,0 +1,649 @@
+"""What comes again: the Fridays, Mays, summers and Christmases around a day, and which of them words mean.
+
+"Last", "this", "next", "before last", "after next", "two ... ago" and "two ... from now" are read alike for all of them:
+
+- "last Friday" is the latest Friday before today, also on a Friday; "this Friday" the coming one, or today, or in the
+  past tense the latest; "next Friday" lies in the next Monday-to-Sunday week. Which a bare "Friday" is, and which a
+  "May", is for `memforest.reading.date_scene` to say.
+- Of a unit, "last" is the calendar unit before the current one, and "next" the one behind it.
+- "Two Fridays ago" is the last but one that is over; "two Fridays from now" the second that has not begun.
+
+
+The order of day and month in numeric dates: what proves it, and what leaves it open.
+
+The operations that the rules of a language file name: from a match to a run of days.
+
+Each takes the match, the rule and the scene, and returns a period, or None when the words turn out not
+to be a date. They may raise `ValueError` or `OverflowError` for days that do not exist; the caller
+reads that as None.
+
+Here are the dates with numbers and names; what counts units from now is in `memforest.reading.date_scene`, and what comes
+again, such as Fridays and summers, in `memforest.reading.date_rules`.
+
+
+What words in front of a date make of it: "early June", "the week before 9 June", "the first Monday of May".
+
+"The week before" a day is the seven days before it; "two weeks before" it is the Monday-to-Sunday week
+that contains the day a fortnight earlier, as with "two weeks ago". Month and year are calendar units.
+
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+
+from memforest.reading import date_scene, periods
+from memforest.reading.date_language import Rule, fold_word
+from memforest.reading.date_scene import (
+    Match,
+    Scene,
+    at,
+    capital_word,
+    choose,
+    choose_bare,
+    full_year,
+    group,
+    number_range,
+    tense_of,
+    unit_of,
+    weekday_of,
+    year_of,
+)
+from memforest.reading.periods import Kind, Period, day, stepped, unit_period
+
+RuleMatch = re.Match[str]
+
+_DAY = timedelta(days=1)
+_SOME_WEEKS, _SOME_YEARS = 3, 3
+_WEEKS = 60
+_YEARS = 60
+"""How far what is counted is looked for."""
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_SHIFTS = {"before_last": -2, "last": -1, "this": 0, "next": 1, "coming": 1, "after_next": 2}
+
+
+def cycle(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    """Read the last, this or the next one of what comes again."""
+    which = str(rule.args["which"])
+    if group(match, "unit"):
+        unit = unit_of(match, rule, scene)
+        if (unit, which) != ("weekend", "this"):
+            return unit_period(unit, scene.today, _SHIFTS[which]).marked(relative=True)
+        weekends = [unit_period(unit, scene.today, shift) for shift in (-1, 0, 1)]
+        return choose(weekends, which, scene, at(match), "weekend")
+    found = around(match, rule, scene, _SOME_WEEKS, _SOME_YEARS)
+    if found is None:
+        return None
+    kind, those = found
+    if kind == "weekday" and which in ("next", "after_next"):
+        monday = periods.week(scene.today).start + 7 * (_SHIFTS[which]) * _DAY
+        return next(one for one in those if one.start >= monday).marked(relative=True)
+    return choose(those, "next" if which == "coming" else which, scene, at(match), kind)
+
+
+def counted(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    """Read the second, third, ... such one before or behind today."""
+    numbers, found = number_range(match, rule, scene), around(match, rule, scene, _WEEKS, _YEARS)
+    if numbers is None or found is None or numbers[0] != numbers[1]:
+        return None
+    ahead = rule.args["sign"] > 0
+    those = [one for one in found[1] if (one.start > scene.today if ahead else one.end <= scene.today)]
+    index = numbers[0] - 1 if ahead else -numbers[0]
+    return those[index].marked(relative=True) if 0 < numbers[0] <= len(those) else None
+
+
+def bare_weekday(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    """Read a weekday that stands alone."""
+    found = around(match, rule, scene)
+    if found is None:
+        return None
+    return choose_bare(found[1], scene, at(match), "weekday", strict=True)
+
+
+# --- which there are ------------------------------------------------------------------------------
+
+
+def around(
+    match: RuleMatch, rule: Rule, scene: Scene, weeks: int = 1, years: int = 1
+) -> tuple[Kind, Sequence[Period]] | None:
+    """Return what a match names and those of them near today, in order; None if its word is something else."""
+    language = scene.language
+    for name in ("weekday", "month", "season", "holiday"):
+        word = capital_word(match, name, rule, scene)
+        if word is None:
+            continue
+        if name == "weekday":
+            monday = periods.week(scene.today).start + (language.weekdays[word] - 1) * _DAY
+            return "weekday", [day(monday + 7 * count * _DAY) for count in range(-weeks, weeks + 1)]
+        near = years_near(scene, years)
+        if name == "month":
+            return "month", [periods.month(year, language.months[word]) for year in near]
+        if name == "season":
+            return "season", [periods.season(year, language.seasons[word]) for year in near]
+        return "holiday", [
+            one for year in near if (one := holiday(language.holidays[word], year)) is not None
+        ]
+    return None
+
+
+def holiday(name: str, year: int) -> Period | None:
+    """Return a holiday of a year, by its name in a language file.
+
+    A fixed day is "12-24", one that goes by Easter "easter-2", the fourth Thursday of November "11-4thu".
+    """
+    movable, _, offset = name.partition("easter")
+    if not movable:
+        return day(periods.easter(year) + int(offset or 0) * _DAY)
+    month, _, which = name.partition("-")
+    if which.isdigit():
+        return day_in(year, int(month), int(which))
+    nth, weekday = which[:-3], _WEEKDAYS.index(which[-3:])
+    return periods.nth_weekday(periods.month(year, int(month)), weekday, -1 if nth == "last" else int(nth))
+
+
+def years_near(scene: Scene, count: int = 1) -> range:
+    """Return the years around today that have dates."""
+    year = scene.today.year
+    return range(max(year - count, 1), min(year + count, 9998) + 1)
+
+
+def day_in(year: int, month: int, number: int) -> Period | None:
+    """Return a day, or None where a year has no 29 February."""
+    try:
+        return day(date(year, month, number))
+    except ValueError:
+        return None
+
+
+def within(named: Period, frame: Period) -> Period | None:
+    """Return the one like period that lies within a frame: the Tuesday of next week; None if none does, or several do."""
+    found = [one for one in _like(named, frame) if frame.start <= one.start and one.end <= frame.end]
+    return found[0] if len(found) == 1 else None
+
+
+def _like(named: Period, frame: Period) -> Iterator[Period]:
+    if named.kind in ("weekday", "weekend"):
+        ahead = (named.start - frame.start).days % 7
+        first = frame.start + ahead * _DAY
+        length = named.end - named.start
+        if frame.end - first < length:
+            return
+        for count in range(((frame.end - first - length).days // 7) + 1):
+            yield periods.days(first + 7 * count * _DAY, length.days)
+        return
+    for year in range(frame.start.year, frame.end.year + 1):
+        months = range(1, 13) if named.kind == "day_of_month" else (named.start.month,)
+        for month in months:
+            start = day_in(year, month, named.start.day)
+            if start is not None:
+                yield _moved_by_cycle(named, start.start)
+
+
+def _moved_by_cycle(named: Period, start: date) -> Period:
+    if named.kind in ("month", "quarter", "season"):
+        months = (named.end.year - named.start.year) * 12 + named.end.month - named.start.month
+        return periods.months_from(start.year, start.month, months, named.precision)
+    return Period(start, start + (named.end - named.start), named.precision)
+
+
+_NUMERIC = re.compile(r"(?<![\d.,:/#+$€£\w-])(\d{1,2})([/-])(\d{1,2})\2(?:\d{4}|\d\d)(?![\d/-]|[.,]\d)")
+
+
+def day_comes_first(first: int, second: int, known: bool | None) -> bool | None:
+    """Return whether the first of two numbers of a date is its day; None if they may be read both ways.
+
+    Args:
+        first: the first number.
+        second: the second number.
+        known: the order that is used, if it is known.
+    """
+    if first == second or second > 12:
+        return False
+    return True if first > 12 else known
+
+
+def ambiguous_dates(text: str) -> list[str]:
+    """Return the numeric dates of a text that may be read both ways.
+
+    Example:
+        >>> ambiguous_dates("Paid on 03/04/2024, due 25/04/2024, sent 05/05/2024.")
+        ['03/04/2024']
+    """
+    return [
+        one[0]
+        for one in _NUMERIC.finditer(text)
+        if max(int(one[1]), int(one[3])) <= 12 and day_comes_first(int(one[1]), int(one[3]), None) is None
+    ]
+
+
+def numeric_order(texts: Iterable[str]) -> bool | None:
+    """Return whether the numeric dates of texts have the day first; None if none tells, or they differ.
+
+    Example:
+        >>> numeric_order(["due 25/04/2024"]), numeric_order(["due 04/25/2024"]), numeric_order(["due 03/04/2024"])
+        (True, False, None)
+    """
+    found = set()
+    for text in texts:
+        for one in _NUMERIC.finditer(text):
+            first, second = int(one[1]), int(one[3])
+            if 12 < max(first, second) <= 31 and min(first, second) <= 12:
+                found.add(first > 12)
+    return found.pop() if len(found) == 1 else None
+
+
+Operation = Callable[[RuleMatch, Rule, Scene], "Period | None"]
+
+_A_YEAR = timedelta(days=366)
+_SOME_MONTHS = timedelta(days=70)
+"""Within so many days a weekday has the same day of the month twice at most."""
+_ORDINAL_DAY = re.compile(r"\d(?:st|nd|rd|th)(?!\w)", re.IGNORECASE)
+
+
+# --- dates with a month ---------------------------------------------------------------------------
+
+
+def _month_day(
+    match: RuleMatch, rule: Rule, scene: Scene, month: int, number: int, kind: Kind = "day"
+) -> Period | None:
+    year = year_of(match)
+    if year:
+        return day(date(year, month, number))
+    near = years_near(scene, 8 if (month, number) == (2, 29) else 1)
+    candidates = [one for year_ in near if (one := day_in(year_, month, number)) is not None]
+    if not candidates:
+        raise ValueError("there is no such day")
+    return _on_weekday(match, candidates, _A_YEAR, scene, kind)
+
+
+def _on_weekday(
+    match: RuleMatch, candidates: Sequence[Period], reach: timedelta, scene: Scene, kind: Kind
+) -> Period | None:
+    """Return which of several like days is meant: the one near today on the weekday beside it, where there is one."""
+    named = group(match, "dayname")
+    if named is None:
+        return choose_bare(candidates, scene, at(match), kind)
+    weekday = scene.language.weekdays[fold_word(named)] - 1
+    near = [one for one in candidates if abs(one.start - scene.today) < reach]
+    found = [one for one in near if one.start.weekday() == weekday]
+    if len(found) > 1:
+        return choose_bare(found, scene, at(match), kind)
+    return (found[0] if found else near[0].marked(doubt=True)).marked(relative=True)
+
+
+def _date(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    firm = group(match, "year") or _ORDINAL_DAY.search(match[0])
+    if not firm and capital_word(match, "month", rule, scene) is None:
+        return None
+    return _month_day(match, rule, scene, scene.language.months[fold_word(match["month"])], int(match["day"]))
+
+
+def _ordinal_date(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    number = scene.language.ordinals[fold_word(match["ordinal"])]
+    if number < 1:
+        return None
+    return _month_day(match, rule, scene, scene.language.months[fold_word(match["month"])], number)
+
+
+def _day_range(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    if capital_word(match, "month", rule, scene) is None and not group(match, "year"):
+        return None
+    first = _month_day(
+        match, rule, scene, scene.language.months[fold_word(match["month"])], int(match["day"])
+    )
+    last = int(match["day2"])
+    if first is None or last <= first.start.day:
+        return None
+    if group(match, "next") and last != first.start.day + 1:  # "3 and 5 May" are no range
+        return None
+    return replace(first, end=first.start.replace(day=last) + _DAY)
+
+
+def _day_of_month(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    candidates = []
+    for shift in range(-3, 4):
+        month = periods.month(scene.today.year, scene.today.month + shift)
+        found = month.start + (int(match["day"]) - 1) * _DAY
+        if found < month.end:
+            candidates.append(day(found))
+    return _on_weekday(match, candidates, _SOME_MONTHS, scene, "day_of_month")
+
+
+def _numeric(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    order = rule.args["order"]
+    a, b = int(match["a"]), int(match["b"])
+    if order == "ymd":
+        return day(date(a, b, int(match["c"])))
+    day_first = True if order == "dmy" else day_comes_first(a, b, scene.day_first)
+    month, number = (b, a) if day_first else (a, b)
+    if not group(match, "c"):
+        return _month_day(match, rule, scene, month, number) if day_first is not None else None
+    year = full_year(match["c"])
+    if day_first is None:
+        return replace(day(date(year, a, b)), doubt=True, other=day(date(year, b, a)))
+    return day(date(year, month, number))
+
+
+def _east_asian(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    year, month, number = year_of(match), group(match, "month"), group(match, "day")
+    if month and number:
+        return _month_day(match, rule, scene, int(month), int(number))
+    if month:
+        return _of_month(int(month), year, match, rule, scene)
+    return periods.year(year) if year else None
+
+
+# --- months, years, seasons, holidays -------------------------------------------------------------
+
+
+def _of_month(month: int, year: int | None, match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    if not 1 <= month <= 12:
+        return None
+    if year is not None:
+        return periods.month(year, month)
+    candidates = [periods.month(near, month) for near in years_near(scene)]
+    return choose_bare(candidates, scene, at(match), "month")
+
+
+def _month(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    word, year = match["month"], year_of(match)
+    if word.isdigit():
+        return _of_month(int(word), year, match, rule, scene)
+    if not year and capital_word(match, "month", rule, scene) is None:
+        return None
+    number = scene.language.months[fold_word(word)]
+    return _of_month(number, year, match, rule, scene)
+
+
+def _year(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    year = year_of(match)
+    return None if year is None else periods.year(year)
+
+
+def _year_range(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    first, last = int(match["year"]), int(match["year2"])
+    last += first // 100 * 100 if last < 100 else 0
+    return Period(date(first, 1, 1), date(last + 1, 1, 1), "year") if first < last else None
+
+
+def _decade(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    digits = group(match, "decade")
+    if not digits:
+        return periods.decade(scene.language.decades[fold_word(match["decadename"])])
+    number = int(digits)
+    if number < 100:
+        number += 1900 if number >= 30 else 2000
+    elif number % 100 == 0 and number < 2000:
+        return None  # "the 1800s" is a century
+    return periods.decade(number)
+
+
+def _season(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    year = year_of(match)
+    if year:
+        return periods.season(year, scene.language.seasons[fold_word(match["season"])])
+    kind, candidates = around(match, rule, scene) or ("season", ())
+    return choose_bare(candidates, scene, at(match), kind)
+
+
+def _quarter(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    number, size = int(match["quarter"]), 12 // int(rule.args["of"])
+    year = year_of(match)
+    if year:
+        return periods.months_from(year, size * (number - 1) + 1, size, "season")
+    candidates = [
+        periods.months_from(near, size * (number - 1) + 1, size, "season") for near in years_near(scene)
+    ]
+    return choose_bare(candidates, scene, at(match), "quarter")
+
+
+def _holiday(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
+    year, name = year_of(match), scene.language.holidays[fold_word(match["holiday"])]
+    if year:
+        return holiday(name, year)
+    if rule.args.get("told") and tense_of(scene, *at(match)) not in ("past", "future"):
+        return None
+    found = around(match, rule, scene)
+    return choose_bare(found[1], scene, at(match), "holiday") if found else None
+
+
+OPERATIONS: dict[str, Operation] = {
+    "away": date_scene.away,
+    "counted": counted,
+    "cycle": cycle,
+    "date": _date,
+    "day_of_month": _day_of_month,
+    "day_range": _day_range,
+    "decade": _decade,
+    "east_asian": _east_asian,
+    "elapsed": date_scene.elapsed,
+    "holiday": _holiday,
+    "lasting": date_scene.lasting,
+    "month": _month,
+    "numeric": _numeric,
+    "ordinal_date": _ordinal_date,
+    "quarter": _quarter,
+    "remaining": date_scene.remaining,
+    "rolling": date_scene.rolling,
+    "season": _season,
+    "shift": date_scene.shift,
+    "weekday": bare_weekday,
+    "weekend": date_scene.weekend,
+    "year": _year,
+    "year_range": _year_range,
+}
+
+
+Prefix = Callable[[Match, Rule, Scene, Period], "Period | None"]
+_NIGHTS = frozenset({"night", "evening", "morning", "noche"})
+
+
+def _part(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    if base.approx or base.end - base.start <= 2 * _DAY:
+        return None
+    found = periods.part(base, scene.language.parts[fold_word(match["part"])])
+    return _on_its_side(base, found, scene)
+
+
+def _on_its_side(base: Period, found: Period, scene: Scene) -> Period:
+    """Return a part of a May that was chosen by a tense; in doubt if it is over and should come, or the other way round.
+
+    "The fair is on the first Friday of May", said on the 20th, is not of this May, and the next one is far.
+    """
+    if base.ahead is None or not base.start <= scene.today < base.end:
+        return found
+    wrong = found.end <= scene.today if base.ahead else found.start > scene.today
+    return found.marked(doubt=True) if wrong else found
+
+
+def _like_span(base: Period, found: Period) -> Period:
+    return found.marked(
+        relative=base.relative, approx=base.approx, open_year=base.open_year, doubt=base.doubt
+    )
+
+
+# --- "the first week of ..." ----------------------------------------------------------------------
+
+
+def _nth(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    number = scene.language.ordinals[fold_word(match["ordinal"])]
+    weekday = weekday_of(match, rule, scene)
+    unit = "weekday" if weekday is not None else _unit(match, rule, scene)
+    if base.end - base.start < 7 * _DAY or unit is None:
+        return None
+    if unit in ("weekday", "weekend"):
+        found = periods.nth_weekday(base, 5 if weekday is None else weekday, number)
+        found = periods.days(found.start, 2) if found and unit == "weekend" else found
+    elif unit in ("month", "quarter"):
+        found = _nth_months(base, number, 3 if unit == "quarter" else 1)
+    else:
+        counted = number_range(match, rule, scene) or (1, 1)
+        found = _nth_days(base, number, 7 if unit == "week" else 1, counted)
+    return _on_its_side(base, _like_span(base, found), scene) if found else None
+
+
+def _nth_months(base: Period, number: int, size: int) -> Period | None:
+    if base.precision not in ("season", "year", "decade"):
+        return None
+    first = base.end.month - size if number < 0 else base.start.month + size * (number - 1)
+    year = base.end.year if number < 0 else base.start.year
+    found = periods.months_from(year, first, size, "month" if size == 1 else "season")
+    return found if base.start <= found.start and found.end <= base.end else None
+
+
+def _nth_days(base: Period, number: int, size: int, counted: tuple[int, int]) -> Period | None:
+    """Return the first, second, ... or last such week or day, or the first or last few of them."""
+    length = counted[0] * size
+    start = base.end - length * _DAY if number < 0 else base.start + size * (number - 1) * _DAY
+    if not base.start <= start < base.end or counted[0] != counted[1]:
+        return None
+    return periods.days(start, length, "week" if size == 7 else "day")
+
+
+# --- "the week before ..." ------------------------------------------------------------------------
+
+
+def _unit(match: Match, rule: Rule, scene: Scene) -> str | None:
+    word = group(match, "unit")
+    if word is None:
+        return None
+    return "day" if fold_word(word) in _NIGHTS else unit_of(match, rule, scene)
+
+
+def _beside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    side: int = rule.args["side"]
+    weekday = weekday_of(match, rule, scene)
+    numbers = number_range(match, rule, scene)
+    unit = _unit(match, rule, scene)
+    if weekday is not None:
+        return _like_span(base, periods.day(_next_to(base, weekday, side))) if numbers is None else None
+    if unit is None:
+        return None
+    if unit == "weekend":
+        return (
+            _like_span(base, periods.days(_next_to(base, 5, side, length=2), 2)) if numbers is None else None
+        )
+    if unit == "week" and numbers is None and base.precision != "week":
+        start = base.start - 7 * _DAY if side < 0 else base.end
+        return _like_span(base, periods.days(start, 7, "week"))
+    low, high = numbers or (1, 1)
+    edge = base.start if side < 0 else base.end - _DAY
+    ends = [unit_period(unit, edge, side * low), unit_period(unit, edge, side * high)]
+    found = Period(min(p.start for p in ends), max(p.end for p in ends), ends[0].precision)
+    vague = low != high or bool(group(match, "approx"))
+    return _like_span(base, found).marked(approx=base.approx or vague)
+
+
+def _next_to(base: Period, weekday: int, side: int, length: int = 1) -> date:
+    """Return the nearest such weekday whose run of `length` days lies wholly beside the base."""
+    if side > 0:
+        return base.end + (weekday - base.end.weekday()) % 7 * _DAY
+    latest = base.start - length * _DAY
+    return latest - (latest.weekday() - weekday) % 7 * _DAY
+
+
+def _inside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    unit = _unit(match, rule, scene) or "week"
+    if unit == base.precision:
+        return base
+    if base.end - base.start != _DAY:
+        return None
+    return _like_span(base, unit_period(unit, base.start))
+
+
+# --- "a week from ..." -----------------------------------------------------------------------------
+
+
+def _offset(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
+    """Return the very day so many units from a day: "a week on Tuesday", "a month ago yesterday", "Monday week"."""
+    numbers, sign = number_range(match, rule, scene), rule.args["sign"]
+    if numbers is None or numbers[0] != numbers[1] or base.end - base.start != _DAY:
+        return None
+    start = base.start
+    if base.kind == "weekday":  # counted from the next such day, or back from the latest
+        ahead = (start - scene.today).days % 7 or 7
+        start = scene.today + (ahead if sign > 0 else ahead - 7) * _DAY
+    elif base.doubt:
+        return None
+    unit = _unit(match, rule, scene) or "day"
+    found = periods.day(stepped(start, unit, sign * numbers[0])).marked(relative=True)
+    if (
+        base.kind == "weekday" and sign < 0 and numbers[0] > 1
+    ):  # two weeks before it, or of the week two weeks ago?
+        its_week = within(base, unit_period(unit, scene.today, -numbers[0]))
+        return found.marked(doubt=its_week is None or its_week.start != found.start)
+    return found
+
+
+# --- "Tuesday of next week" ------------------------------------------------------------------------
+
+
+def framed(first: Period, second: Period, *, reverse: bool) -> Period | None:
+    """Return which day or month is meant that stands beside what holds it: "Tuesday" and "next week".
+
+    Args:
+        first: what stands first.
+        second: what stands behind it.
+        reverse: whether the first is the frame.
+    """
+    frame, named = (first, second) if reverse else (second, first)
+    if named.kind is None or frame.kind is not None or frame.doubt or frame.approx:
+        return None
+    if frame.end - frame.start < named.end - named.start:
+        return None
+    found = within(named, frame)
+    return None if found is None else found.marked(relative=frame.relative, approx=named.approx)
+
+
+# --- "between March and May 2023" -------------------------------------------------------------------
+
+
+def shared_year(first: Period, second: Period, *, ordered: bool) -> tuple[Period, Period]:
+    """Let the end of a range that names no year take the other's, keeping the two in order.
+
+    If neither names one and the words say that they are `ordered` ("between June and August"), the
+    first is moved to before the second.
+
+    Raises:
+        ValueError: if the day does not exist in that year.
+    """
+    if first.open_year and not second.relative:
+        moved = in_year(first, second.start.year)
+        return (moved if moved.start <= second.start else in_year(first, second.start.year - 1)), second
+    if second.open_year and not first.relative:
+        moved = in_year(second, first.start.year)
+        return first, (moved if moved.start >= first.start else in_year(second, first.start.year + 1))
+    if not (ordered and first.open_year and second.open_year):
+        return first, second
+    if second.doubt and not first.doubt:
+        moved = in_year(second, first.start.year)
+        moved = moved if moved.start >= first.start else in_year(second, first.start.year + 1)
+        return first, moved.marked(relative=True)
+    if first.start > second.start:
+        return in_year(first, second.start.year).marked(relative=True, doubt=second.doubt), second
+    return first, second
+
+
+def in_year(period: Period, year: int) -> Period:
+    """Return a period that names no year in the one that was found elsewhere.
+
+    Raises:
+        ValueError: if the day does not exist in that year.
+    """
+    shift = year - period.start.year
+    start = period.start.replace(year=year)
+    return Period(
+        start, period.end.replace(year=period.end.year + shift), period.precision, approx=period.approx
+    )
+
+
+PREFIXES: dict[str, Prefix] = {
+    "beside": _beside,
+    "inside": _inside,
+    "nth": _nth,
+    "offset": _offset,
+    "part": _part,
+}

@@ -1,0 +1,543 @@
+"""What a rule may ask about the text around a match and about the day on which it was said.
+
+The tense of the clause around a date, by its nearest verb: which of two Mays is meant hangs on it.
+
+A language file lists patterns of verbs in order, each with the tense that it stands for; at one place in the text the
+first pattern that matches counts. Of the verbs found the nearest to the left in the clause counts, else the nearest to
+the right in it, else the nearest in the sentence.
+
+
+What the named groups of a rule's match say: a number, a unit, a word that must be capital.
+
+Decides which May or Thursday is meant, or that nobody can tell: a date that is not said is better than a wrong one.
+
+A month, weekday, day of the month, season or holiday without a year is the latest one when the nearest verb is in the
+past, and the coming one otherwise. Without any verb it is the coming one too, or the latest if that was a few days ago
+and is far nearer. "Since" looks back; "until", "by" and "from" look ahead unless the verb is in the past.
+
+A plan that was changed ("was cancelled") may be over or not, and what is far nearer counts.
+
+In doubt there is no date: among recurring days ("every", "on Mondays", birthdays), with a plain present that may tell
+a habit ("I swim on Monday"), in a tale of another time ("when I was ten"), in a name or a title ("Friday Night Lights"), when
+numbers or words of time stand unread beside it ("Monday 21"), when the weekday is today's, for a season without a
+verb that is in the past or looks ahead, and when the chosen one is most of a year away while the other is near.
+
+
+Units counted from now: "two weeks ago", "in a month", "for three years", "the last ten days", "later this year".
+
+- "N units ago" is the calendar unit that contains that day ("two weeks ago": a Monday-to-Sunday week), because nobody
+  means the exact day; only days and hours give a day, and so does "six weeks ago today".
+- "last week/month/year" is the calendar unit before the current one (see `memforest.reading.date_rules`), "the last week"
+  the seven days up to today.
+
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from typing import Literal
+
+from memforest.reading.date_language import Language, Rule, fold_word
+from memforest.reading.periods import Kind, Period, day, latest, soonest, stepped, unit_period
+from memforest.records import Precision
+
+_UTC = timezone.utc
+_REACH = 160
+"""Most characters of a sentence to either side of a date that are looked at."""
+_STOP = re.compile(r"(?<!\b\w)[.!?]+(?=[\s\"'”’)]|$)|[;\n。！？]")
+
+_QUOTED = re.compile(
+    r"""["“«]([^"“”«»\n]{1,80})["”»]|(?<!\w)'([^'\n]{1,80})'(?!\w)|(?<![\w*])[*_]([^*_\n]{1,80})[*_](?![\w*])"""
+)
+_TITLE_WORD = re.compile(r"[^\W\d_]{2,}")
+_SHORT_WORD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One text in one language, said at one moment in one zone."""
+
+    text: str
+    """Folded: see `memforest.reading.date_language`."""
+    said: str
+    """The same with its accents, which tell tenses apart ("llegó", "llego"); as long as `text`."""
+    now: datetime
+    zone: tzinfo
+    language: Language
+    day_first: bool | None
+    """Whether ``03/05/2023`` is 3 May; None when that is not known."""
+    speakers: tuple[Language, ...]
+    """Whose words may stand around a date: for a numeric date, those of every language in use."""
+
+    @property
+    def today(self) -> date:
+        """The local day of the reference."""
+        return self.now.date()
+
+    def day_after(self, delta: timedelta) -> date:
+        """Return the local day so much absolute time after the reference.
+
+        Raises:
+            OverflowError: if it lies outside the years 1 to 9999.
+        """
+        moment = self.now.astimezone(_UTC) + delta
+        return moment.astimezone(self.zone).date()
+
+    def sentence(self, start: int, end: int) -> tuple[int, int]:
+        """Return the bounds of the sentence around a stretch of the text, at most so far as is looked."""
+        return self._within(_STOP, start, end, max(0, start - _REACH), min(len(self.text), end + _REACH))
+
+    def clause(self, start: int, end: int) -> tuple[int, int]:
+        """Return the bounds of the clause around a stretch of the text."""
+        bounds = self.language.clause
+        low, high = self.sentence(start, end)
+        return (low, high) if bounds is None else self._within(bounds, start, end, low, high)
+
+    def _within(self, bound: re.Pattern[str], start: int, end: int, low: int, high: int) -> tuple[int, int]:
+        for one in bound.finditer(self.text, low, start):
+            low = one.end()
+        behind = bound.search(self.text, end, high)
+        return low, behind.start() if behind else high
+
+    def in_title(self, start: int, end: int) -> bool:
+        """Tell whether a stretch of the text stands in quotation marks, alone or among capitalised words.
+
+        "One Day in December" is a title, and "See you in December" what somebody said.
+        """
+        for quoted in _QUOTED.finditer(self.text, max(0, start - _REACH), min(len(self.text), end + _REACH)):
+            low, high = quoted.span(quoted.lastindex or 0)
+            if not low <= start < end <= high:
+                continue
+            others = [
+                word[0]
+                for word in _TITLE_WORD.finditer(self.text, low, high)
+                if word.end() <= start or word.start() >= end
+            ]
+            capital = [word for word in others[1:] if word[0].isupper()]
+            small = [word for word in others if word[0].islower() and len(word) > _SHORT_WORD]
+            return not others or (bool(capital) and not small)
+        return False
+
+    def says(self, pattern: re.Pattern[str] | None, bounds: tuple[int, int]) -> bool:
+        """Tell whether a pattern stands within bounds of the text."""
+        return pattern is not None and pattern.search(self.text, *bounds) is not None
+
+
+Tense = Literal["past", "coming", "future", "present", "either", "unsure", "none"]
+"""``coming`` is a verb that is not in the past, ``future`` one that looks ahead; ``either`` tells of a plan that was changed,
+whose day may be over or not; ``present`` one that may tell a habit ("I swim on Monday"); ``unsure`` a verb
+that leaves it open ("she would come on Friday"); ``none`` no verb at all."""
+
+
+def tense_of(scene: Scene, start: int, end: int) -> Tense:
+    """Return the tense of the verb nearest to a stretch of the scene's text.
+
+    Args:
+        scene: the text, in its language; in text of no language nothing is known to be a verb.
+        start: first character of the date.
+        end: behind its last character.
+    """
+    verbs = scene.language.verbs
+    if verbs is None:
+        return "none"
+    low, high = scene.sentence(start, end)
+    found = [one for one in verbs.finditer(scene.said, low, high) if one.end() <= start or one.start() >= end]
+    if not found and scene.text[max(0, low - 40) : low].rstrip().endswith(
+        "?"
+    ):  # an answer has its question's tense
+        start = end = scene.text.rindex("?", 0, low)
+        low, high = scene.sentence(start, end)
+        found = list(verbs.finditer(scene.said, low, start))
+    if not found:
+        return "none"
+    first, last = scene.clause(start, end)
+    left = [one for one in found if first <= one.start() and one.end() <= start]
+    right = [one for one in found if end <= one.start() and one.end() <= last]
+    if left:
+        nearest = left[-1]
+    elif right:
+        nearest = right[0]
+    else:
+        nearest = min(found, key=lambda one: start - one.end() if one.end() <= start else one.start() - end)
+    tense = _row(nearest)
+    if tense == "reported":  # "would" looks ahead from now, unless it does so from then: "she said she would"
+        told = any(_row(one) == "past" for one in found if one.start() < nearest.start())
+        return "unsure" if told else "coming"
+    return _TENSES[tense]
+
+
+_TENSES: dict[str, Tense] = {
+    "past": "past",
+    "coming": "coming",
+    "future": "future",
+    "present": "present",
+    "either": "either",
+    "unsure": "unsure",
+}
+
+
+def _row(verb: re.Match[str]) -> str:
+    """Return the tense of the row of the table that has matched."""
+    return (verb.lastgroup or "").partition("_")[0]
+
+
+Match = re.Match[str]
+
+
+def group(match: Match, name: str) -> str | None:
+    """Return a named group, or None if the pattern lacks it or it took no part in the match."""
+    return match.group(name) if name in match.re.groupindex else None
+
+
+def at(match: Match) -> tuple[int, int]:
+    """Return where the date itself stands: the group ``span``, else the whole match."""
+    return match.span("span") if "span" in match.re.groupindex else match.span()
+
+
+def unit_of(match: Match, rule: Rule, scene: Scene) -> str:
+    """Return the unit that the rule fixes or the words name."""
+    named = rule.args.get("unit")
+    return str(named) if named else scene.language.units[fold_word(match["unit"])]
+
+
+def number_range(match: Match, rule: Rule, scene: Scene) -> tuple[int, int] | None:
+    """Return the number as a range (twice the same unless it is vague); None if there is none.
+
+    "Two or three weeks" and "a week or two" are the range that they name.
+    """
+    fixed = rule.args.get("number")
+    if fixed:
+        return int(fixed[0]), int(fixed[1])
+    word = group(match, "number")
+    if not word:
+        return None
+    low, high = _number(word, scene)
+    other = group(match, "number2")
+    if other:
+        high = max(high, _number(other, scene)[1])
+    elif (group(match, "more") or "so").lower() != "so":
+        high = max(high, 2)
+    return low, high
+
+
+def _number(word: str, scene: Scene) -> tuple[int, int]:
+    if word.isdigit():
+        return int(word), int(word)
+    numbers, folded = scene.language.numbers, fold_word(word)
+    if folded in numbers:
+        return numbers[folded]
+    tens, ones = (numbers[one][0] for one in re.split("[- ]", folded))
+    return tens + ones, tens + ones
+
+
+def year_of(match: Match) -> int | None:
+    """Return the year that a match names in four digits or as "'19"; None if it names none."""
+    digits = group(match, "year")
+    return full_year(digits.lstrip("'")) if digits else None
+
+
+def full_year(digits: str) -> int:
+    """Return a year of four or two digits: 69-99 are 1969-1999, 00-68 are 2000-2068 (POSIX strptime, ``%y``)."""
+    year = int(digits)
+    return year if len(digits) > 2 else year + (1900 if year >= 69 else 2000)
+
+
+def vague(match: Match, rule: Rule, numbers: tuple[int, int]) -> bool:
+    """Tell whether words of a number leave it open ("about two", "a week or so")."""
+    about = any(group(match, name) for name in ("approx", "ish", "more"))
+    return numbers[0] != numbers[1] or about or bool(rule.args.get("vague"))
+
+
+def weekday_of(match: Match, rule: Rule, scene: Scene) -> int | None:
+    """Return the weekday (0 is Monday), or None if the word is something else ("sat down")."""
+    word = capital_word(match, "weekday", rule, scene)
+    return None if word is None else scene.language.weekdays[word] - 1
+
+
+def capital_word(match: Match, name: str, rule: Rule, scene: Scene) -> str | None:
+    """Return the word of a group, folded; None if there is none, or it should have a capital letter to be a date."""
+    word = group(match, name)
+    if word is None:
+        return None
+    folded = fold_word(word)
+    doubtful = folded in scene.language.capital and not rule.args.get("any_case") and not word[0].isupper()
+    return None if doubtful else folded
+
+
+Side = Literal["past", "coming", "open"]
+"""``open``: there is no verb, and what is nearer may count."""
+
+_RECENT_DAYS = 10
+_TIMES_NEARER = 6
+_JUST_OVER_DAYS = 2
+_FAR_DAYS = 290
+_NEAR_DAYS = 60
+_OFTEN: frozenset[Kind] = frozenset(("weekday", "weekend", "day_of_month", "holiday"))
+"""What a plain present tells of as a habit."""
+_YEARLY: frozenset[Kind] = frozenset(("day", "month", "quarter", "season", "holiday"))
+"""What comes once a year, and lacks its year."""
+
+
+def side_of(scene: Scene, at: tuple[int, int], kind: Kind) -> Side | None:
+    """Return on which side of today a date lies that names no year; None in doubt.
+
+    Args:
+        scene: the text.
+        at: where the date stands.
+        kind: what it names.
+    """
+    if scene.language.verbs is None or _doubtful(scene, at):
+        return None
+    bound = _bound(scene, at)
+    tense = tense_of(scene, *at)
+    if bound == "since" or tense == "past":
+        return "past"
+    if tense == "unsure" or (kind == "season" and tense != "future"):
+        return None
+    if tense == "either":
+        return "open" if kind in ("day", "month") else None
+    if tense == "present" and kind in _OFTEN and bound is None:
+        return None
+    return "open" if tense == "none" and bound is None else "coming"
+
+
+def choose_bare(
+    candidates: Sequence[Period], scene: Scene, at: tuple[int, int], kind: Kind, *, strict: bool = False
+) -> Period | None:
+    """Return which of several like periods (all Mays) is meant; one in doubt is marked so.
+
+    Args:
+        candidates: of some years around today, in any order.
+        scene: the text.
+        at: where the words stand.
+        kind: what they name.
+        strict: what goes on today counts on neither side.
+    """
+    behind = latest(candidates, scene.today, strict=strict)
+    ahead = soonest(candidates, scene.today, strict=strict)
+    told = side = side_of(scene, at, kind)
+    if side == "open":
+        side = _nearer(behind, ahead, scene, at, kind)
+    found, other = (behind, ahead) if side == "past" else (ahead, behind)
+    found, doubt = found or other, side is None or found is None
+    if found is None:
+        return None
+    if kind == "weekday" and found.start.weekday() == scene.today.weekday():
+        doubt = True
+    if other is not None and found is not other:
+        far, near = _distance(found, scene.today), _distance(other, scene.today)
+        doubt = doubt or (far > _FAR_DAYS and near < _NEAR_DAYS and _bound(scene, at) != "since")
+    if other is found or (not doubt and side == "past") or (doubt and _doubtful(scene, at)):
+        other = None  # a verb in the past leaves no choice, nor do words that are no single day
+    return replace(
+        found,
+        relative=True,
+        open_year=kind in _YEARLY,
+        doubt=doubt,
+        kind=kind,
+        ahead=None if told in (None, "open") else side != "past",
+        other=other,
+    )
+
+
+def _nearer(
+    behind: Period | None, ahead: Period | None, scene: Scene, at: tuple[int, int], kind: Kind
+) -> Side | None:
+    """Return which side is meant where there is no verb: a day of the week just gone is in doubt, "Friday 3pm" is not."""
+    clock = scene.language.doubts.get("clock")
+    if behind is None or ahead is None or (clock is not None and clock.match(scene.text, at[1])):
+        return "coming"
+    back, on = _distance(behind, scene.today), _distance(ahead, scene.today)
+    if kind == "weekend" and back <= _JUST_OVER_DAYS:
+        return None
+    if back > _RECENT_DAYS or _TIMES_NEARER * max(back, 1) > on:
+        return "coming"
+    return None if kind in ("weekday", "weekend") else "past"
+
+
+def choose(
+    candidates: Sequence[Period], which: str, scene: Scene, at: tuple[int, int], kind: Kind
+) -> Period | None:
+    """Return the one of several like periods (all Mays) that `which` means today.
+
+    Args:
+        candidates: of some years around today, in any order.
+        which: ``last`` (the latest that is over), ``before_last``, ``next`` (the first that has not begun), ``this``
+            (the one in progress, else by tense, else this year's) or ``bare`` (see `choose_bare`).
+        scene: the text.
+        at: where the words stand.
+        kind: what they name.
+    """
+    if which == "bare":
+        return choose_bare(candidates, scene, at, kind)
+    today, found = scene.today, None
+    if which == "next":
+        found = soonest(candidates, today, strict=True)
+    elif which == "this":
+        found = _this(candidates, scene, at, kind)
+    else:
+        found = latest(candidates, today, strict=True)
+        if which == "before_last" and found is not None:
+            found = latest([p for p in candidates if p.start < found.start], today, strict=True)
+    return found.marked(relative=True) if found else None
+
+
+def _this(candidates: Sequence[Period], scene: Scene, at: tuple[int, int], kind: Kind) -> Period | None:
+    side = side_of(scene, at, kind)
+    if side == "past":
+        return latest(candidates, scene.today, strict=False)
+    now = next((one for one in candidates if one.start <= scene.today < one.end), None)
+    if now is not None or side == "coming" or kind in ("weekday", "weekend"):
+        return now or soonest(candidates, scene.today, strict=True)
+    return next((one for one in candidates if one.start.year == scene.today.year), None)
+
+
+def _distance(period: Period, today: date) -> int:
+    """Return how many days a period is away from today, 0 for one in progress."""
+    return max((period.start - today).days, (today - period.end).days + 1, 0)
+
+
+def _bound(scene: Scene, at: tuple[int, int]) -> str | None:
+    """Return "since" or "ahead" (until, by, from) for a date with such a word in front; None for others."""
+    ahead, before = scene.language.ahead, scene.language.before
+    text = scene.text[max(0, at[0] - 40) : at[0]]
+    if ahead is not None and ahead.search(text):
+        return "ahead"
+    found = before.search(text) if before is not None else None
+    return "since" if found is not None and found["since"] else None
+
+
+def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
+    """Tell whether a date, even a full one, stands in a title or is of what a book or film tells."""
+    named = scene.text[at[0]].isupper() and (period.kind is not None or not period.relative)
+    before = scene.text[max(0, at[0] - 60) : at[0]].rstrip(" \"'")
+    for language in scene.speakers:
+        media = language.doubts.get("media")
+        if scene.says(language.doubts.get("fiction"), scene.sentence(*at)):
+            return True
+        if named and media is not None and media.search(before) is not None:
+            return True
+    return scene.in_title(*at)
+
+
+def _doubtful(scene: Scene, at: tuple[int, int]) -> bool:
+    """Tell whether the words around a date say that it is no single day, or leave it open which."""
+    doubts, text = scene.language.doubts, scene.text
+    behind, title = doubts.get("behind"), doubts.get("title")
+    ahead, placed = doubts.get("before"), doubts.get("placed")
+    before = text[max(0, at[0] - 40) : at[0]]
+    if title is not None and title.match(text, at[1]) and not (placed is not None and placed.search(before)):
+        return True  # "Friday Night Lights", and not "on Friday Nora left"
+    return (
+        scene.says(doubts.get("recurring"), scene.clause(*at))
+        or scene.says(doubts.get("told"), scene.sentence(*at))
+        or (behind is not None and behind.match(text, at[1]) is not None)
+        or (ahead is not None and ahead.search(before) is not None)
+    )
+
+
+_DAY = timedelta(days=1)
+_CLOCK = ("minute", "hour")
+_PRECISION: dict[str, Precision] = {
+    **dict.fromkeys(("minute", "hour", "day", "weekend"), "day"),
+    **dict.fromkeys(("week", "fortnight"), "week"),
+    "month": "month",
+    "quarter": "season",
+    "year": "year",
+    "decade": "decade",
+}
+
+
+def shift(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    """Return the unit that lies a fixed number of units away."""
+    return unit_period(unit_of(match, rule, scene), scene.today, rule.args["shift"]).marked(relative=True)
+
+
+def away(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    """Return the unit so many units away, or the day itself where the words say so ("a year ago today")."""
+    exact = group(match, "exact")
+    numbers = number_range(match, rule, scene) or ((1, 1) if exact else None)
+    if numbers is None or not _looks_ahead(match, rule, scene):
+        return None
+    unit, sign = unit_of(match, rule, scene), rule.args.get("sign", -1)
+    if exact:
+        on = stepped(scene.today, unit, sign * numbers[0])
+        wider = group(match, "wider")
+        found = unit_period(scene.language.units[fold_word(wider)], on) if wider else day(on)
+        return found.marked(relative=True)
+    if group(match, "half") or group(match, "half2"):
+        return _and_a_half(scene, unit, sign * numbers[0], sign)
+    ends = [_moved(scene, unit, sign * number) for number in numbers]
+    start, end = min(p.start for p in ends), max(p.end for p in ends)
+    return Period(start, end, _PRECISION[unit], relative=True, approx=vague(match, rule, numbers))
+
+
+def _and_a_half(scene: Scene, unit: str, count: int, sign: int) -> Period | None:
+    """Return "two and a half years" in months, months in weeks, weeks in days; nothing finer is a date."""
+    if unit == "year":
+        found = unit_period("month", scene.today, 12 * count + 6 * sign)
+    elif unit == "month":
+        found = unit_period("week", stepped(scene.today, "month", count) + 15 * sign * _DAY)
+    else:
+        days = {"week": 7, "decade": 3652}.get(unit, 1)
+        found = _moved(scene, "day", days * count + days // 2 * sign)
+    return found.marked(relative=True, approx=True)
+
+
+def _looks_ahead(match: Match, rule: Rule, scene: Scene) -> bool:
+    """Tell whether "in two weeks" is a time to come, and not how long something took, takes or would take."""
+    if rule.args.get("requires") != "future":
+        return True
+    tense, unit = tense_of(scene, *at(match)), unit_of(match, rule, scene)
+    if unit in _CLOCK or tense in ("future", "coming"):
+        return tense == "future" or (tense == "coming" and unit != "minute")
+    return tense == "none" or (tense == "present" and unit != "day")
+
+
+def _moved(scene: Scene, unit: str, count: int) -> Period:
+    if unit in _CLOCK:
+        return day(scene.day_after(timedelta(**{f"{unit}s": count})))
+    return unit_period(unit, scene.today, count)
+
+
+def lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    """Return when what has lasted so long began; None without a perfect tense, where the rule wants one."""
+    clause = scene.clause(*match.span())[0], match.start()
+    if rule.args.get("requires") == "perfect" and not scene.says(scene.language.perfect, clause):
+        return None
+    return away(match, Rule("away", rule.regex, {"sign": -1}), scene)
+
+
+def rolling(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    """Return the days from so many units ago to today, or from today on."""
+    if not _looks_ahead(match, rule, scene):
+        return None
+    numbers = number_range(match, rule, scene) or (1, 1)
+    unit, sign = unit_of(match, rule, scene), rule.args["sign"]
+    if unit in _CLOCK:
+        edge = scene.day_after(timedelta(**{f"{unit}s": sign * numbers[1]}))
+    else:
+        edge = stepped(scene.today, unit, sign * numbers[1])
+    start, end = (edge, scene.today) if sign < 0 else (scene.today, edge)
+    return Period(start, end + _DAY, _PRECISION[unit], relative=True, approx=vague(match, rule, numbers))
+
+
+def elapsed(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    """Return the current unit up to today."""
+    whole = unit_period(unit_of(match, rule, scene), scene.today)
+    return Period(whole.start, scene.today + _DAY, whole.precision, relative=True)
+
+
+def remaining(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    """Return the current unit from today on."""
+    whole = unit_period(unit_of(match, rule, scene), scene.today)
+    return Period(scene.today, whole.end, whole.precision, relative=True)
+
+
+def weekend(match: Match, rule: Rule, scene: Scene) -> Period | None:
+    """Read "the weekend" as the latest begun in the past tense, else as the one to come or in progress."""
+    near = [unit_period("weekend", scene.today, shift) for shift in (-1, 0, 1)]
+    return choose_bare(near, scene, at(match), "weekend")

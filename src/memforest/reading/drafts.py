@@ -1,0 +1,455 @@
+"""A statement in the making: one sentence, the sentences that join it, and how it reads in the end.
+
+What is known before a turn is read: who speaks to whom, what they are called, what was just asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+
+from memforest.reading.attribution import Attributed, Voices, attribute
+from memforest.reading.clauses import is_question, lacks_content, takes_back
+from memforest.reading.date_phrases import DateSpan
+from memforest.reading.entities import called, is_assistant, merge_mentions
+from memforest.reading.tokens import Code, detect_language, load_word_lists, split_sentences
+from memforest.records import Chunk, Mention, ResolvedDate, Skipped, Turn
+from memforest.text import STOP_WORDS, cut, entity_key, word_set, words
+
+GROUP_WORDS = 35
+"""Neighbouring sentences are joined up to this many words."""
+PASSAGE_WORDS = 90
+"""And to this many behind the first `FINE_CHARS` characters of a turn: about what is quoted whole."""
+FINE_CHARS, ASSISTANT_FINE_CHARS = 4_000, 1_500
+
+_PERSON_PRONOUN = re.compile(r"(?P<who>he|she)(?P<tail>'s|'d|'ll|’s|’d|’ll)?(?= )", re.IGNORECASE)
+_SPEAKER_RELATIVE = re.compile(
+    r"\b(?:i|me|my|mine|we|us|our|ours|you|your|yours|here|yo|mi|mis|nosotros|nos|nuestr[oa]s?|tu|tus|usted)\b",
+    re.IGNORECASE,
+)
+_OPENING_NAME = re.compile(r"(?<![\w'’])(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
+_ENGLISH_DRAFTS = load_word_lists("en").lists
+_MALE = _ENGLISH_DRAFTS["kinship_male"]
+_FINITE = _ENGLISH_DRAFTS["finite"]
+_PAST = _ENGLISH_DRAFTS["irregular_past"]
+_NO_NAME_STARTS = (
+    STOP_WORDS
+    | _ENGLISH_DRAFTS["not_names"]
+    | _ENGLISH_DRAFTS["determiners"]
+    | _ENGLISH_DRAFTS["adverbs"]
+    | _ENGLISH_DRAFTS["backchannel"]
+)
+_FEMALE = _ENGLISH_DRAFTS["kinship_female"]
+_KIN = _MALE | _FEMALE | _ENGLISH_DRAFTS["kinship_other"]
+_KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.join(sorted(_KIN))})\b")
+
+
+@dataclass(slots=True)
+class DraftFact:
+    """A statement in the making: one sentence, and those that join it."""
+
+    text: str
+    raw: list[str]
+    turns: tuple[int, ...]
+    language: Code
+    attributed: bool
+    changed: bool
+    joins: bool
+    date: DateSpan | None = None
+    dates: tuple[ResolvedDate, ...] = ()
+    names: tuple[Mention, ...] = ()
+    negated: bool = False
+    words: int = 0
+    comment: bool = False  # worth keeping only behind the statement that it comments on
+    answer: bool = False
+    turned: bool = False  # taken back or denied by a sentence behind it, so it asserts nothing
+
+
+def most_words(at: int, *, assistant: bool) -> int:
+    """Return up to how many words sentences are joined at a place of a turn, so that a long text costs less than as much talk."""
+    return GROUP_WORDS if at <= (ASSISTANT_FINE_CHARS if assistant else FINE_CHARS) else PASSAGE_WORDS
+
+
+def can_join(before: DraftFact, draft: DraftFact, most: int) -> bool:
+    """Return whether `draft` may join the statement before it: both undated or one a mere comment, and `most` words at most.
+
+    In a passage what is denied stands beside what is not, and what names the speaker beside what does not.
+    """
+    if before.language != draft.language:
+        return False
+    total = before.words + draft.words
+    if draft.joins:
+        return draft.date is None and total <= most + 10
+    if before.date is not None or draft.date is not None or total > most:
+        return False
+    if most > GROUP_WORDS or (before.answer and not draft.attributed):
+        return True
+    return before.negated == draft.negated and before.attributed == draft.attributed
+
+
+def join(before: DraftFact, draft: DraftFact) -> None:
+    """Add `draft` to the statement before it."""
+    if draft.changed and not before.changed and not before.attributed:
+        before.text = ended(before.text)
+    before.text = f"{before.text} {draft.text}"
+    before.raw += draft.raw
+    before.dates = tuple(dict.fromkeys((*before.dates, *draft.dates)))
+    before.words += draft.words
+    before.changed = before.changed or draft.changed
+    before.names = merge_mentions((*before.names, *draft.names))
+    before.turns = tuple(dict.fromkeys((*before.turns, *draft.turns)))
+
+
+def afterword(before: DraftFact, raw: str) -> None:
+    """Add a sentence that is nothing without the statement before it ("Not.", "Just kidding.")."""
+    before.text = f"{before.text} {raw}"
+    before.raw.append(raw)
+    if takes_back(raw):
+        before.negated = before.turned = True
+
+
+def with_speaker(draft: DraftFact, speaker: str) -> str:
+    """Return the text of a draft with its speaker in front unless it names them or has a subject of its own.
+
+    "Bob moved to Miami in July 2024." stands for itself, whoever said it; a "we" in it would not.
+    """
+    if draft.attributed or (_has_named_subject(draft) and not _SPEAKER_RELATIVE.search(draft.text)):
+        return draft.text
+    if not draft.changed:
+        return f'{speaker}: "{draft.text}"'
+    return f"{speaker}: {draft.text}"
+
+
+def _has_named_subject(draft: DraftFact) -> bool:
+    """Return whether the statement begins with a person's name as the subject of its verb."""
+    return any(
+        mention.role == "subject"
+        and mention.kind in ("participant", "person")
+        and draft.text.startswith(f"{mention.name} ")
+        for mention in draft.names
+    )
+
+
+def ended(text: str) -> str:
+    """Return `text` with a capital first and a full stop last: statements that differ in their "!" are the same."""
+    text = text.strip()
+    if not text:
+        return text
+    if not text.startswith(("http", "www", "@", "#")):
+        text = text[0].upper() + text[1:]
+    return text if text.endswith((".", "…", "]", '"', "”", "。")) else text.rstrip("!,;:- ") + "."
+
+
+def resolve_person(text: str, drafts: Sequence[DraftFact]) -> str | None:
+    """Return `text` with the "he" or "she" it starts with named, when the statement before leaves one choice."""
+    found = _PERSON_PRONOUN.match(text)
+    if found is None or not drafts:
+        return None
+    tail = (found["tail"] or "").replace("’", "'")
+    who = _only_person(drafts[-1], male=found["who"].lower() == "he")
+    if who is None:
+        return None
+    verb = {"'s": " is", "'ll": " will", "'d": " would"}.get(tail, "")
+    return f"{who}{verb}{text[found.end() :]}"
+
+
+def _only_person(draft: DraftFact, *, male: bool) -> str | None:
+    """Return the one person other than a participant whom `draft` names, by name or as somebody's relative."""
+    kin = _KIN_SUBJECT.match(draft.text)
+    if kin and kin["kin"] in (_FEMALE if male else _MALE):
+        return None
+    people = [mention.name for mention in draft.names if mention.kind == "person"]
+    if not people and not kin:
+        people = [m.name for m in draft.names if m.kind == "unknown" and " " not in m.name]
+    if people:
+        return people[0] if len(people) == 1 else None
+    return kin.group() if kin else _opening_name(draft)
+
+
+def _opening_name(draft: DraftFact) -> str | None:
+    """Return the capitalised word that a statement opens with in front of a verb: a name, if "he" goes on."""
+    found = None if draft.attributed else _OPENING_NAME.match(draft.text)
+    return found["name"] if found and _may_act(found) else None
+
+
+def acting_names(text: str) -> list[str]:
+    """Return the capitalised words that open a sentence in front of a verb: "Zorka", but also "Pottery helps".
+
+    >>> acting_names("Zorka lives in Brno. She likes it there.")
+    ['Zorka']
+    """
+    found = (match for match in _OPENING_NAME.finditer(text) if _opens_sentence(text, match.start()))
+    return list(dict.fromkeys(match["name"].removesuffix("'s") for match in found if _may_act(match)))
+
+
+def _opens_sentence(text: str, at: int) -> bool:
+    return at == 0 or text[max(0, at - 2) : at] in (". ", "! ", "? ", ': "') or text[at - 1] == '"'
+
+
+def _may_act(found: re.Match[str]) -> bool:
+    """Return whether a word can be a name and the next one its verb, or something that it has."""
+    name, verb = found["name"], found["verb"]
+    if (
+        not name[0].isupper()
+        or name.isupper()
+        or not verb.islower()
+        or name.lower().removesuffix("'s") in _NO_NAME_STARTS
+    ):
+        return False
+    return name.endswith("'s") or verb in _FINITE or verb in _PAST or verb.endswith(("s", "ed"))
+
+
+def length(text: str) -> int:
+    """Return the length of `text` in words; scripts without spaces count three characters as one word."""
+    return (
+        len(text.split())
+        if text.isascii()
+        else max(len(text.split()), sum(ch > "\u2e80" for ch in text) // 3)
+    )
+
+
+_YES_NO_WORDS = frozenset(_ENGLISH_DRAFTS["yes_no"])
+_YES_NO_FILLERS = _YES_NO_WORDS | word_set(
+    "actually i do did have am it is was of course sir ma'am thanks i'm really"
+)
+_LOWERED_OPENINGS = (
+    _YES_NO_WORDS
+    | (STOP_WORDS - {"i"})
+    | _ENGLISH_DRAFTS["determiners"]
+    | _ENGLISH_DRAFTS["prepositions"]
+    | _ENGLISH_DRAFTS["adverbs"]
+)
+_YES_NO_OPENERS = _ENGLISH_DRAFTS["auxiliaries"]
+
+
+def uncapitalised(text: str, *, always: bool = False) -> str:
+    """Return text for the middle of a sentence: a capital stays unless a common word opens it, or `always`."""
+    first = text.split(" ", 1)[0].strip(".,!?;:").lower()
+    return text[0].lower() + text[1:] if always or first in _LOWERED_OPENINGS else text
+
+
+def asks_yes_or_no(question: str) -> bool:
+    """Return whether an English question is answered by yes or no."""
+    return question.split(" ", 1)[0].lower().replace("’", "'") in _YES_NO_OPENERS
+
+
+def asks_for_something(question: str) -> bool:
+    """Return whether an English question wants a thing named, also one within another: "Do you know which gym …?"."""
+    return not asks_yes_or_no(question) or _INDIRECT.match(question) is not None
+
+
+_INDIRECT = re.compile(
+    r"(?:do|did|can|could) you (?:know|say|tell me|remember) (?:which|what|who|where)\b", re.IGNORECASE
+)
+
+
+def is_bare_yes(raw: str, address: frozenset[str]) -> bool:
+    """Return whether the sentence is yes or no and a name at most."""
+    return all(word.lower().strip(",.!") in _YES_NO_FILLERS | address for word in raw.split())
+
+
+_QUESTION_WORDS = 25
+_SHOWN_CHARS = 240
+_HEARD_CHARS = 400
+CAPTION = re.compile(
+    r"\[[^\[\]\n]{0,40}?\b(?:image|images|photo|picture|caption|imagen|foto)\b[^\[\]]{0,400}\]", re.IGNORECASE
+)
+_CAPTION_LABEL = re.compile(
+    r"^\[\s*(?:(?:shares?|shared|shows?|sends?|sent)\s+)?(?:an?\s+)?(?:attached\s+)?(?:image|photo|picture|imagen|foto)?"
+    r"(?:\s+caption)?\s*:\s*",
+    re.IGNORECASE,
+)
+_PICTURE = re.compile(
+    r"(?:an?|the|two|some)\s+(?:\w+ ){0,3}(?:photo|picture|image|painting|drawing|poster|screenshot)s?\b",
+    re.I,
+)
+_ENGLISH_ANSWERS, _ES = load_word_lists("en").lists, load_word_lists("es").lists
+_BARE_QUESTION = (
+    (
+        _ENGLISH_ANSWERS["question_words"]
+        | _ENGLISH_ANSWERS["prepositions"]
+        | _ENGLISH_ANSWERS["interjections"]
+        | _ES["question_words"]
+    )
+    | word_set("long much many one time day exactly then wait really huh")
+    | word_set("desde hasta adónde tiempo por con para de a y o pero entonces cuando donde")
+)
+"""Words of a question that has no content of its own: it asks about what was said just before."""
+_ASKING = frozenset(("when", "where", "why", "how", "who", "since", "until"))
+"""Of these words, one makes a question of it; "what?" and "really?" may only show surprise."""
+_ABOUT_WORDS = 15
+
+
+@dataclass(slots=True)
+class Context:
+    """What is known while one turn is read."""
+
+    turn: Turn
+    called: str
+    """What the speaker is called in a statement; their id where another participant would be called the same."""
+    voices: Voices | None
+    """None where the speaker is nobody that a sentence could name: what they say is quoted."""
+    language: Code
+    participants: dict[str, str]
+    """Entity key -> what a participant is called."""
+    ids: dict[str, str]
+    """What a participant is called -> their name as it is stored, where they differ."""
+    address: frozenset[str]
+    known: frozenset[str]
+    question: str | None
+    question_turn: tuple[int, ...]
+    about: str | None
+    """The statement that the question is about, when it has no content of its own ("Since when?")."""
+    assistant: bool
+    to_assistant: bool
+    """An assistant is the only one that the turn is said to, or its speaker has the role of a user."""
+    day_first: bool | None
+    heard: str
+    """What was said just before: the end of the turn before, of the same day, and of this turn so far."""
+    words: int = GROUP_WORDS
+    """Up to how many neighbouring sentences are joined here."""
+    drafts: list[DraftFact] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    def attribute(self, text: str) -> Attributed:
+        """Return an English text with names for first and second person, or as it is where the speaker has none."""
+        if self.voices is None:
+            return Attributed(text, names_speaker=False, changed=False)
+        return attribute(text, self.voices)
+
+    def hear(self, text: str) -> None:
+        """Add a sentence to what was said."""
+        self.heard = f"{self.heard}\n{text}"[-_HEARD_CHARS:]
+
+    def follows_draft(self) -> bool:
+        """Return whether the sentence that was heard last is the end of the last statement."""
+        return bool(self.drafts) and self.heard.endswith(self.drafts[-1].raw[-1])
+
+    def id_of(self, name: str) -> str:
+        """Return what whoever is called so in a statement is known by; of others the name."""
+        return self.ids.get(name, name)
+
+    def skip(self, text: str, reason: str) -> None:
+        """Record that `text` became no statement."""
+        self.skipped.append(Skipped(self.turn.ordinal, cut(text, _SHOWN_CHARS), reason))
+
+
+def picture_of(caption: str) -> str:
+    """Return what a caption in brackets shows: "a photo of a dog on a beach"; empty if it says nothing."""
+    inner = _CAPTION_LABEL.sub("", caption).strip("[] \n")
+    return inner if not inner or _PICTURE.match(inner) else f"a photo of {inner}"
+
+
+def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset[str]) -> Context:
+    """Return what is known before `turn` is read."""
+    people = tuple(dict.fromkeys((*chunk.participants, turn.speaker)))
+    language = detect_language(turn.text)
+    roles = {one.speaker: one.role for one in (*chunk.before, *chunk.turns)}
+    named = _named(people, roles, language)
+    own_names = tuple(name for name in people if named.get(name) == name)
+    others = [name for name in people if name != turn.speaker]
+    listener = named.get(others[0]) if len(others) == 1 else None
+    own = named.get(turn.speaker)
+    question, asked_in = _open_question(previous, turn, chunk)
+    about = _asked_about(question, previous, turn, chunk)
+    if about is None and question is not None and lacks_content(question, _forms_of_address(people)):
+        question, asked_in = None, ()
+    return Context(
+        turn=turn,
+        called=own or turn.speaker,
+        voices=None
+        if own is None
+        else Voices(own, listener, _nicknames(own_names), is_assistant(turn.speaker, turn.role)),
+        language=language,
+        participants={
+            key: name for one in people if (key := entity_key(name := named.get(one, one))) is not None
+        },
+        ids={name: one for one, name in named.items() if name != one},
+        address=_forms_of_address(own_names) | frozenset(one.lower() for one in people),
+        known=known,
+        question=question,
+        question_turn=asked_in,
+        about=about,
+        assistant=is_assistant(turn.speaker, turn.role),
+        to_assistant=turn.role == "user"
+        or (bool(others) and all(is_assistant(one, roles.get(one)) for one in others)),
+        day_first=chunk.day_first,
+        heard=previous.text[-_HEARD_CHARS:]
+        if previous is not None and turn.said - previous.said < timedelta(days=1)
+        else "",
+    )
+
+
+def _named(people: Sequence[str], roles: Mapping[str, str | None], language: Code) -> dict[str, str]:
+    """Return what each participant is called; two who would be called the same have no name."""
+    found = {name: called(name, roles.get(name), language) for name in people}
+    several = Counter(found.values())
+    return {name: one for name, one in found.items() if several[one] == 1}
+
+
+@lru_cache(maxsize=256)
+def _forms_of_address(people: tuple[str, ...]) -> frozenset[str]:
+    """Return what the participants are called, lower case: full names, their parts, beginnings of first names."""
+    parts = {part.lower() for name in people for part in (name, *name.split())}
+    return frozenset(
+        parts | {name[:2].lower() for name in people} | {short.lower() for short, _ in _nicknames(people)}
+    )
+
+
+@lru_cache(maxsize=256)
+def _nicknames(people: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return the beginnings of first names, of three letters or more, that fit one participant only."""
+    owners: dict[str, set[str]] = {}
+    for name in people:
+        first = name.split()[0] if name.split() else ""
+        for size in range(3, len(first)):
+            owners.setdefault(first[:size], set()).add(name)
+    return tuple((short, next(iter(names))) for short, names in owners.items() if len(names) == 1)
+
+
+def _open_question(previous: Turn | None, turn: Turn, chunk: Chunk) -> tuple[str | None, tuple[int, ...]]:
+    """Return the question that the turn before ends with, if another speaker asked it, and its turn if in the chunk."""
+    if (
+        previous is None
+        or previous.speaker == turn.speaker
+        or not any(mark in previous.text[-400:] for mark in "?？؟")
+    ):
+        return None, ()
+    pieces = [
+        piece.text
+        for piece in split_sentences(CAPTION.sub(" ", previous.text[-600:]))
+        if is_question(piece.text)
+    ]
+    if not pieces:
+        return None, ()
+    empty = lacks_content(pieces[-1], _forms_of_address(chunk.participants))
+    if empty and _ASKING.isdisjoint(word.lower() for word in words(pieces[-1])):
+        return None, ()
+    asked = pieces[-1].replace('"', "'").split()
+    question = " ".join(asked if len(asked) <= _QUESTION_WORDS else ["…", *asked[-_QUESTION_WORDS:]])
+    return question, (previous.ordinal,) if previous in chunk.turns else ()
+
+
+def _asked_about(question: str | None, previous: Turn | None, turn: Turn, chunk: Chunk) -> str | None:
+    """Return the statement that a question without content of its own is about: the one said last before it."""
+    if question is None or previous is None:
+        return None
+    if not _BARE_QUESTION.issuperset(word.lower() for word in words(question)):
+        return None
+    turns = [*chunk.before, *chunk.turns]
+    before = turns[: turns.index(previous)][-1:] if previous in turns else []
+    for said in (previous, *(one for one in before if one.speaker == turn.speaker)):
+        statements = [
+            piece.text
+            for piece in split_sentences(CAPTION.sub(" ", said.text[-600:]))
+            if not is_question(piece.text)
+            and not lacks_content(piece.text, _forms_of_address(chunk.participants))
+        ]
+        if statements:
+            shown = statements[-1].replace('"', "'").rstrip(".!… ").split()
+            return " ".join(shown if len(shown) <= _ABOUT_WORDS else ["…", *shown[-_ABOUT_WORDS:]])
+    return None

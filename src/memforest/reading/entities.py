@@ -1,0 +1,442 @@
+"""Names in a sentence: who and what it mentions, which part each plays, and what it is about.
+
+Capitalised runs, quoted titles, hashtags and handles; participants wherever they stand. Kinds come from small
+lists and the words around a name, and are ``"unknown"`` where neither speaks. Scripts without capitals yield
+participants and what stands in their quotation marks (「」『』《》).
+
+
+Kinds of names that their own last word, or the word in front of them, tells plainly: events and works.
+
+`find_mentions` tells people, places and organisations while it looks for names, and how a statement reads depends on those. These two
+kinds change nothing of that: they are told of the finished statement.
+
+
+What a participant is called in a sentence: their name, or their role where all that is known of them is an id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from memforest.reading.tokens import Code, Token, is_verb_form, load_word_lists, tokenise
+from memforest.records import EntityKind, Mention
+from memforest.text import STOP_WORDS, entity_key, word_set
+
+MAX_MENTIONS = 12
+"""Most mentions of one sentence; an index page of names yields its first ones."""
+MAX_TOPICS = 3
+
+Role = Literal["subject", "object", "other"]
+
+_EN = load_word_lists("en")
+_GIVEN = _EN.lists["given_names"]
+_NOT_NAMES = _EN.lists["not_names"]
+_PLACE_WORDS = _EN.lists["place_words"]
+_ORG_WORDS = _EN.lists["organisation_words"]
+_PLACES = _EN.lists["places"]
+_PREPOSITIONS = _EN.lists["prepositions"]
+_SPANISH_PREPOSITIONS = word_set(
+    "a al ante con contra de del desde en entre hacia hasta para por según sin sobre"
+)
+_PERSON_CUES = (
+    _EN.lists["kinship_male"]
+    | _EN.lists["kinship_female"]
+    | _EN.lists["kinship_other"]
+    | load_word_lists("es").lists["kinship_male"]
+    | load_word_lists("es").lists["kinship_female"]
+    | load_word_lists("es").lists["kinship_other"]
+    | word_set("named called mr mrs ms dr llamado llamada")
+)
+_FINITE = _EN.lists["finite"] | frozenset(load_word_lists("es").tables["verbs"].values())
+_PAST = _EN.lists["irregular_past"]
+_COMMON_VERBS = _EN.lists["common_verbs"]
+_BACKCHANNEL = _EN.lists["backchannel"]
+_DETERMINERS = _EN.lists["determiners"]
+
+# A word that may start with a capital, behind another word and a blank; re has no class of capitals.
+_CAPITAL = re.compile(r"(?<=[\w,;:)] )[^\W\d_a-z][\w'’-]{1,60}")
+_SMALL = word_set("of the de la del van von der di da y")
+_NO_NAME_BEFORE_NAME = (
+    STOP_WORDS | _EN.lists["interjections"] | _EN.lists["adverbs"] | _EN.lists["not_verbs"] | _PREPOSITIONS
+)
+_NO_NAME_STARTS = (
+    STOP_WORDS
+    | _BACKCHANNEL
+    | _EN.lists["adverbs"]
+    | _EN.lists["not_verbs"]
+    | _EN.lists["imperatives"]
+    | _PREPOSITIONS
+)
+
+
+def names_inside(text: str) -> frozenset[str]:
+    """Return the capitalised words of `text` that do not start a sentence, lower case: surely names."""
+    found = (
+        word.removesuffix("'s").removesuffix("’s") for word in _CAPITAL.findall(text) if word[0].isupper()
+    )
+    return frozenset(
+        lower
+        for word in found
+        if (lower := word.lower()) not in _NO_NAME_STARTS and lower not in _NOT_NAMES and lower != "i"
+    )
+
+
+def find_mentions(
+    sentence: str,
+    *,
+    participants: Mapping[str, str],
+    known: Collection[str] = frozenset(),
+    language: Code = "en",
+) -> tuple[Mention, ...]:
+    """Return the entities that one sentence mentions, in order, each once.
+
+    The role is read off the word order: before the first verb is ``"subject"``, after it ``"object"``; behind a
+    preposition or in the possessive it is ``"other"``.
+
+    Args:
+        sentence: one sentence, pronouns already replaced.
+        participants: entity key -> display name of everybody who takes part.
+        known: lower-case words that are names although they may start a sentence (see `names_inside`).
+        language: of the sentence. In ``"other"`` word order tells no roles, and many capitals (German) no names.
+    """
+    tokens = tokenise(sentence[:2000])
+    if not any(token.capital or token.kind in ("tag", "handle", "quote") for token in tokens):
+        return merge_mentions(_unspaced_participants(sentence, participants))
+    verb = _first_verb(tokens)
+    crowded = _is_crowded(tokens, 30 if language == "other" else 70)
+    found: list[Mention] = []
+    index = 0
+    while index < len(tokens) and len(found) < MAX_MENTIONS:
+        token = tokens[index]
+        end = index + 1
+        if token.kind in ("tag", "handle"):
+            found.append(Mention(token.text, "thing" if token.kind == "tag" else "person", "other"))
+        elif token.kind == "quote":
+            found += _quoted(token.text)
+        elif token.capital:
+            end = _run_end(tokens, index, participants)
+            mention = _named(tokens, index, end, verb, _Setting(participants, known, crowded, language))
+            if mention:
+                found.append(mention)
+        index = end
+    found += _unspaced_participants(sentence, participants)
+    return merge_mentions(found)
+
+
+def _is_crowded(tokens: Sequence[Token], percent: int) -> bool:
+    """Return whether more than `percent` of the words have capitals, which then say little."""
+    kinds = [token.capital for token in tokens if token.kind == "word"]
+    return len(kinds) > 5 and sum(kinds) * 100 > percent * len(kinds)
+
+
+def _quoted(text: str) -> list[Mention]:
+    """Return a short quotation as a title; a quoted sentence is speech and names nothing."""
+    inner = text[1:-1].strip()
+    speech = {"i", "you", "me", "my", "we", "i'm", "don't"} & set(inner.lower().replace("’", "'").split())
+    title = (
+        not speech and len(inner.split()) <= 8 and not inner.endswith((".", "!", "?", "。", "！", "？", ","))
+    )
+    return [Mention(inner, "thing", "other")] if title and inner else []
+
+
+def _first_verb(tokens: Sequence[Token]) -> int:
+    """Return the position of the first word that is a verb by its form, or the number of tokens."""
+    for index, token in enumerate(tokens):
+        month = index > 0 and token.bare == "May"  # "In May Ann left": the verb comes later
+        if (token.verb and not month) or (index and token.present):
+            return index
+    return len(tokens)
+
+
+def _run_end(tokens: Sequence[Token], start: int, participants: Collection[str]) -> int:
+    """Return the position behind the capitalised run at `start`: "University of Oslo" is one, "Bo Ana's" are two if Ana takes part."""
+    end = start + 1
+    while end < len(tokens) and end - start < 6 and not tokens[end - 1].possessive:
+        if _others_begin(tokens, start, end, participants):
+            break
+        if tokens[end].capital:
+            end += 1
+        elif (
+            tokens[end].lower in _SMALL
+            and (following := end + 1 + (end + 1 < len(tokens) and tokens[end + 1].lower in _SMALL))
+            < len(tokens)
+            and tokens[following].capital
+            and tokens[start].lower not in _NO_NAME_STARTS
+            and entity_key(tokens[end - 1].bare) not in participants
+            and entity_key(tokens[following].bare) not in participants
+        ):
+            end = following + 1
+        else:
+            break
+    return end
+
+
+def _others_begin(tokens: Sequence[Token], start: int, end: int, participants: Collection[str]) -> bool:
+    """Return whether another name begins at `end`, inside of a capitalised run, because of who takes part.
+
+    So pronouns that were replaced leave it: "Nora told Bo Nora's plan" ("my plan"), "Call Ana Costa Bo Lind" ("me").
+    """
+
+    def name(first: int, behind: int) -> str | None:
+        return entity_key(
+            " ".join([*(one.text for one in tokens[first : behind - 1]), tokens[behind - 1].bare])
+        )
+
+    for behind in range(end + 1, min(end + 3, len(tokens)) + 1):
+        if not tokens[behind - 1].capital:
+            break
+        if tokens[behind - 1].possessive:
+            return name(end, behind) in participants
+    following = tokens[end : end + 2]
+    two = len(following) > 1 and all(one.capital for one in following)
+    return two and any(name(first, end) in participants for first in range(start, end - 1))
+
+
+class _Setting(NamedTuple):
+    """What the names of one sentence are read against."""
+
+    participants: Mapping[str, str]
+    known: Collection[str]
+    crowded: bool
+    language: Code
+
+
+def _named(
+    tokens: Sequence[Token],
+    start: int,
+    end: int,
+    verb: int,
+    setting: _Setting,
+) -> Mention | None:
+    """Return the mention that a capitalised run makes, or None if it is only the start of a sentence."""
+    opens = start == 0 or (tokens[start - 1].kind == "mark" and tokens[start - 1].text in ".!?:。")
+    if (
+        opens
+        and end - start > 1
+        and (tokens[start].lower.endswith(("ing", "ed")) or is_verb_form(tokens[start].lower))
+    ):
+        start, opens = start + 1, False
+    while start < end and _is_no_name(tokens, start, end):
+        if tokens[start].lower in setting.known or entity_key(tokens[start].bare) in setting.participants:
+            break
+        start, opens = start + 1, False
+    if start == end:
+        return None
+    name = " ".join([token.text for token in tokens[start : end - 1]] + [tokens[end - 1].bare])
+    key = entity_key(name)
+    if key is None or len(name) < 2:
+        return None
+    role = _role(tokens, start, end, verb, setting.language)
+    if key in setting.participants:
+        return Mention(setting.participants[key], "participant", role)
+    single = end - start == 1
+    lower = tokens[start].lower
+    trusted = lower in setting.known or lower in _GIVEN or lower in _PLACES
+    if single and not trusted and (setting.crowded or (opens and not _verb_follows(tokens, end))):
+        return None
+    return Mention(name, _kind(tokens, start, end, setting.language), role)
+
+
+def _is_no_name(tokens: Sequence[Token], start: int, end: int) -> bool:
+    """Return whether the capital at `start` is that of an ordinary word: "So Tom …", but "World War I"."""
+    if tokens[start].text == "I":
+        return end - start == 1
+    return tokens[start].lower in (_NO_NAME_STARTS if end - start == 1 else _NO_NAME_BEFORE_NAME)
+
+
+def _verb_follows(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether a past or -s verb stands at `index`: at the start of a sentence "Zorka moved" is a name."""
+    if index >= len(tokens) or tokens[index].kind != "word":
+        return False
+    lower, first = tokens[index].lower, tokens[index - 1].lower
+    if first.endswith(("ing", "s", "tion", "ness", "ity", "ment", "ed", "ly")):
+        return False
+    return lower in (
+        "moved",
+        "lent",
+        "said",
+        "told",
+        "asked",
+        "lives",
+        "works",
+        "gave",
+        "bought",
+        "married",
+        "went",
+    )
+
+
+def _role(tokens: Sequence[Token], start: int, end: int, verb: int, language: Code) -> Role:
+    """Return the part that ``tokens[start:end]`` plays in the main clause."""
+    if language == "other" or tokens[end - 1].possessive:
+        return "other"
+    at = start - 1
+    if language == "en" and at > 0 and tokens[at].lower in _DETERMINERS:
+        at -= 1
+    before = tokens[at].lower if at >= 0 else ""
+    if before in (_PREPOSITIONS if language == "en" else _SPANISH_PREPOSITIONS):
+        return "other"
+    return "subject" if start < verb else "object"
+
+
+def _kind(tokens: Sequence[Token], start: int, end: int, language: Code) -> EntityKind:
+    """Return the kind of a name from its own words, then from the words before it."""
+    own = {token.lower for token in tokens[start:end]}
+    before = [token.lower for token in tokens[max(0, start - 3) : start] if token.kind == "word"]
+    last = before[-1] if before else ""
+    if own & _ORG_WORDS:
+        return "organisation"
+    if last in _PERSON_CUES or tokens[start].lower in _GIVEN:
+        return "person"
+    if last in ("at", "for", "en", "para") and _has_stem(before, ("work", "trabaj", "job", "intern")):
+        return "organisation"
+    if own & _PLACE_WORDS or own & _PLACES or last in ("in", "near", "visit", "visited"):
+        return "place"
+    spanish = language == "es" and (
+        last == "en" or (last == "a" and _has_stem(before, ("mud", "viaj", "fu", "v")))
+    )
+    moved = last in ("from", "to") and _has_stem(
+        before, ("move", "trip", "travel", "flew", "went", "go", "com")
+    )
+    return "place" if spanish or moved else "unknown"
+
+
+def _has_stem(before: Sequence[str], stems: tuple[str, ...]) -> bool:
+    """Return whether one of the words before a name starts with one of `stems`."""
+    return any(word.startswith(stems) for word in before)
+
+
+def _unspaced_participants(sentence: str, participants: Mapping[str, str]) -> Iterable[Mention]:
+    """Yield participants whose name is in a script without capitals, wherever it stands."""
+    for name in participants.values():
+        if not name.isascii() and not any(ch.isupper() for ch in name) and name in sentence:
+            yield Mention(name, "participant", "subject" if sentence.startswith(name) else "other")
+
+
+_RANK = {"subject": 0, "object": 1, "other": 2}
+
+
+def merge_mentions(mentions: Iterable[Mention]) -> tuple[Mention, ...]:
+    """Return `mentions` with each entity once: first name, first known kind, strongest role."""
+    merged: dict[str, Mention] = {}
+    for mention in mentions:
+        key = entity_key(mention.name)
+        if key is None:
+            continue
+        old = merged.get(key)
+        if old is None:
+            merged[key] = mention
+            continue
+        kind = mention.kind if old.kind == "unknown" else old.kind
+        role = min(old.role, mention.role, key=_RANK.__getitem__)
+        merged[key] = Mention(old.name, kind, role)
+    return tuple(merged.values())
+
+
+_END = Token("mark", ".")
+
+
+def find_topics(sentence: str, *, names: Collection[str] = frozenset()) -> tuple[str, ...]:
+    """Return up to `MAX_TOPICS` content words or pairs that say what `sentence` is about, strongest first.
+
+    Nouns are guessed by position: a word behind a determiner or preposition, two content words in a row as one
+    topic. Without such a word there is no topic. Lower case.
+
+    Args:
+        sentence: one statement; English, other languages yield their longer words.
+        names: lower-case words that are names, which are mentions and no topics.
+    """
+    scored: list[tuple[int, int, str]] = []
+    run: list[str] = []
+    before = ""
+    for index, token in enumerate([*tokenise(sentence[:1000]), _END]):
+        noun = token.nounlike and before in _DETERMINERS and not run
+        content = noun or (token.content and token.lower not in names)
+        if content:
+            run.append(token.lower)
+            continue
+        if run:
+            weight = 2 * (before in _DETERMINERS or before in _PREPOSITIONS or before.endswith("'s")) + min(
+                len(run), 2
+            )
+            scored.append((-weight, index, " ".join(run[-2:])))
+        run, before = [], token.text.lower()
+    topics = dict.fromkeys(topic for _, _, topic in sorted(scored))
+    return tuple(topics)[:MAX_TOPICS]
+
+
+_BEFORE = 40
+"""Characters in front of a name that are looked at."""
+_MARKS = "\"'“”‘’«»「」『』《》 "
+
+
+def with_kinds(text: str, mentions: Iterable[Mention], language: Code) -> tuple[Mention, ...]:
+    """Return mentions of which nobody said what they are, or only that they are things, as events or works where that is plain.
+
+    Args:
+        text: the statement that they stand in.
+        mentions: its mentions; of the others the kind stays.
+        language: of the statement; English and Spanish are known.
+
+    Example:
+        >>> with_kinds("Ana read the novel Quayside.", [Mention("Quayside")], "en")
+        (Mention(name='Quayside', kind='work', role='other'),)
+    """
+    if language == "other":
+        return tuple(mentions)
+    return tuple(
+        one if one.kind not in ("unknown", "thing") else _told(text, one, language) for one in mentions
+    )
+
+
+def _told(text: str, mention: Mention, language: Code) -> Mention:
+    lists = load_word_lists(language).lists
+    own = [word.casefold() for word in mention.name.split()]
+    outer = own[:1] if language == "es" else own[-1:]  # "Feria del Libro", "Book Fair"
+    if lists["event_words"].intersection(outer) or lists["holidays"].intersection(own):
+        return replace(mention, kind="event")
+    at = text.find(mention.name)
+    before = re.findall(r"[^\W\d_]+", text[max(0, at - _BEFORE) : at].casefold()) if at > 0 else []
+    quoted = at > 0 and text[at - 1] in _MARKS.strip()
+    if before and before[-1] in lists["titled"]:
+        del before[-1]
+    last = before[-1] if before else ""
+    if last in lists["work_words"] or (quoted and last in lists["work_verbs"]):
+        return replace(mention, kind="work")
+    return mention
+
+
+_ID = re.compile(
+    r"\S+@\S+\.\S+"  # an e-mail address
+    r"|(?=\S*\d)[0-9a-f]{6,}(?:-[0-9a-f]{2,})*"  # a UUID, a hash
+    r"|[^\W\d_]*[-_#:.]*\d[\w-]*",  # a number, with letters or without: "user_123", "u42", "+4917..."
+    re.IGNORECASE,
+)
+
+
+def is_id(name: str) -> bool:
+    """Return whether a participant's name is no name but an id: an address, a UUID, a hash, a number.
+
+    >>> [is_id(name) for name in ("ana@example.org", "user_123", "+49 170 1", "3f2c9a51-77aa-41d4", "Ana", "Agent 47")]
+    [True, True, True, True, False, False]
+    """
+    bare = name.strip().lstrip("+(@")
+    return _ID.fullmatch(bare) is not None or bare.replace(" ", "").isdecimal()
+
+
+def is_assistant(name: str, role: str | None) -> bool:
+    """Return whether somebody is an AI assistant, or an agent who speaks for a company: by role, else by name."""
+    return (role or name).lower() in load_word_lists("en").lists["assistants"]
+
+
+def called(name: str, role: str | None, code: str) -> str:
+    """Return what a participant is called in a sentence: by name, and where it is no name by their role.
+
+    >>> called("Ana", "user", "en"), called("3f2c9a51-77aa", "user", "en"), called("user", None, "es")
+    ('Ana', 'the user', 'el usuario')
+    """
+    roles = load_word_lists("es" if code == "es" else "en").tables["roles"]
+    return roles.get(name.casefold()) or (roles.get(role or "user", name) if is_id(name) else name)

@@ -1,0 +1,554 @@
+"""Asking a chat model to take a question apart, and to reason about a part from what was found for it.
+
+A failed call is raised: what is then done instead is for the index to say. A question is one plan, one call a part, and one more
+where a follow-up is asked; the synthesis is an answerer's (`memforest.reading.steps_llm`).
+
+Source: H-Mem (arXiv 2605.15701) §3.3 and App. B: sub-queries with what they depend on, a scope, a hint of time and a coverage; an
+answer, what is missing, and one follow-up a sub-query. The prompts are our own.
+
+
+The replies of a model that takes a question apart, reasons about its parts, and sums up what is known of an entity.
+
+Whether a plan, an answer to a part and a follow-up of a model may be used: pure checks of what it replied.
+
+Source: H-Mem (arXiv 2605.15701) §3.3: a follow-up asks for what is missing, is no paraphrase, and has a concrete anchor of the
+first evidence. How each is told is ours: by search tokens (`memforest.text.lexical_tokens`), so in any language.
+
+
+Asking a chat model what a memory knows of one entity: a lasting and a recent part, each line with the lines it was made of.
+
+A failed call is raised; the lines as they were given are then the profile.
+
+Source: H-Mem (arXiv 2605.15701) §3.2: profiles of salient entities with a persistent and a recent part. The prompt is our own.
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone, tzinfo
+from graphlib import TopologicalSorter
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BeforeValidator, Field
+
+from memforest.errors import InputError
+from memforest.ports import Settled
+from memforest.reading.date_phrases import question_time
+from memforest.reading.entities import names_inside
+from memforest.reading.periods import to_utc
+from memforest.reading.prompts import Value, head_and_tail, shown_day, shown_days
+from memforest.reading.replies import Items, MaybeText, Reply
+from memforest.reading.steps import Steps
+from memforest.reading.summarise_llm import RecordCheck
+from memforest.reading.tokens import count_words
+from memforest.records import QuestionPlan, SubQuery, SubQueryScope, SummaryRequest
+from memforest.settings import QUESTION_CHARS
+from memforest.text import cut, fold, lexical_tokens
+from memforest.times import local_time
+
+Coverage = Literal["one", "global"]
+
+
+def _scope(value: Any) -> Any:
+    """Return a scope as it is spelt; what is none is all of them."""
+    folded = value.strip().lower() if isinstance(value, str) else ""
+    return folded if folded in get_args(SubQueryScope) else "mixed"
+
+
+def _coverage(value: Any) -> Any:
+    return "global" if isinstance(value, str) and value.strip().lower() == "global" else "one"
+
+
+class PlannedPart(Reply):
+    """One of the questions that a question is made of; `when`, `start` and `end` are for its time, in words and as days."""
+
+    id: str
+    text: str
+    depends_on: Items[str] = Field(default_factory=list)
+    scope: Annotated[SubQueryScope, BeforeValidator(_scope)] = "mixed"
+    when: MaybeText = None
+    start: MaybeText = None
+    end: MaybeText = None
+    coverage: Annotated[Coverage, BeforeValidator(_coverage)] = "one"
+
+
+class QuestionParts(Reply):
+    """Reply of the step "plan" about a question that is to be taken apart."""
+
+    queries: Items[PlannedPart]
+
+
+class Reasoning(Reply):
+    """Reply of the step "answer" about one part of a question: its answer, or what is missing and how to ask for it."""
+
+    answer: MaybeText = None
+    missing: MaybeText = None
+    query: MaybeText = None
+
+
+class SourcedLine(Reply):
+    """A line with the numbers of the lines that it was made of."""
+
+    text: str
+    sources: Items[int]
+
+
+class EntityFile(Reply):
+    """Reply of the step "summarise" about an entity: what is lasting, and what is recent."""
+
+    lasting: Items[SourcedLine]
+    recent: Items[SourcedLine]
+
+
+MOST_PARTS = 5
+"""Parts of a question at most (H-Mem has 1.15 to 1.58 on average)."""
+MOST_YEARS = 200
+"""How far from the question's present a time may lie: what a memory holds was said within a lifetime or two."""
+PARAPHRASE = 0.6
+"""Jaccard likeness of the search tokens of two questions from which on one is a paraphrase of the other."""
+MISSING_SHARE = 0.5
+"""Part of the search tokens of what is missing that a question for it has to have."""
+FOLLOW_UP_CHARS = 400
+_A_DAY = timedelta(days=1)
+_SHOWN = 60
+
+Hint = tuple[datetime, datetime | None]
+
+
+# -- plans ----------------------------------------------------------------------------------------
+
+
+def plan_problem(reply: QuestionParts, question: str, most: int = MOST_PARTS) -> str | None:
+    """Return why the parts of a question cannot be answered one after the other, None if they can.
+
+    There are none, or more than `most`; an id is empty, repeated or unknown; they depend on each other in a circle; or one that
+    depends on nothing has no word of the question, so that it is about something else.
+    """
+    parts = reply.queries
+    if not parts:
+        return "queries: there is none; the question itself is one"
+    if len(parts) > most:
+        return f"queries: there are {len(parts)}; at most {most} are allowed"
+    try:
+        QuestionPlan(
+            sub_queries=tuple(
+                SubQuery(cut(one.id, _SHOWN), one.text, tuple(cut(id, _SHOWN) for id in one.depends_on))
+                for one in parts
+            )
+        )
+    except InputError as exc:
+        return f"queries: {exc}"
+    asked = frozenset(lexical_tokens(question))
+    for one in parts:
+        if asked and not one.depends_on and asked.isdisjoint(lexical_tokens(one.text)):
+            return f"query {cut(one.id, _SHOWN)!r} has no word of the question"
+    return None
+
+
+def in_order(reply: QuestionParts) -> list[PlannedPart]:
+    """Return the parts of a plan that has no problem so that each stands behind those it depends on, else as they stand."""
+    parts = {one.id: one for one in reply.queries}
+    sorter = TopologicalSorter({id: one.depends_on for id, one in parts.items()})
+    sorter.prepare()
+    place, found = {id: at for at, id in enumerate(parts)}, []
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready(), key=place.__getitem__)
+        found += [parts[id] for id in ready]
+        sorter.done(*ready)
+    return found
+
+
+def hint_of(
+    one: PlannedPart, question: str, reference: datetime, zone: tzinfo
+) -> tuple[Hint | None, str | None]:
+    """Return the time ``[start, end)`` that a part is about, and what was left out of it, in words; each may be None.
+
+    The words of the question that name it go before the days that the model worked out. Days that are none, stand the wrong way
+    round, or lie more than `MOST_YEARS` from the reference are left out.
+    """
+    if one.when is not None and fold(one.when) in fold(question):
+        window = question_time(one.when, reference, zone).window
+        if window is not None:
+            return (window.start, window.end), None
+    if one.start is None and one.end is None:
+        return None, None
+    first, last = _day(one.start or one.end), _day(one.end or one.start)
+    if first is None or last is None:
+        return None, "a time that is no two days was left out"
+    if last < first:
+        return None, "a time that ends before it begins was left out"
+    year = local_time(reference, zone).year
+    if max(abs(first.year - year), abs(last.year - year)) > MOST_YEARS:
+        return None, f"a time that lies more than {MOST_YEARS} years away was left out"
+    try:
+        start = to_utc(first, zone)
+        end = None if one.end is None else to_utc(last + _A_DAY, zone)
+    except OverflowError:
+        return None, "a time at the end of the calendar was left out"
+    return (start, end), None
+
+
+def _day(text: str | None) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text.strip()[:10])
+    except ValueError:
+        return None
+
+
+# -- answers --------------------------------------------------------------------------------------
+
+
+def answer_problem(answer: str, known: Iterable[str]) -> str | None:
+    """Return the name in an answer that nothing of what the model was shown has, in words; None if there is none.
+
+    Other words, and numbers and dates that may have been worked out, are let pass: the synthesis goes by the evidence.
+    """
+    shown = {token for text in known for token in lexical_tokens(text)}
+    for name in sorted(names_inside(answer)):
+        tokens = lexical_tokens(name)
+        if tokens and shown.isdisjoint(tokens):
+            return f"answer: {cut(name, _SHOWN)!r} stands in none of the lines"
+    return None
+
+
+# -- follow-ups -----------------------------------------------------------------------------------
+
+
+def anchors_of(texts: Iterable[str]) -> frozenset[str]:
+    """Return the search tokens of evidence, by which a follow-up may be tied to it: names, numbers and things."""
+    return frozenset(token for text in texts for token in lexical_tokens(text))
+
+
+def follow_up_refused(
+    query: str, sub: SubQuery, anchors: Collection[str], *, missing: str | None = None
+) -> str | None:
+    """Return why a follow-up may not be asked, None if it may.
+
+    It has to ask for what is missing, to be no paraphrase of the sub-query, and to have an anchor of the first evidence that the
+    sub-query does not have: otherwise it would find the same again.
+
+    Args:
+        query: the follow-up.
+        sub: the sub-query that it follows.
+        anchors: search tokens of the first evidence (`anchors_of`).
+        missing: what is missing, in words; None where nobody says, and it is not compared.
+
+    Example:
+        >>> sub = SubQuery("1", "Who repaired the tandem?")
+        >>> seen = anchors_of(["It was the dentist's brother who did it."])
+        >>> follow_up_refused("What is the dentist's brother called?", sub, seen, missing="name of the dentist's brother")
+        >>> follow_up_refused("Who was it that repaired the tandem?", sub, seen)
+        'it is the sub-query in other words'
+        >>> follow_up_refused("What does Per do?", sub, seen)
+        'it has nothing of the first evidence that the sub-query does not have'
+    """
+    if not query.strip():
+        return "it asks nothing"
+    if len(query) > FOLLOW_UP_CHARS:
+        return f"it has more than {FOLLOW_UP_CHARS} characters"
+    asked, before = set(lexical_tokens(query)), set(lexical_tokens(sub.text))
+    if asked <= before or _jaccard(asked, before) >= PARAPHRASE:
+        return "it is the sub-query in other words"
+    if missing is not None:
+        wanted = set(lexical_tokens(missing))
+        if not wanted or len(wanted & asked) < MISSING_SHARE * len(wanted):
+            return "it does not ask for what is missing"
+    if (asked - before).isdisjoint(anchors):
+        return "it has nothing of the first evidence that the sub-query does not have"
+    return None
+
+
+def _jaccard(one: set[str], other: set[str]) -> float:
+    union = len(one | other)
+    return len(one & other) / union if union else 1.0
+
+
+NAME_CHARS = 60
+PEOPLE = 40
+"""Names shown to the planner at most."""
+TEXT_CHARS = 2_000
+"""Most characters shown of a line; of a longer one, head and tail."""
+ALL_CHARS = 40_000
+"""Most characters shown of all lines of a call, some 10,000 tokens."""
+ANSWER_CHARS = 400
+"""Most characters of the answer to a part: it goes into the text of those that need it."""
+PLAN_TOKENS, REASON_TOKENS = 1_024, 512
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The parts of a question, in the order in which they can be answered, and what was left out of the plan, in words."""
+
+    parts: tuple[SubQuery, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceLine:
+    """A line of evidence that a model is shown: what was said, or the text of a memory with its time ``[start, end)``.
+
+    Of what was said `start` is when, and `end` is None.
+    """
+
+    text: str
+    start: datetime
+    end: datetime | None = None
+    speaker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoned:
+    """What a model made of one part: its answer, and what is missing with the question that asks for it; each may be empty.
+
+    Whether that question may be asked, `follow_up_refused` says.
+    """
+
+    answer: str = ""
+    missing: str = ""
+    query: str = ""
+
+
+async def plan_parts(
+    steps: Steps,
+    question: str,
+    participants: Sequence[str],
+    reference: datetime,
+    *,
+    zone: tzinfo = timezone.utc,
+    most: int = MOST_PARTS,
+) -> Planned:
+    """Return the parts of a question, by the chat model of the step "plan": one call.
+
+    A plan with a circle, an unknown or repeated id, or more than `most` parts is sent back once, and then refused. A time that
+    is reversed, or lies further away than a lifetime or two, is left out and noted.
+
+    Args:
+        steps: those of the memory.
+        question: as it was asked.
+        participants: who is known in the memory.
+        reference: what "today" is.
+        zone: whose days are meant.
+        most: most parts.
+
+    Raises:
+        ConfigError: if no chat model does the step.
+        ReplyError: if the model's replies are unusable; says why.
+        BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+    """
+    text = question[:QUESTION_CHARS]
+    people = [cut(name, NAME_CHARS) for name in participants[:PEOPLE]]
+    row = {"question": text, "today": shown_day(reference, zone)} | ({"people": people} if people else {})
+    reply = await steps.ask(
+        "hmem_plan",
+        QuestionParts,
+        {"question": [row], "most": most},
+        max_tokens=PLAN_TOKENS,
+        check=lambda found: plan_problem(found, text, most),
+    )
+    notes: list[str] = []
+    return Planned(
+        tuple(_sub_query(one, text, reference, zone, notes) for one in in_order(reply)), tuple(notes)
+    )
+
+
+def _sub_query(
+    one: PlannedPart, question: str, reference: datetime, zone: tzinfo, notes: list[str]
+) -> SubQuery:
+    interval, problem = hint_of(one, question, reference, zone)
+    if problem is not None:
+        notes.append(f"sub-query {one.id!r}: {problem}")
+    return SubQuery(
+        id=one.id,
+        text=one.text[:QUESTION_CHARS],
+        depends_on=tuple(dict.fromkeys(one.depends_on)),
+        scope=one.scope,
+        interval=interval,
+        coverage=one.coverage,
+    )
+
+
+async def reason(
+    steps: Steps,
+    sub: SubQuery,
+    lines: Sequence[EvidenceLine],
+    settled: Sequence[Settled],
+    reference: datetime,
+    *,
+    zone: tzinfo = timezone.utc,
+) -> Reasoned:
+    """Return what the chat model of the step "answer" makes of a part of a question: one call, none without lines.
+
+    Args:
+        steps: those of the memory.
+        sub: the part.
+        lines: what was found for it, best first.
+        settled: the parts that it depends on, with their answers.
+        reference: what "now" is.
+        zone: whose days are shown.
+
+    Raises:
+        ConfigError: if no chat model does the step.
+        ReplyError: if the model's replies are unusable; also if the answer names what no line names.
+        BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+    """
+    if not lines:
+        return Reasoned()
+    values: dict[str, Value] = {
+        "query": [{"query": sub.text[:QUESTION_CHARS], "now": shown_day(reference, zone)}],
+        "answers": [
+            {"query": cut(one.text, FOLLOW_UP_CHARS), "answer": cut(one.answer, ANSWER_CHARS)}
+            for one in settled
+        ],
+        "lines": shown_lines(lines, zone),
+    }
+    known = [sub.text, *(one.text for one in lines), *(one.speaker for one in lines)]
+    known += [text for one in settled for text in (one.text, one.answer)]
+    reply = await steps.ask(
+        "hmem_reason",
+        Reasoning,
+        values,
+        max_tokens=REASON_TOKENS,
+        check=lambda found: answer_problem(found.answer or "", known),
+    )
+    missing, query = cut(reply.missing or "", FOLLOW_UP_CHARS), cut(reply.query or "", FOLLOW_UP_CHARS)
+    return Reasoned(cut(reply.answer or "", ANSWER_CHARS), missing if query else "", query if missing else "")
+
+
+def shown_lines(lines: Sequence[EvidenceLine], zone: tzinfo) -> list[dict[str, Any]]:
+    """Return lines as rows, numbered from 1: what was said with its day, a memory with its days."""
+    chars = max(1, min(TEXT_CHARS, ALL_CHARS // max(1, len(lines))))
+    rows = []
+    for number, one in enumerate(lines, 1):
+        lasts = one.end is not None and one.end > one.start
+        time = (
+            {"days": shown_days(one.start, one.end, zone)} if lasts else {"said": shown_day(one.start, zone)}
+        )
+        who = {"speaker": cut(one.speaker, NAME_CHARS)} if one.speaker else {}
+        rows.append({"line": number, **time, **who, "text": head_and_tail(one.text, chars)})
+    return rows
+
+
+MOST_LINES = 12
+"""Lines of a profile at most, both parts together."""
+MOST_GIVEN = 60
+"""Lines shown to the model at most, those that count most."""
+LINE_WORDS = 60
+"""Most words of a line of a profile."""
+ENTITY_TEXT_CHARS = 600
+"""Most characters shown of a line."""
+ENTITY_NAME_CHARS = 80
+FILE_TOKENS = 2_048
+_TICK = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class FiledLine:
+    """A line of a profile, and the positions, from 0, of the given lines that it was made of."""
+
+    text: str
+    sources: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """What is known of an entity: what lasts, what counts most first, and what is recent, the latest first."""
+
+    lasting: tuple[FiledLine, ...] = ()
+    recent: tuple[FiledLine, ...] = ()
+
+
+async def entity_file(
+    steps: Steps,
+    name: str,
+    kind: str,
+    lines: Sequence[EvidenceLine],
+    reference: datetime,
+    *,
+    zone: tzinfo = timezone.utc,
+    most: int = MOST_LINES,
+) -> Filed:
+    """Return what some lines tell of an entity, by the chat model of the step "summarise": one call, none without lines.
+
+    Every line of it has a source among the given lines. Its names, numbers, dates and quotations stand in its sources, and so does
+    a part of its other words. A file with a line that does not keep to that is sent back once, and then refused.
+
+    Args:
+        steps: those of the memory.
+        name: of the entity.
+        kind: what it is (`memforest.records.EntityKind`).
+        lines: what the memory has of it, what counts most first; the first `MOST_GIVEN` are shown.
+        reference: what "now" is.
+        zone: whose days are shown.
+        most: most lines of both parts.
+
+    Raises:
+        ConfigError: if no chat model does the step.
+        ReplyError: if the model's replies are unusable; says why.
+        BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+    """
+    given = lines[:MOST_GIVEN]
+    if not given or most < 1:
+        return Filed()
+    called = cut(name, ENTITY_NAME_CHARS)
+    shown = shown_lines([_short(one) for one in given], zone)
+    values: dict[str, Value] = {
+        "entity": [{"name": called, "kind": kind, "now": shown_day(reference, zone)}],
+        "lines": shown,
+        "most": most,
+    }
+    # The days of a line are part of what it tells, and so is who the file is about.
+    texts = [f"{row.get('said') or row.get('days')}: {row['text']}" for row in shown]
+
+    def problem(reply: EntityFile) -> str | None:
+        return _problem(reply, called, texts, given, zone, most)
+
+    reply = await steps.ask("hmem_profile", EntityFile, values, max_tokens=FILE_TOKENS, check=problem)
+    return Filed(_filed(reply.lasting), _filed(reply.recent))
+
+
+def _short(one: EvidenceLine) -> EvidenceLine:
+    return EvidenceLine(head_and_tail(one.text, ENTITY_TEXT_CHARS), one.start, one.end, one.speaker)
+
+
+def _filed(lines: Sequence[SourcedLine]) -> tuple[FiledLine, ...]:
+    return tuple(
+        FiledLine(one.text, tuple(number - 1 for number in dict.fromkeys(one.sources))) for one in lines
+    )
+
+
+def _problem(
+    reply: EntityFile, name: str, texts: Sequence[str], given: Sequence[EvidenceLine], zone: tzinfo, most: int
+) -> str | None:
+    """Return what is wrong with a file, None if nothing."""
+    lines = [*reply.lasting, *reply.recent]
+    if not lines:
+        return "there is no line"
+    if len(lines) > most:
+        return f"there are {len(lines)} lines; at most {most} are allowed"
+    found = (_line_problem(one, name, texts, given, zone) for one in lines)
+    return next((wrong for wrong in found if wrong is not None), None)
+
+
+def _line_problem(
+    one: SourcedLine, name: str, texts: Sequence[str], given: Sequence[EvidenceLine], zone: tzinfo
+) -> str | None:
+    """Return what is wrong with a line against its own sources; None if nothing."""
+    known = [number for number in dict.fromkeys(one.sources) if 1 <= number <= len(texts)]
+    if not known or len(known) < len(set(one.sources)):
+        return f"the line {cut(one.text, 60)!r} needs sources; there are lines 1 to {len(texts)}"
+    if count_words(one.text) > LINE_WORDS:
+        return f"the line {cut(one.text, 60)!r} has more than {LINE_WORDS} words"
+    told = [given[number - 1] for number in known]
+    request = SummaryRequest(
+        "profile",
+        name,
+        min(line.start for line in told),
+        max(line.end or line.start + _TICK for line in told),
+        (),
+        LINE_WORDS,
+        participants=tuple(dict.fromkeys((name, *(line.speaker for line in told if line.speaker)))),
+    )
+    check = RecordCheck(request, [texts[number - 1] for number in known], (), zone, "hmem_profile")
+    return check.size(one.text) or check.about(one.text) or check.invention(one.text)

@@ -1,0 +1,361 @@
+"""Extraction by a model: one call for each chunk, all chunks at once, and nothing of a reply taken unchecked.
+
+A chunk that cannot be extracted fails by itself, with its reason; what the budget does not allow is left open. What a
+statement has to pass is in `memforest.reading.extract_llm`.
+
+
+Checks what a model read out of a chunk, statement by statement, before any of it is kept.
+
+A model invents, copies its examples, obeys what it reads, and counts days wrongly. So nothing is taken on its word: a
+statement names turns of the chunk, says what they say, and is dated by a date that they state. What fails becomes
+a `Skipped` that says why.
+
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from memforest.concurrency import all_of
+from memforest.errors import BudgetError, ModelRequestError, ModelUnavailableError, StepError
+from memforest.models.calls import Calls
+from memforest.reading.attribution import Voices, attribute
+from memforest.reading.clauses import is_question
+from memforest.reading.entities import (
+    MAX_MENTIONS,
+    MAX_TOPICS,
+    called,
+    find_mentions,
+    find_topics,
+    merge_mentions,
+)
+from memforest.reading.grounding import Dated, date_statement, is_name, language_of, support_of, unsupported
+from memforest.reading.prompts import CUT_SHORT, Prompt, Value, ask, load_prompt
+from memforest.reading.replies import EntityReply, Extraction, FactReply
+from memforest.reading.reply_source import (
+    MAX_TURN_CHARS,
+    ChunkSource,
+    Refused,
+    SourceTurn,
+    check_relations,
+    check_states,
+    folded,
+    is_readable,
+    read_source,
+    show_time,
+    stands_in,
+)
+from memforest.reading.reply_text import is_chatter
+from memforest.reading.timestamps import valid_time
+from memforest.reading.tokens import Code, detect_language
+from memforest.records import Chunk, ChunkOutcome, EntityKind, ExtractedFact, Mention, Skipped
+from memforest.text import DATA_RUN, cut, entity_key, fold, negated, shorten_runs
+
+STATEMENT_CHARS = 150
+"""Characters of a long turn for which it may have a statement."""
+MAX_STATEMENT_CHARS = 600
+"""Longest statement in characters; what is longer is a copy of the conversation."""
+_READ_PER_KEPT = 4
+_MAX_NAME_CHARS = 80
+_MAX_TOPIC_CHARS = 40
+
+# Not behind a capital: "World War I".
+_FIRST_PERSON = re.compile(
+    r"(?:^|(?<=[^\w ])|\b[a-z][\w'’]{0,40}[,;:]?) ?I(?:['’](?:m|ve|d|ll))? |\b(?:[Mm]y|me|[Mm]yself|mine)\b"
+)
+_THE_USER = re.compile(
+    r"(?:\b[Tt]he user|^User)\b(?!-| (?:account|agent|base|community|data|experience|group|guide|id|interface|manual|name|"
+    r"research|researchers?|story|stories|testing)\b)"
+)
+_UNSPACED_END = re.compile("[\u3040-\u30ff\u3400-\u9fff]$")
+_KINDS: dict[str, EntityKind] = {
+    "person": "person",
+    "people": "person",
+    "place": "place",
+    "location": "place",
+    "city": "place",
+    "country": "place",
+    "organisation": "organisation",
+    "organization": "organisation",
+    "company": "organisation",
+    "org": "organisation",
+    "event": "event",
+    "product": "product",
+    "work": "work",
+    "date": "date",
+    "time": "time",
+    "thing": "thing",
+    "animal": "thing",
+    "pet": "thing",
+}
+
+
+def most_statements(turns: int, chars: int = 0) -> int:
+    """Return how many statements a chunk may have (reference configuration: 15, or 7.5 a turn), of long turns by characters."""
+    return max(15, 15 * turns // 2, chars // STATEMENT_CHARS)
+
+
+@dataclass(slots=True)
+class _Checked:
+    """The statements of a reply that were kept and skipped so far."""
+
+    source: ChunkSource
+    candidates: list[ExtractedFact] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+    def skip(self, turns: Sequence[int], text: str, reason: str, *, statement: bool = False) -> None:
+        """Record that a text was not kept, and whether it is a whole statement."""
+        turn = turns[0] if turns else min(self.source.said, default=0)
+        self.skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason, statement))
+
+
+def check_extraction(reply: Extraction, source: ChunkSource) -> tuple[list[ExtractedFact], list[Skipped]]:
+    """Return the statements of a reply that pass the checks, in order, and those left out, with reasons."""
+    done = _Checked(source)
+    most = most_statements(len(source.said), sum(len(one.text) for one in source.said.values()))
+    read = reply.statements[: _READ_PER_KEPT * most]
+    for statement in read:
+        turns = tuple(sorted({one for one in statement.turns if one in source.said}))
+        if len(done.candidates) >= most:
+            done.skip(turns, statement.text, "over the limit", statement=True)
+            continue
+        reason = _malformed(statement, turns) or _keep(done, statement, turns)
+        if reason is not None:
+            done.skip(turns, statement.text, reason, statement=True)
+    if len(reply.statements) > len(read):
+        done.skip((), f"{len(reply.statements) - len(read)} more statements", "over the limit")
+    for note in reply.notes:
+        done.skip((), "", note)
+    return done.candidates, done.skipped
+
+
+def _malformed(statement: FactReply, turns: Sequence[int]) -> str | None:
+    """Return why a statement is malformed; None if it is not."""
+    if not any(ch.isalnum() for ch in statement.text):
+        return "empty"
+    if len(statement.text) > MAX_STATEMENT_CHARS:
+        return "too long"
+    if not turns:
+        return "it names no turn of the chunk"
+    return "question" if is_question(statement.text) else None
+
+
+def _keep(done: _Checked, statement: FactReply, turns: tuple[int, ...]) -> str | None:
+    """Add the candidate that a statement makes, or return why it makes none."""
+    source = done.source
+    supports = [source.said[turn] for turn in turns]
+    speaker = _speaker(supports)
+    text = _in_third_person(" ".join(statement.text.split()), speaker, source)
+    language = language_of(text, supports, source)
+    if is_chatter(text, language, source.assistants, tuple(source.participants.values())):
+        return "assistant chatter"
+    dated = date_statement(statement, text, language, supports, source)
+    if dated.invented is not None:
+        return "not supported by the turns (a date)"
+    lack = unsupported(text, dated.dateless, language, statement.entities, supports, source)
+    if lack is not None:
+        return f"not supported by the turns ({lack})"
+    if (key := fold(text)) in done.seen:
+        return "repeated"
+    done.seen.add(key)
+    if dated.left_out is not None:
+        done.skip(turns, *dated.left_out)
+    candidate, refused = _candidate(statement, dated, text, language, supports, speaker, source)
+    for joined, reason in refused:
+        done.skip(turns, joined, reason)
+    done.candidates.append(candidate)
+    return None
+
+
+def _speaker(supports: Sequence[SourceTurn]) -> SourceTurn:
+    """Return the speaker of a statement: of its first turn, or of the answer where that turn only asks."""
+    return next((one for one in supports if not one.only_asks), supports[0])
+
+
+def _in_third_person(text: str, speaker: SourceTurn, source: ChunkSource) -> str:
+    """Return an English statement with names for "I" and "the user", as it was asked for."""
+    names = list(source.participants.values())
+    users = {one.turn.speaker for one in source.everything if (one.turn.role or "").lower() == "user"}
+    if len(users) == 1 and "user" not in source.participants:
+        (user,) = users
+        text = _THE_USER.sub(lambda _: called(user, "user", "en"), text)
+    if _FIRST_PERSON.search(text) is None or detect_language(text) != "en":
+        return text
+    others = [name for name in names if name != speaker.turn.speaker]
+    listener = called(others[0], None, "en") if len(others) == 1 else None
+    return attribute(text, Voices(called(speaker.turn.speaker, speaker.turn.role, "en"), listener)).text
+
+
+def _candidate(
+    statement: FactReply,
+    dated: Dated,
+    text: str,
+    language: Code,
+    supports: Sequence[SourceTurn],
+    speaker: SourceTurn,
+    source: ChunkSource,
+) -> tuple[ExtractedFact, Refused]:
+    """Return the finished statement, and the relations that it does not say; `text` may have dates that were worked out wrongly."""
+    own = _mentions(statement.entities, text, language, source)
+    shown = _ended(dated.text, language)
+    if not own:
+        shown = f"{speaker.turn.speaker}: {shown}"  # "The rent is 640 euros." does not say whose
+    mentions = merge_mentions((*own, Mention(speaker.turn.speaker, "participant", "other")))
+    start, end, precision = valid_time(dated.span)
+    names = {word for one in mentions for word in one.name.lower().split()}
+    states = check_states(statement, dated.text, mentions)
+    relations, refused = check_relations(statement, dated.text, mentions, states)
+    return ExtractedFact(
+        text=shown,
+        turns=tuple(one.turn.ordinal for one in supports),
+        speaker=speaker.turn.speaker,
+        quote=" ".join(support_of(text, one, source) for one in supports),
+        start=start,
+        end=end,
+        precision=precision,
+        dates=dated.dates,
+        negated=statement.negated or negated(text),
+        mentions=mentions,
+        topics=_topics(statement.topics, source) or find_topics(text, names=names),
+        states=states,
+        relations=relations,
+    ), refused
+
+
+def _ended(text: str, language: Code) -> str:
+    """Return a text with a full stop, and a capital where the language has them."""
+    if language in ("en", "es"):
+        text = text[0].upper() + text[1:]
+    if not text[-1].isalnum() and text[-1] != ")":
+        return text
+    return text + ("。" if _UNSPACED_END.search(text) else ".")
+
+
+# -- what a statement names and says ---------------------------------------------------------------
+
+
+def _mentions(
+    entities: Iterable[EntityReply], text: str, language: Code, source: ChunkSource
+) -> tuple[Mention, ...]:
+    """Return the entities of a text: those that the local code finds, and those that the model listed.
+
+    Of a language whose names are not known by their capitals, the local code finds the participants only.
+    """
+    found = find_mentions(text, participants=source.participants, known=source.names, language=language)
+    if language == "other":
+        found = tuple(one for one in found if one.kind == "participant")
+    listed = [one for entity in entities if (one := _mention(entity, text, source)) is not None]
+    return merge_mentions((*found, *listed))[:MAX_MENTIONS]
+
+
+def _mention(entity: EntityReply, text: str, source: ChunkSource) -> Mention | None:
+    """Return a listed entity if it stands in the text and is a name at all."""
+    name, key = " ".join(entity.name.split()), entity_key(entity.name)
+    whole, own = folded(text), folded(name)
+    if key is None or not is_name(entity) or len(name) > _MAX_NAME_CHARS or not stands_in(own, whole):
+        return None
+    role: Literal["subject", "other"] = "subject" if whole.startswith(own) else "other"
+    if key in source.participants:
+        return Mention(source.participants[key], "participant", role)
+    return Mention(name, _KINDS.get(entity.type.strip().lower(), "unknown"), role)
+
+
+def _topics(topics: Iterable[str], source: ChunkSource) -> tuple[str, ...]:
+    """Return the first few topics that are no participant's name, folded."""
+    folded = dict.fromkeys(fold(one) for one in topics)
+    return tuple(
+        one
+        for one in folded
+        if one and len(one) <= _MAX_TOPIC_CHARS and entity_key(one) not in source.participants
+    )[:MAX_TOPICS]
+
+
+MAX_REPLY_TOKENS = 4096
+"""Most tokens of a reply (reference configuration)."""
+
+_CONTEXT_CHARS = 2_000
+"""Characters shown of a turn that is there for understanding only; its end is nearest to what follows."""
+_SHOWN_CHARS = 240
+
+
+class ChatExtractor:
+    """The `Extractor` that asks a chat model.
+
+    Args:
+        calls: the way to the model.
+        timezone: the zone in which "yesterday" is meant and dates are written: a name or a tzinfo.
+    """
+
+    remote = True
+
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
+        self._calls = calls
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._prompt: Prompt[Extraction] = load_prompt("extract")
+        self.name = self._prompt.maker(calls.model_id)
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Return one outcome per chunk, in order; all calls are under way at once.
+
+        Raises:
+            ModelRefusedError: if no call can succeed.
+        """
+        return await all_of(self._extract(chunk) for chunk in chunks)
+
+    async def _extract(self, chunk: Chunk) -> ChunkOutcome:
+        withheld = _withheld(chunk)
+        source = await asyncio.to_thread(read_source, chunk, self._zone)
+        if not source.said:
+            return ChunkOutcome(skipped=withheld)
+        try:
+            reply = await ask(self._calls, self._prompt, _data(source), max_tokens=MAX_REPLY_TOKENS)
+        except BudgetError as exc:
+            return ChunkOutcome(failure=str(exc), left=True)
+        except (StepError, ModelUnavailableError, ModelRequestError) as exc:
+            return ChunkOutcome(failure=f"{type(exc).__name__}: {exc}")
+        candidates, skipped = await asyncio.to_thread(check_extraction, reply, source)
+        self._calls.trace_refused(
+            self._prompt.step, [(one.turn, one.text, one.reason) for one in skipped if one.statement]
+        )
+        # What is complete is kept, and the chunk is read again by `resume`.
+        failure = (
+            f"{CUT_SHORT}: {len(candidates)} statements of it are kept" if CUT_SHORT in reply.notes else None
+        )
+        return ChunkOutcome(tuple(candidates), (*withheld, *skipped), failure)
+
+
+def _withheld(chunk: Chunk) -> tuple[Skipped, ...]:
+    """Return the pieces of a chunk that are not sent to the model, with reasons."""
+    found = []
+    for turn in chunk.turns:
+        runs = DATA_RUN.findall(turn.text)
+        found += [Skipped(turn.ordinal, cut(run, _SHOWN_CHARS), "data") for run in runs]
+        if not is_readable(turn.text) and not runs:
+            found.append(Skipped(turn.ordinal, cut(turn.text, _SHOWN_CHARS), "empty"))
+        elif len(shown := shorten_runs(turn.text)) > MAX_TURN_CHARS:
+            found.append(Skipped(turn.ordinal, cut(shown[MAX_TURN_CHARS:], _SHOWN_CHARS), "too long"))
+    return tuple(found)
+
+
+def _data(source: ChunkSource) -> Mapping[str, Value]:
+    """Return the variables of the prompt."""
+    return {
+        "session": [{"participants": list(source.participants.values())}],
+        "context": [_row(one, source, cut_at=_CONTEXT_CHARS) for one in source.context],
+        "turns": [{"turn": number} | _row(one, source) for number, one in source.said.items()],
+    }
+
+
+def _row(said: SourceTurn, source: ChunkSource, *, cut_at: int | None = None) -> dict[str, Any]:
+    """Return a turn as data; of one that is only context, the end."""
+    role = {} if said.turn.role is None else {"role": said.turn.role}
+    text = said.text if cut_at is None or len(said.text) <= cut_at else "…" + said.text[-cut_at:]
+    time = {"time": show_time(said.turn.said, source.zone)} if cut_at is None else {}
+    return {**time, "speaker": said.turn.speaker, **role, "text": text}

@@ -1,0 +1,558 @@
+"""Extraction without a model: every sentence of a turn becomes a dated, attributed statement, or is skipped by name.
+
+A turn is cut into sentences; questions, pleasantries and an assistant's chatter are skipped; what remains is rewritten
+into the third person (English, simple Spanish) or quoted with its speaker (every other language), its dates are worked
+out, and short neighbours are joined, because each statement costs an embedding: about one
+per turn of chat.
+
+Nothing is lost in silence: every sentence ends in a `Candidate` or a `Skipped`, and the turn itself stays searchable.
+A turn is read to its end; what stands far behind in it is joined to longer statements (`most_words`).
+
+A picture's caption is expected as a bracketed block in the turn's text, such as ``[image: a dog on a beach]``.
+
+
+The version of the local extractor's rules, recorded with every chunk that they have read.
+
+It has two parts: a number that is raised by hand when the code of the rules changes what they make, and a digest of the
+word lists and patterns, which are data. A test compares what the rules make of fixed texts with what was noted for the
+version, so that neither can be forgotten.
+
+
+Spanish: what is no statement, and the first person of simple sentences made the third.
+
+``"Me mudé a Madrid"`` said by Lucía becomes ``"Lucía se mudó a Madrid"``. Only a verb of a small table at the start
+of a clause is rewritten; any other sentence is left for the caller to quote with its speaker.
+
+
+Reading a statement that a person wrote into a memory: whom it names, and what it asserts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, tzinfo
+from functools import cache, lru_cache
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Protocol
+from zoneinfo import ZoneInfo
+
+from memforest.reading.attribution import is_present_verb, supply_subject
+from memforest.reading.clauses import (
+    is_afterword,
+    is_clause,
+    is_imperative,
+    is_question,
+    is_request_question,
+    is_yes_no_answer,
+    kept_quote,
+    lacks_content,
+    opens_with_answer,
+    skip_reason,
+    statement_before_question,
+    strip_address,
+    strip_tag,
+    takes_back,
+)
+from memforest.reading.date_phrases import DateSpan, find_dates
+from memforest.reading.drafts import (
+    CAPTION,
+    Context,
+    DraftFact,
+    acting_names,
+    afterword,
+    asks_for_something,
+    asks_yes_or_no,
+    can_join,
+    context_of,
+    ended,
+    is_bare_yes,
+    join,
+    length,
+    most_words,
+    picture_of,
+    resolve_person,
+    uncapitalised,
+    with_speaker,
+)
+from memforest.reading.entities import (
+    Role,
+    find_mentions,
+    find_topics,
+    merge_mentions,
+    names_inside,
+    with_kinds,
+)
+from memforest.reading.relations import find_relations
+from memforest.reading.states import find_states
+from memforest.reading.timestamps import date_languages, resolved_dates, valid_time
+from memforest.reading.tokens import load_word_lists, split_sentences
+from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Relation, Skipped, State, Turn
+from memforest.settings import MAX_TURN_CHARS
+from memforest.text import DATA_RUN, negated, words
+
+RULES = 5
+"""Raised when the code of the rules changes what they make."""
+
+_DATA = ("language", "time", "states", "stance", "relations")
+"""Folders of `memforest/data` that the rules read."""
+
+
+@cache
+def rules_version() -> str:
+    """Return the version of the rules: their number, and a digest of the lines of their data, comments left out."""
+    digest = blake2b(digest_size=4)
+    root = files("memforest.data")
+    for folder in _DATA:
+        for path in sorted(root.joinpath(folder).iterdir(), key=lambda one: one.name):
+            if path.name.endswith(".toml"):
+                lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+                kept = [line for line in lines if line and not line.startswith("#")]
+                digest.update("\n".join([folder, path.name, *kept, ""]).encode())
+    return f"{RULES}:{digest.hexdigest()}"
+
+
+_ES = load_word_lists("es")
+_VERBS = _ES.tables["verbs"]
+_BACKCHANNEL = _ES.lists["backchannel"]
+_INTERJECTIONS = _ES.lists["interjections"]
+_ADVERBS = _ES.lists["adverbs"]
+_START = re.compile(
+    rf"(?P<yo>yo )?(?P<adverbs>(?:(?:{'|'.join(sorted(_ADVERBS - {'no'}))}) ){{0,2}})"
+    r"(?P<no>no )?(?P<clitic>me |lo |la |te )?(?P<verb>\w+)\b",
+    re.IGNORECASE,
+)
+_GUSTA = re.compile(
+    r"(?:a mí )?(?P<no>no )?me (?P<verb>gustan?|gustó|gustaría|encantan?|encantó|interesan?|duele|falta)\b",
+    re.I,
+)
+_MINE = re.compile(r"\b(?P<first>[Mm])(?P<rest>is?)\b(?= \w)")
+_JOINED = re.compile(r"(?P<gap>(?: y|, y|, pero| pero|;) )(?P<no>no )?(?P<clitic>me )?(?P<verb>\w+)\b")
+
+
+def strip_address_spanish(text: str, names: Collection[str]) -> str:
+    """Return `text` without opening interjections and the names it calls ("Hola Ana, …")."""
+    for _ in range(3):
+        found = re.match(r"[¡¿]?(\w+)(?:[ ,]+(\w+))?\s*[,!.]+\s+(?=\S)", text)
+        if found is None:
+            return text
+        first, second = found.group(1).lower(), (found.group(2) or "").lower()
+        if not (
+            (first in _INTERJECTIONS or first in names)
+            and (not second or second in names or second in _INTERJECTIONS)
+        ):
+            return text
+        text = text[found.end() :]
+        text = text[0].upper() + text[1:]
+    return text
+
+
+def lacks_content_spanish(text: str, names: Collection[str]) -> bool:
+    """Return whether every word is a backchannel word or a participant's name."""
+    return all(word.lower() in _BACKCHANNEL or word.lower() in names for word in words(text))
+
+
+def attribute_spanish(text: str, speaker: str) -> str | None:
+    """Return `text` in the third person with `speaker` as its subject, or None if it is not a simple case.
+
+    >>> attribute_spanish("Vivo en Madrid y trabajo en un banco.", "Lucía")
+    'Lucía vive en Madrid y trabaja en un banco.'
+    >>> attribute_spanish("No me gusta el café.", "Lucía")
+    'A Lucía no le gusta el café.'
+    """
+    liked = _GUSTA.match(text)
+    if liked:
+        no = "no " if liked["no"] else ""
+        return f"A {speaker} {no}le {liked['verb'].lower()}{_rest(text[liked.end() :])}"
+    found = _START.match(text)
+    if found is None or found["verb"].lower() not in _VERBS:
+        return None
+    adverbs = found["adverbs"].lower()
+    clitic = (found["clitic"] or "").lower().replace("me ", "se ")
+    no = "no " if found["no"] else ""
+    verb = _VERBS[found["verb"].lower()]
+    return f"{speaker} {adverbs}{no}{clitic}{verb}{_rest(text[found.end() :])}"
+
+
+def _rest(text: str) -> str:
+    """Return what follows the first verb, with joined verbs and possessives in the third person."""
+    return _MINE.sub(
+        lambda m: ("S" if m["first"] == "M" else "s") + ("us" if m["rest"] == "is" else "u"),
+        _JOINED.sub(_join, text),
+    )
+
+
+def _join(match: re.Match[str]) -> str:
+    """Return a joined first-person verb in the third person, or the match as it is."""
+    verb = _VERBS.get(match["verb"].lower())
+    if verb is None:
+        return match.group()
+    clitic = "se " if match["clitic"] else ""
+    return f"{match['gap']}{match['no'] or ''}{clitic}{verb}"
+
+
+class FindDates(Protocol):
+    """Finds the dates of a text; see `memforest.reading.date_phrases.find_dates`."""
+
+    def __call__(
+        self,
+        text: str,
+        reference: datetime,
+        tz: tzinfo,
+        languages: Sequence[str],
+        *,
+        day_first: bool | None,
+        before: str,
+    ) -> Sequence[DateSpan]:
+        """Return the dates in `text`, offsets in characters, times aware UTC; `before` is what was said before it."""
+        ...
+
+
+class FindStates(Protocol):
+    """Finds the attributes that a self-contained statement asserts."""
+
+    def __call__(self, text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
+        """Return the states that `text` asserts of `subjects`, the entities it mentions."""
+        ...
+
+
+_CONTINUES = re.compile(
+    r"(?:it|it's|they|they're|they've|he|he's|she|she's|that|that's|this|these|those|there|him|her|his|their|them|such)\b",
+    re.IGNORECASE,
+)
+_SUBORDINATE = re.compile(
+    r",? (?:because|although|though|even though|but|when|if|while|since|so that|which|who|until|unless|porque|pero|aunque|cuando)\b",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"^(?:[-*•·]|\d{1,3}[.)])\s+")
+
+
+class LocalExtractor:
+    """The `Extractor` that needs no model: rules, word lists and a calendar. Deterministic.
+
+    Args:
+        timezone: the zone in which "yesterday" is meant and dates are written: a name or a tzinfo.
+        dates: finds dates (see `FindDates`); `memforest.reading.date_phrases.find_dates` when None.
+        states: finds attributes (see `FindStates`); `memforest.reading.states.find_states` when None.
+    """
+
+    def __init__(
+        self,
+        *,
+        timezone: str | tzinfo = "UTC",
+        dates: FindDates | None = None,
+        states: FindStates | None = None,
+    ) -> None:
+        self.name = f"local-{rules_version()}"
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._dates: FindDates = dates or find_dates
+        self._states = states or find_states
+
+    async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
+        """Return one outcome per chunk, in order. The work is done in a worker thread."""
+        return await asyncio.to_thread(lambda: [self.extract_chunk(chunk) for chunk in chunks])
+
+    def extract_chunk(self, chunk: Chunk) -> ChunkOutcome:
+        """Return the statements of one chunk in order of its turns, and everything skipped."""
+        candidates: list[ExtractedFact] = []
+        skipped: list[Skipped] = []
+        known = names_inside(" . ".join(turn.text[:MAX_TURN_CHARS] for turn in (*chunk.before, *chunk.turns)))
+        previous = chunk.before[-1] if chunk.before else None
+        for turn in chunk.turns:
+            context = context_of(chunk, turn, previous, known)
+            self._read(context)
+            candidates += [self._candidate(context, draft) for draft in context.drafts]
+            skipped += context.skipped
+            previous = turn
+        return ChunkOutcome(candidates=tuple(candidates), skipped=tuple(skipped))
+
+    def _read(self, context: Context) -> None:
+        """Turn one turn into drafts and skips."""
+        text = context.turn.text
+        if not text.strip():
+            context.skip(text, "empty")
+            return
+        for run in DATA_RUN.findall(text):
+            context.skip(run, "data")
+        text = DATA_RUN.sub("\n", text)
+        if len(text) > MAX_TURN_CHARS:
+            context.skip(text[MAX_TURN_CHARS:], "too long")
+            text = text[:MAX_TURN_CHARS]
+        captions = [match.group() for match in CAPTION.finditer(text)]
+        if captions:
+            text = CAPTION.sub("\n", text)
+        pieces = split_sentences(text)
+        for piece, behind in zip(pieces, [*pieces[1:], None], strict=False):
+            turned = behind is not None and is_afterword(behind.text) and takes_back(behind.text)
+            context.words = 0 if turned else most_words(piece.end, assistant=context.assistant)
+            self._sentence(context, piece.text)
+            context.hear(piece.text)
+        for caption in captions:
+            self._caption(context, caption)
+
+    def _sentence(self, context: Context, raw: str) -> None:
+        """Make a draft of one sentence, join it to the draft before, or skip it."""
+        item, raw = raw, _BULLET.sub("", raw) or raw
+        if not any(ch.isalnum() for ch in raw):
+            return
+        if is_afterword(raw) and context.follows_draft():
+            afterword(context.drafts[-1], raw)
+        elif is_question(raw):
+            head = (statement_before_question(raw) if context.language == "en" else None) or ""
+            asked = raw[len(head) :].lstrip(" ,;-—–")
+            if head:
+                self._keep(context, head, self._draft(context, head))
+            if is_request_question(asked, context.language):
+                self._keep(context, asked, self._request(context, asked, asked))
+            else:
+                context.skip(asked, "question")
+        elif (draft := self._draft(context, raw)) is not None:
+            draft.raw = [item]  # as it stands there, with its number in a list
+            self._keep(context, raw, draft)
+
+    def _keep(self, context: Context, raw: str, draft: DraftFact | None) -> None:
+        """Add a draft, joined to the one before where it belongs there, or skip it."""
+        if draft is None:
+            return
+        if context.drafts and can_join(context.drafts[-1], draft, context.words):
+            join(context.drafts[-1], draft)
+        elif draft.comment:
+            context.skip(raw, "pleasantry")
+        else:
+            context.drafts.append(draft)
+
+    def _draft(self, context: Context, raw: str) -> DraftFact | None:
+        """Return the draft of one sentence that is no question, or None after skipping it."""
+        if context.language == "en":
+            return self._draft_english(context, raw)
+        if context.language == "es":
+            return self._draft_spanish(context, raw)
+        return self._finish(context, raw, raw, attributed=False, changed=False)
+
+    def _draft_english(self, context: Context, raw: str) -> DraftFact | None:
+        """Return the English draft of `raw`: as an answer, rewritten, or quoted."""
+        text = strip_tag(strip_address(raw, context.address))
+        if context.question and not context.drafts and not context.assistant:
+            answer = self._answer(context, raw, text)
+            if answer is not None:
+                return answer
+        if not context.assistant and is_imperative(text, "en", to_assistant=context.to_assistant):
+            return None if self._pleasant(context, raw, text) else self._request(context, raw, text)
+        reason = skip_reason(text, context.address, assistant=context.assistant)
+        evaluation = reason == "evaluation"
+        if reason and not (context.drafts and reason in ("evaluation", "fragment")):
+            context.skip(raw, "pleasantry" if evaluation else reason)
+            return None
+        full = supply_subject(text)
+        made = context.attribute(full)
+        resolved = resolve_person(made.text, context.drafts)
+        draft = self._finish(
+            context,
+            raw,
+            resolved or made.text,
+            attributed=made.names_speaker or resolved is not None,
+            changed=made.changed or resolved is not None or full != text,
+            dates=self._spans(context, full),
+        )
+        continues = resolved is None and not made.names_speaker and _CONTINUES.match(text) is not None
+        draft.comment = reason is not None
+        draft.joins = (
+            draft.comment or continues or not is_clause(text) or is_present_verb(text.split()[0].lower())
+        )
+        return draft
+
+    def _pleasant(self, context: Context, raw: str, text: str) -> bool:
+        """Skip what has no content, and return whether it had none."""
+        if empty := lacks_content(text, context.address):
+            context.skip(raw, "pleasantry")
+        return empty
+
+    def _request(self, context: Context, raw: str, text: str) -> DraftFact:
+        """Return the draft of a request: who asked, and for what; in the words that were said where they stay as they are."""
+        if context.language != "en" or context.voices is None:
+            verb = "pidió" if context.language == "es" else "asked"
+            asked = f'{context.called} {verb}: "{text}"'
+        else:
+            asked = context.attribute(text).text.rstrip("?! ")
+            asked = f"{context.called} asked: {uncapitalised(asked, always=True)}"
+        dates = self._spans(context, text)
+        return self._finish(context, raw, asked, attributed=True, changed=True, dates=dates)
+
+    def _answer(self, context: Context, raw: str, text: str) -> DraftFact | None:
+        """Return the draft of a sentence that only the question before it explains, or None."""
+        question = context.question or ""
+        bare = is_yes_no_answer(raw) and asks_yes_or_no(question)
+        asked = ""
+        if bare and is_bare_yes(raw, context.address):
+            text = "no." if raw[:1] in "nN" else "yes."
+            asked = "" if raw[:1] in "nN" else question
+        elif bare and len(raw.split()) <= 8:
+            text = raw
+        elif (
+            lacks_content(text, context.address)
+            or len(text.split()) > 14
+            or (
+                is_clause(supply_subject(text))
+                and not (opens_with_answer(text) and asks_for_something(question))
+            )
+        ) or skip_reason(text, context.address, assistant=False) not in (None, "fragment"):
+            return None
+        made = context.attribute(text)
+        dates = self._spans(context, asked or text)  # "Is it the 12th?" "Yes"
+        draft = self._finish(context, raw, made.text, attributed=True, changed=True, dates=dates)
+        about = "" if context.about is None else f' about "{context.about}"'
+        draft.text = f'{context.called}, asked "{question}"{about}: {uncapitalised(draft.text)}'
+        draft.turns = (*context.question_turn, context.turn.ordinal)
+        draft.words += len(question.split()) + len(about.split())
+        draft.answer = True
+        context.question = None
+        return draft
+
+    def _draft_spanish(self, context: Context, raw: str) -> DraftFact | None:
+        """Return the Spanish draft of `raw`: rewritten when simple, else quoted."""
+        text = strip_address_spanish(raw, context.address)
+        if lacks_content_spanish(text, context.address):
+            context.skip(raw, "pleasantry")
+            return None
+        if is_imperative(text, "es"):
+            return self._request(context, raw, text)
+        made = None if context.voices is None else attribute_spanish(text, context.called)
+        return self._finish(
+            context,
+            raw,
+            made or text,
+            attributed=made is not None,
+            changed=made is not None,
+            dates=self._spans(context, text),
+        )
+
+    def _spans(self, context: Context, text: str) -> list[DateSpan]:
+        """Return the dates of a text, in order."""
+        languages = date_languages(text, context.language)
+        said, order = context.turn.said, context.day_first
+        found = self._dates(text, said, self._zone, languages, day_first=order, before=context.heard)
+        return sorted(found, key=lambda one: one.start_char)
+
+    def _finish(
+        self,
+        context: Context,
+        raw: str,
+        text: str,
+        *,
+        attributed: bool,
+        changed: bool,
+        dates: Sequence[DateSpan] | None = None,
+    ) -> DraftFact:
+        """Return a draft with its mentions, negation and length; its dates are those of its text if none are given."""
+        spans = self._spans(context, text) if dates is None else dates
+        text = ended(text) if changed else text
+        clause = _SUBORDINATE.search(text)
+        main = text[: clause.start()] if clause and clause.start() > 12 else text
+        return DraftFact(
+            text=text,
+            raw=[raw],
+            turns=(context.turn.ordinal,),
+            language=context.language,
+            attributed=attributed,
+            changed=changed,
+            joins=False,
+            date=spans[0] if spans else None,
+            dates=resolved_dates(spans),
+            names=find_mentions(
+                text, participants=context.participants, known=context.known, language=context.language
+            ),
+            negated=negated(main),
+            words=length(text),
+        )
+
+    def _caption(self, context: Context, caption: str) -> None:
+        """Make a picture's caption a statement of its own."""
+        shown = picture_of(caption)
+        if not shown:
+            context.skip(caption, "empty")
+            return
+        context.drafts.append(
+            self._finish(
+                context, caption, f"{context.called} shared {shown}", attributed=True, changed=True, dates=()
+            )
+        )
+
+    def _candidate(self, context: Context, draft: DraftFact) -> ExtractedFact:
+        """Return the finished statement: attributed in its text, with mentions, topics and states."""
+        speaker = context.called
+        part: Role = "subject" if draft.text.casefold().startswith(f"{speaker} ".casefold()) else "other"
+        mentions = merge_mentions((*draft.names, Mention(speaker, "participant", part)))
+        named = {mention.name for mention in mentions}
+        acting = [] if context.language != "en" else [n for n in acting_names(draft.text) if n not in named]
+        asserted = "" if draft.turned else draft.text
+        states = self._states(asserted, subjects=(*(mention.name for mention in mentions), *acting))
+        proven = {state.entity for state in states}.intersection(acting)
+        mentions = merge_mentions(
+            (*mentions, *(Mention(name, "person", "subject") for name in acting if name in proven))
+        )
+        ends = [one.name for one in mentions]
+        relations = find_relations(asserted, names=ends, states=states, language=draft.language)
+        kinds = with_kinds(draft.text, mentions, draft.language)
+        names = {word for mention in mentions for word in mention.name.lower().split()}
+        start, end, precision = valid_time(draft.date)
+        return ExtractedFact(
+            text=with_speaker(draft, speaker),
+            turns=draft.turns,
+            speaker=context.turn.speaker,
+            quote=kept_quote(context.turn.text, draft.raw),
+            start=start,
+            end=end,
+            precision=precision,
+            dates=draft.dates,
+            negated=draft.negated,
+            mentions=tuple(replace(one, name=context.id_of(one.name)) for one in kinds),
+            topics=find_topics(draft.text, names=names),
+            states=tuple(replace(one, entity=context.id_of(one.entity)) for one in states),
+            relations=tuple(
+                Relation(context.id_of(one.source), one.label, context.id_of(one.target)) for one in relations
+            ),
+        )
+
+
+def read_statement(
+    text: str, *, speaker: str, participants: Sequence[str], said: datetime, zone: tzinfo
+) -> ExtractedFact:
+    """Return a statement as written, with the mentions, states, topics and time that local rules find in it.
+
+    It is read as if `speaker` had said it at `said`, so "I" is the speaker and "yesterday" the day before. Deterministic.
+
+    Args:
+        text: the statement, one sentence or more.
+        speaker: whose statement it is.
+        participants: everybody who speaks in the session.
+        said: when it counts as said, aware UTC.
+        zone: in which days begin.
+    """
+    return _read(text, speaker, tuple(participants), said, zone)
+
+
+@lru_cache(maxsize=1024)  # a correction is read again for each place where the statement was said
+def _read(
+    text: str, speaker: str, participants: tuple[str, ...], said: datetime, zone: tzinfo
+) -> ExtractedFact:
+    turn = Turn(id="0", speaker=speaker, text=text, said=said, ordinal=0)
+    chunk = Chunk(session_id="", ordinal=0, turns=(turn,), participants=participants)
+    found = LocalExtractor(timezone=zone).extract_chunk(chunk).candidates
+    dated = next((one for one in found if one.start is not None), None)
+    own = () if found else (Mention(speaker, "participant", "other"),)
+    return ExtractedFact(
+        text=text,
+        turns=(0,),
+        speaker=speaker,
+        quote=text,
+        start=None if dated is None else dated.start,
+        end=None if dated is None else dated.end,
+        precision="unknown" if dated is None else dated.precision,
+        negated=found[0].negated if found else negated(text),
+        mentions=merge_mentions((*(one for each in found for one in each.mentions), *own)),
+        topics=tuple(dict.fromkeys(topic for one in found for topic in one.topics)),
+        states=tuple(dict.fromkeys(state for one in found for state in one.states)),
+    )

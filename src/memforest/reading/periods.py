@@ -1,0 +1,484 @@
+"""Civil periods: half-open runs of calendar days, and their place on the UTC time line.
+
+Weeks start on Monday (ISO 8601). Seasons are the meteorological ones of the northern hemisphere (spring
+starts on 1 March); a winter belongs to the year of its December. Nothing here knows a time zone except
+`to_utc`, which alone says when a local day begins: a day is 23 or 25 hours long when the clocks change, and may begin
+within the hour that they skip.
+
+
+Calendar windows: the day, ISO week, week within its month, month or year in which an instant lies, in a zone.
+
+Windows of one unit tile time: each instant lies in exactly one, and a window ends where the next begins. A window is
+half-open, ``[start, end)``, in aware UTC; its days begin where `memforest.reading.periods.to_utc` says. So when clocks
+are put back over midnight, what is heard twice belongs to the later day, and a day that a zone has repeated is one
+day of up to 48 hours. A day that a zone has skipped (Pacific/Apia, 30 December 2011) is no window.
+
+Only instants of the years 1 to 9999 can be told. The first window of a unit begins at `EARLIEST` and the last one ends
+at `END_OF_TIME`, whatever the zone's offset; the day before 1 January of year 1 and the one after 9999 are theirs.
+
+A key is text that names a window of a unit in any zone: "2024-02-05", "2024-W06", "2024-02/2024-W06", "2024-02",
+"2024". Keys of one unit sort as their windows do in time. A week within a month carries the year of its ISO week,
+as 30 December 2024 lies in week 1 of 2025: "2024-12/2025-W01".
+
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from types import MappingProxyType
+from typing import Literal, get_args
+
+from memforest.errors import InputError
+from memforest.records import Precision
+from memforest.times import EARLIEST, Interval, floor_ms, shown
+
+Kind = Literal["weekday", "weekend", "day_of_month", "day", "month", "quarter", "season", "holiday"]
+"""What is named without a year; "day" is a day with its month."""
+
+_DAY = timedelta(days=1)
+SEASON_STARTS = {"spring": 3, "summer": 6, "autumn": 9, "winter": 12}
+"""First month of each northern meteorological season."""
+
+# name -> (pieces, first piece, piece after the last)
+_PARTS = {"early": (3, 0, 1), "mid": (3, 1, 2), "late": (3, 2, 3), "half1": (2, 0, 1), "half2": (2, 1, 2)}
+
+_MONTHS_IN = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
+_DAYS_IN = {"week": 7, "weekend": 7, "fortnight": 14}
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A half-open run of days ``[start, end)`` and how exactly it is meant.
+
+    `relative` is true when the reference day was needed to find it, `approx` when the wording is vague.
+    `open_year` is true when the words named no year, so that a partner ("March and May 2023") may. `doubt` is true
+    when nothing tells which of several is meant: such a one counts only with a year from elsewhere.
+    """
+
+    start: date
+    end: date
+    precision: Precision
+    relative: bool = False
+    approx: bool = False
+    open_year: bool = False
+    doubt: bool = False
+    kind: Kind | None = None
+    """What stands alone and comes again, such as a bare "Friday" or "May": its partner may say which is meant."""
+    ahead: bool | None = None
+    """Of such one that was chosen: whether it is to come; None where that was not asked."""
+    other: Period | None = None
+    """What the same words may mean instead: the May before or behind this one."""
+
+    def later(self, count: int) -> Period:
+        """Return the same so many days later."""
+        return replace(self, start=self.start + count * _DAY, end=self.end + count * _DAY, other=None)
+
+    def marked(self, **flags: bool) -> Period:
+        """Return a copy with some of the flags set."""
+        return replace(self, **flags)  # type: ignore[arg-type]  # flags are booleans
+
+
+def to_utc(local: date, zone: tzinfo) -> datetime:
+    """Return the moment at which the day `local` begins in `zone`, in aware UTC: when its date is first on the clock.
+
+    A midnight that comes twice is the first of the two. One that the clocks skip is the moment at which they do, so a
+    day that is skipped begins when the next one does.
+
+    Raises:
+        OverflowError: if that moment lies outside the years 1 to 9999.
+    """
+    midnight = datetime.combine(local, time(), tzinfo=zone)
+    moment = midnight.astimezone(timezone.utc)
+    if moment.astimezone(zone).replace(tzinfo=None, fold=0) == midnight.replace(tzinfo=None):
+        return moment
+    # Read with the offset before the change a skipped time lies after it, with the one behind it before (PEP 495).
+    before = midnight.replace(fold=1).astimezone(timezone.utc)
+    seconds = range(int((moment - before).total_seconds()))
+    return before + timedelta(
+        seconds=bisect_left(
+            seconds, local, key=lambda s: (before + timedelta(seconds=s)).astimezone(zone).date()
+        )
+    )
+
+
+def days(start: date, count: int, precision: Precision = "day") -> Period:
+    """Return `count` days from `start` on."""
+    return Period(start, start + count * _DAY, precision)
+
+
+def day(start: date) -> Period:
+    """Return one day."""
+    return days(start, 1)
+
+
+def week(inside: date) -> Period:
+    """Return the Monday-to-Sunday week that contains a day."""
+    return days(inside - inside.weekday() * _DAY, 7, "week")
+
+
+def weekend(inside: date) -> Period:
+    """Return the Saturday and Sunday of the week that contains a day."""
+    return days(inside + (5 - inside.weekday()) * _DAY, 2)
+
+
+def months_from(first_year: int, first_month: int, count: int, precision: Precision) -> Period:
+    """Return `count` calendar months from a month on; month numbers outside 1-12 carry over.
+
+    Example:
+        >>> months_from(2023, 13, 1, "month").start
+        datetime.date(2024, 1, 1)
+    """
+    first = first_year * 12 + first_month - 1
+    last = first + count
+    return Period(date(first // 12, first % 12 + 1, 1), date(last // 12, last % 12 + 1, 1), precision)
+
+
+def month(of_year: int, number: int) -> Period:
+    """Return a calendar month; month 0 is the December before."""
+    return months_from(of_year, number, 1, "month")
+
+
+def year(number: int) -> Period:
+    """Return a calendar year."""
+    return months_from(number, 1, 12, "year")
+
+
+def decade(first_year: int) -> Period:
+    """Return the ten years from `first_year` on."""
+    return months_from(first_year, 1, 120, "decade")
+
+
+def season(of_year: int, name: str) -> Period:
+    """Return a northern season by the year in which it starts."""
+    return months_from(of_year, SEASON_STARTS[name], 3, "season")
+
+
+def easter(of_year: int) -> date:
+    """Return the Easter Sunday of the western churches.
+
+    Source: the anonymous Gregorian algorithm, J. Meeus, Astronomical Algorithms, 2nd ed. 1998, chapter 8.
+
+    Example:
+        >>> easter(2024)
+        datetime.date(2024, 3, 31)
+    """
+    century, of_century = divmod(of_year, 100)
+    golden = of_year % 19
+    moon = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    weekday = (32 + 2 * (century % 4) + 2 * (of_century // 4) - moon - of_century % 4) % 7
+    late = (golden + 11 * moon + 22 * weekday) // 451
+    month_, day_ = divmod(moon + weekday - 7 * late + 114, 31)
+    return date(of_year, month_, day_ + 1)
+
+
+def unit_period(unit: str, inside: date, shift: int = 0) -> Period:
+    """Return the calendar unit `shift` units after the one that contains `inside`.
+
+    Args:
+        unit: ``hour`` (its day), ``day``, ``week``, ``weekend``, ``month``, ``quarter``, ``season``,
+            ``year``, ``decade`` or ``fortnight`` (its last week).
+        inside: a day.
+        shift: whole units, negative for the past. A shift of hours is the caller's business.
+
+    Example:
+        >>> unit_period("week", date(2023, 6, 16), -2).start
+        datetime.date(2023, 5, 29)
+    """
+    if unit in ("hour", "day"):
+        return day(inside + shift * _DAY)
+    if unit == "week":
+        return week(inside + shift * 7 * _DAY)
+    if unit == "fortnight":
+        return week(inside + shift * 14 * _DAY)
+    if unit == "weekend":
+        return weekend(inside + shift * 7 * _DAY)
+    if unit == "month":
+        return month(inside.year, inside.month + shift)
+    if unit == "quarter":
+        return months_from(inside.year, (inside.month - 1) // 3 * 3 + 1 + 3 * shift, 3, "season")
+    if unit == "season":
+        return months_from(inside.year, inside.month // 3 * 3 + 3 * shift, 3, "season")
+    if unit == "decade":
+        return decade(inside.year // 10 * 10 + 10 * shift)
+    return year(inside.year + shift)
+
+
+def nth_weekday(base: Period, weekday: int, number: int) -> Period | None:
+    """Return the first, second, ... such weekday of a period, -1 for the last; None if it has none.
+
+    Example:
+        >>> nth_weekday(month(2024, 11), 3, 4).start
+        datetime.date(2024, 11, 28)
+    """
+    if number < 0:
+        last = base.end - _DAY
+        found = last - (last.weekday() - weekday) % 7 * _DAY
+    else:
+        found = base.start + ((weekday - base.start.weekday()) % 7 + 7 * (number - 1)) * _DAY
+    return day(found) if base.start <= found < base.end else None
+
+
+def stepped(inside: date, unit: str, count: int) -> date:
+    """Return the day so many units after a day, cut to the last day of a shorter month.
+
+    Example:
+        >>> stepped(date(2024, 1, 31), "month", 1)
+        datetime.date(2024, 2, 29)
+    """
+    months = _MONTHS_IN.get(unit)
+    if months is None:
+        return inside + _DAYS_IN.get(unit, 1) * count * _DAY
+    found = month(inside.year, inside.month + count * months)
+    return min(found.start + (inside.day - 1) * _DAY, found.end - _DAY)
+
+
+def part(period: Period, which: str) -> Period:
+    """Return the early, middle or late third, or the first or second half, of a period.
+
+    Thirds of a season or more are whole months ("early 2022" is January to April); shorter periods are
+    cut at days ("early June" is the 1st to the 10th, "late June" the 21st on).
+
+    Args:
+        period: what is divided.
+        which: ``early``, ``mid``, ``late``, ``half1`` or ``half2``.
+    """
+    pieces, low, high = _PARTS[which]
+    if period.precision in ("season", "year", "decade"):
+        first = period.start.year * 12 + period.start.month
+        count = period.end.year * 12 + period.end.month - first
+        begin, finish = count * low // pieces, count * high // pieces
+        found = months_from(period.start.year, period.start.month + begin, finish - begin, period.precision)
+    else:
+        length = (period.end - period.start).days
+        begin, finish = length * low // pieces, length * high // pieces
+        if finish <= begin:  # a single day has no parts
+            return period
+        found = Period(period.start + begin * _DAY, period.start + finish * _DAY, period.precision)
+    vague = pieces == 3
+    return replace(
+        found, relative=period.relative, approx=vague, open_year=period.open_year, doubt=period.doubt
+    )
+
+
+def latest(candidates: Iterable[Period], today: date, *, strict: bool) -> Period | None:
+    """Return the last candidate that has begun by `today`; if `strict`, the last that is over."""
+    fitting = [p for p in candidates if (p.end <= today if strict else p.start <= today)]
+    return max(fitting, key=lambda p: p.start, default=None)
+
+
+def soonest(candidates: Iterable[Period], today: date, *, strict: bool) -> Period | None:
+    """Return the first candidate not over by `today`; if `strict`, the first that begins after it."""
+    fitting = [p for p in candidates if (p.start > today if strict else p.end > today)]
+    return min(fitting, key=lambda p: p.start, default=None)
+
+
+Unit = Literal["day", "week", "week_of_month", "month", "year"]
+"""``week`` is the ISO 8601 week, Monday to Sunday; ``week_of_month`` is its part that lies in one month."""
+
+UNITS: tuple[Unit, ...] = get_args(Unit)
+
+WITHIN: Mapping[Unit, tuple[Unit, ...]] = MappingProxyType(
+    {
+        "day": ("week_of_month", "week", "month", "year"),
+        "week_of_month": ("week", "month", "year"),
+        "week": (),
+        "month": ("year",),
+        "year": (),
+    }
+)
+"""The units of which one window holds each whole window of a unit. An ISO week may lie in two months and two years."""
+
+END_OF_TIME = datetime.max.replace(tzinfo=timezone.utc)
+"""Where the last window ends: after every instant that can be stored, which are whole milliseconds."""
+
+_SHOWN = 40
+_EXAMPLES: Mapping[Unit, str] = {
+    "day": "2024-02-05",
+    "week": "2024-W06",
+    "week_of_month": "2024-02/2024-W06",
+    "month": "2024-02",
+    "year": "2024",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarWindow:
+    """One window of a unit: ``[start, end)`` in aware UTC, and the `key` that names it."""
+
+    unit: Unit
+    key: str
+    start: datetime
+    end: datetime
+
+    @property
+    def interval(self) -> Interval:
+        """The window as an interval."""
+        return Interval(self.start, self.end)
+
+    def contains(self, moment: datetime) -> bool:
+        """Tell whether an aware `moment` lies in the window; the end does not."""
+        return self.start <= moment < self.end
+
+
+def window_of(instant: datetime, unit: Unit, zone: tzinfo) -> CalendarWindow:
+    """Return the window of a unit in which an instant lies.
+
+    Example:
+        >>> window_of(datetime(2024, 12, 30, tzinfo=timezone.utc), "week_of_month", timezone.utc).key
+        '2024-12/2025-W01'
+
+    Args:
+        instant: aware; what is finer than a millisecond is cut off, as where it is stored.
+        unit: one of `UNITS`.
+        zone: whose calendar days are meant.
+
+    Raises:
+        TimestampError: if `instant` is naive, or outside the years 1 to 9999 in UTC.
+        InputError: if there is no such unit.
+    """
+    first = _first_day(_unit(unit), _local_day(floor_ms(instant), zone))
+    return _window(unit, first, zone)
+
+
+def window_with_key(key: str, unit: Unit, zone: tzinfo) -> CalendarWindow:
+    """Return the window of a unit that a key names.
+
+    Raises:
+        InputError: if the key names no window of the unit, or one that the zone has skipped.
+    """
+    first = _day_of_key(key, _unit(unit))
+    if first is None or _key(unit, first) != key:
+        raise InputError(f"{shown(key, _SHOWN)} is no key of a {unit}; one is {_EXAMPLES[unit]!r}")
+    found = _window(unit, first, zone)
+    if found.start >= found.end:
+        raise InputError(f"there was no {unit} {key} in {zone}: its clocks skipped it")
+    return found
+
+
+def windows_between(start: datetime, end: datetime, unit: Unit, zone: tzinfo) -> Iterator[CalendarWindow]:
+    """Return the windows of a unit that overlap ``[start, end)``, in time order, each made when it is asked for.
+
+    Raises:
+        TimestampError: if a bound is naive, or outside the years 1 to 9999 in UTC.
+        InputError: if `end` is before `start`, or there is no such unit.
+    """
+    low, high = floor_ms(start), floor_ms(end)
+    if high < low:
+        raise InputError(f"the end {end!r} is before the start {start!r}")
+    first = _first_day(_unit(unit), _local_day(low, zone)) if low < high else None
+    return _walk(unit, first, high, zone)
+
+
+def window_around(window: CalendarWindow, unit: Unit, zone: tzinfo) -> CalendarWindow:
+    """Return the larger window in which a window lies.
+
+    Raises:
+        InputError: if windows of its unit need not lie in one of `unit`; see `WITHIN`.
+    """
+    if unit not in WITHIN[window.unit]:
+        larger = ", ".join(WITHIN[window.unit]) or "no other unit"
+        raise InputError(f"a {window.unit} need not lie in one {unit}; it lies in one of: {larger}")
+    return window_of(window.start, unit, zone)
+
+
+def _unit(unit: Unit) -> Unit:
+    if unit not in UNITS:
+        raise InputError(f"there is no calendar unit {shown(unit, _SHOWN)}; known: {', '.join(UNITS)}")
+    return unit
+
+
+def _walk(unit: Unit, first: date | None, high: datetime, zone: tzinfo) -> Iterator[CalendarWindow]:
+    start = EARLIEST if first is None else _start(first, zone)
+    while first is not None and start < high:
+        after = _next_first_day(unit, first)
+        end = _start(after, zone)
+        if start < end:  # else the zone has skipped it
+            yield CalendarWindow(unit, _key(unit, first), start, end)
+        first, start = after, end
+
+
+def _window(unit: Unit, first: date, zone: tzinfo) -> CalendarWindow:
+    after = _next_first_day(unit, first)
+    return CalendarWindow(unit, _key(unit, first), _start(first, zone), _start(after, zone))
+
+
+# --- days ------------------------------------------------------------------------------------------
+
+
+def _local_day(moment: datetime, zone: tzinfo) -> date:
+    """Return the day to which a moment belongs: the latest that has begun."""
+    try:
+        local = moment.astimezone(zone)
+    except OverflowError:  # a local day outside the years 1 to 9999
+        return date.min if moment.year == 1 else date.max
+    day = local.date()
+    # Heard for the second time: the day after may have begun before the clocks were put back.
+    if local.fold and day < date.max and to_utc(day + _DAY, zone) <= moment:
+        return day + _DAY
+    return day
+
+
+def _start(day: date | None, zone: tzinfo) -> datetime:
+    """Return when a day begins; None is the day after the last."""
+    if day is None:
+        return END_OF_TIME
+    return EARLIEST if day == date.min else to_utc(day, zone)
+
+
+def _first_day(unit: Unit, day: date) -> date:
+    if unit == "day":
+        return day
+    if unit == "year":
+        return day.replace(month=1, day=1)
+    month = day.replace(day=1)
+    if unit == "month":
+        return month
+    monday = day - day.weekday() * _DAY  # 1 January of year 1 is a Monday
+    return monday if unit == "week" else max(monday, month)
+
+
+def _next_first_day(unit: Unit, first: date) -> date | None:
+    """Return the first day of the next window, from that of one; None beyond the year 9999."""
+    if unit == "week_of_month":
+        ends = (_next_first_day(larger, _first_day(larger, first)) for larger in ("week", "month"))
+        return min((end for end in ends if end is not None), default=None)
+    try:
+        if unit in ("day", "week"):
+            return first + (1 if unit == "day" else 7) * _DAY
+        return _first_day(unit, first + (31 if unit == "month" else 366) * _DAY)
+    except OverflowError:
+        return None
+
+
+# --- keys ------------------------------------------------------------------------------------------
+
+
+def _key(unit: Unit, first: date) -> str:
+    if unit == "day":
+        return first.isoformat()
+    if unit == "week":
+        year, week, _ = first.isocalendar()
+        return f"{year:04d}-W{week:02d}"
+    if unit == "week_of_month":
+        return f"{_key('month', first)}/{_key('week', first)}"
+    return first.isoformat()[: 7 if unit == "month" else 4]
+
+
+def _day_of_key(key: str, unit: Unit) -> date | None:
+    """Return the first day of what a key may name; None when it names nothing. Any spelling is taken here."""
+    try:
+        if unit == "day":
+            return date.fromisoformat(key)
+        if unit == "week":
+            year, week = key.split("-W")
+            return date.fromisocalendar(int(year), int(week), 1)
+        if unit == "week_of_month":
+            month, week = key.split("/")
+            days = (_day_of_key(month, "month"), _day_of_key(week, "week"))
+            return max((day for day in days if day is not None), default=None)
+        return date.fromisoformat(f"{key}-01" if unit == "month" else f"{key}-01-01")
+    except ValueError:
+        return None

@@ -1,0 +1,778 @@
+"""Which time operator a question applies, whatever it asks about: "What does Bob open with these days?".
+
+A table per language (`memforest/data/operators/*.toml`) says how it asks for what was so before, after, first and so on, whatever
+that is. So a reading is sure of nothing: it is for an index that looks whether its memory has a timeline that fits. The
+language is told by a question's own words; of one without a table only a date is heard.
+
+A table has `words`, lists by name (``_`` is a space inside an entry), `macros`, and `patterns`: regular expressions in which
+``..`` is up to eight words, ``{name}`` a list or macro, ``<X>`` an anchor up to the end and ``<x>`` one of
+at most 80 characters; each begins and ends with a word.
+
+
+Finds the entities that a question names, by looking its words up in the memory's own names.
+
+The longest name wins; a possessive 's does not hide it. Scripts without spaces are searched at every
+character. A lower-case "will" or "may" is no name, and neither is one at the start of a question.
+
+
+Takes a question apart by rule: one part for each person that it puts beside another, and one for the event that it is relative to.
+
+A table per language (`memforest/data/parts.toml`: English and Spanish) has the words that show it; a question in another language
+is one part. What somebody did with another is one question, too. Source of scopes and coverage: H-Mem (arXiv 2605.15701) §3.3.
+
+
+How much of a memory a question needs, by its words: one recorded fact, several put together, or a judgement over many.
+
+A table per language (`memforest/data/complexity.toml`) has the words that ask for more than one fact. Source of the three
+classes: TiMem (arXiv 2601.02845) §3.3.1.
+
+
+The core of a question: what it asks for, without its time.
+
+"Where did Ana live before Porto?" asks where Ana lived; that it is about the time before Porto says which of the answers is
+meant. Every operator has a few words, in English and Spanish. A time that is only in the tense of a verb is none.
+
+
+What the words of a question say beyond its plan: everything that an index may want to look up in its memory.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from importlib import resources
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from memforest.reading.entities import find_mentions
+from memforest.reading.tokens import detect_language
+from memforest.records import Complexity, OperatorKind, QuestionPlan, SubQuery, SubQueryScope, TimeOperator
+from memforest.text import lexical_tokens, lexical_words
+from memforest.times import EARLIEST
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LANGUAGES = ("en", "es", "fr", "de")
+"""Languages with a table, in the order in which they are preferred."""
+LEAST_SHARE = 5
+"""A question is of a language if at least one in so many of its words is in that language's table."""
+_RELATIVE: tuple[OperatorKind, ...] = ("last", "changed_back", "since", "predecessor", "successor")
+_NO_SIGNS = ("language", "view", "places", "prepositions", "past")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_YEAR = re.compile(r"(?<!\d)(?:1[89]|20)\d\d(?!\d)")
+_ENDS = " .,¿"
+
+Patterns = Mapping[str, tuple[re.Pattern[str], ...]]
+"""Those of one language, by name."""
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def _table(code: str) -> Mapping[str, Mapping[str, Any]]:
+    path = resources.files("memforest") / "data" / "operators" / f"{code}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def _patterns_of(code: str) -> Patterns:
+    """Return the patterns of one of `LANGUAGES`, read once per process from the package's data."""
+    table = _table(code)
+    parts = {name: f"(?:{'|'.join(text.split())})".replace("_", " ") for name, text in table["words"].items()}
+    parts |= table["macros"]
+    return {name: tuple(_compiled(one, parts) for one in texts) for name, texts in table["patterns"].items()}
+
+
+def _compiled(text: str, parts: Mapping[str, str]) -> re.Pattern[str]:
+    """Return a pattern of a table as a regular expression."""
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part)
+    text = re.sub(r"\((?!\?)", "(?:", text).replace(" .. ", r"(?: [^\s,;?!]+){0,8}? ")
+    text = text.replace("<X>", "(?P<anchor>.+)").replace("<x>", "(?P<anchor>[^,;?!]{1,80}?)")
+    start, text = (r"^\W*", text[1:]) if text.startswith("^") else (r"(?<![\w-])", text)
+    return re.compile(rf"{start}(?:{text})(?!\w)", re.IGNORECASE)
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def _words(code: str) -> frozenset[str]:
+    """Return the words by which a language asks for a time."""
+    table = _table(code)
+    texts = [text for name in (*_RELATIVE, "first", "now") for text in table["patterns"][name]]
+    texts += [text for name, text in table["words"].items() if name not in _NO_SIGNS]
+    return frozenset(word for text in texts for word in _WORD.findall(re.sub(r"\{\w+\}|\\\w", " ", text)))
+
+
+@lru_cache(maxsize=64)
+def language_of(question: str) -> str | None:
+    """Return the language with a table that most words of a question are of; None if few are of any."""
+    words = _WORD.findall(question.lower())
+    signs = {code: _words(code).union(_table(code)["words"]["language"].split()) for code in LANGUAGES}
+    votes = {code: sum(word in signs[code] for word in words) for code in LANGUAGES}
+    best = max(LANGUAGES, key=votes.__getitem__)
+    return best if votes[best] * LEAST_SHARE >= len(words) > 0 else None
+
+
+def _plain(question: str) -> str:
+    """Return a question in one line, with straight apostrophes and without the mark at its end."""
+    return " ".join(question.replace("’", "'").split()).rstrip("?！？. ")
+
+
+def _find(name: str, text: str, patterns: Patterns) -> re.Match[str] | None:
+    """Return the match of the first pattern of a name that is in a text."""
+    return next((found for one in patterns[name] if (found := one.search(text))), None)
+
+
+def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
+    """Return the kind and anchor of a question's time operator, or None if it shows no sign of one.
+
+    Args:
+        question: as it was typed.
+        dated: whether it states a date or a stretch of time.
+
+    Example:
+        >>> found = read_operator("Which newspaper did Zoë read before Kurier?", dated=False)
+        >>> found.kind, found.anchor
+        ('predecessor', 'Kurier')
+    """
+    whole = text = _plain(question)
+    code = language_of(whole)
+    if code is None:
+        return TimeOperator("as_of") if dated else None
+    patterns = _patterns_of(code)
+    for idiom in patterns["idioms"]:
+        text = idiom.sub(lambda found: "\0" * len(found.group()), text)
+    if _find("unreal", text, patterns):
+        return None
+    for kind in _RELATIVE:
+        if found := _find(kind, text, patterns):
+            span = found.span("anchor") if "anchor" in found.re.groupindex else (0, 0)
+            if kind in ("predecessor", "successor"):
+                return _neighbour(kind, _cut(whole, *span, patterns), dated)
+            return TimeOperator(kind, whole[slice(*span)].strip(_ENDS))
+    if _find("now", text, patterns) and not _find("past", whole, patterns):
+        return TimeOperator("current")
+    if dated:
+        return TimeOperator("as_of")
+    if _find("first", text, patterns):
+        return TimeOperator("first")
+    present = not _find("past", whole, patterns) and not _find("not_present", whole, patterns)
+    return TimeOperator("current") if present and _find("present", text, patterns) else None
+
+
+def _cut(whole: str, start: int, end: int, patterns: Patterns) -> str:
+    """Return the text that "before" or "after" is relative to, without what follows it."""
+    for cut in patterns["cut"]:
+        behind = cut.search(whole, start + 1, end)
+        end = behind.start() if behind else end
+    return whole[start:end].strip(_ENDS)
+
+
+def _neighbour(kind: OperatorKind, anchor: str, dated: bool) -> TimeOperator | None:
+    """Return an operator relative to an anchor, or to the date in it; None if that date was not understood."""
+    if dated:
+        return TimeOperator("as_of")
+    return None if _YEAR.search(anchor) else TimeOperator(kind, anchor)
+
+
+def _asks(name: str, question: str) -> bool:
+    text = _plain(question)
+    code = language_of(text)
+    return code is not None and _find(name, text, _patterns_of(code)) is not None
+
+
+def asks_how(question: str) -> bool:
+    """Return whether a question asks how or why something was, which no state answers."""
+    return _asks("manner", question)
+
+
+def asks_when(question: str) -> bool:
+    """Return whether a question asks for a time: "When", "In which year"."""
+    return _asks("asks_when", question)
+
+
+def asks_for_list(question: str) -> bool:
+    """Return whether a question asks for several things: "How many", "What are", "Which books has she"."""
+    return _asks("asks_list", question)
+
+
+def asks_since(question: str) -> bool:
+    """Return whether a question asks since when or how long something has been so: "Since when", "How long"."""
+    return _asks("span", question)
+
+
+def operator_words(question: str) -> frozenset[str]:
+    """Return the words by which a question's language asks for a time, as search tokens: none is its topic."""
+    code = language_of(_plain(question))
+    return frozenset() if code is None else frozenset(lexical_tokens(" ".join(_words(code))))
+
+
+def gap_of(question: str) -> frozenset[str]:
+    """Return the prepositions behind which the thing asked for stands: "What does she work *on*", "*Where*"."""
+    text = _plain(question)
+    code = language_of(text)
+    if code is None:
+        return frozenset()
+    if _asks("where", question):
+        return frozenset(_table(code)["words"]["places"].split())
+    found = (match for one in _patterns_of(code)["gap"] for match in one.finditer(text))
+    return frozenset(match.group().lower() for match in found)
+
+
+MASK = "§"
+"""Stands for a name in a masked question."""
+
+MAX_NAME_WORDS = 6
+MAX_UNSPACED_CHARS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class MaskedQuestion:
+    """A question with its names found.
+
+    `text` is the question in NFC with straight apostrophes, `masked` the same in lower case with `MASK` for
+    each name, `origin` the index in `text` of every character of `masked` (and of its end). `entities`
+    are (display name, start in `text`) in order of appearance.
+    """
+
+    text: str
+    masked: str
+    origin: tuple[int, ...]
+    entities: tuple[tuple[str, int], ...]
+
+    def original(self, start: int, end: int) -> str:
+        """Return the piece of `text` that ``masked[start:end]`` stands for."""
+        return self.text[self.origin[start] : self.origin[end]]
+
+    @property
+    def named(self) -> frozenset[int]:
+        """The places of `text` that belong to a name."""
+        ends = self.origin[1:]
+        return frozenset(
+            at
+            for ch, start, end in zip(self.masked, self.origin, ends, strict=False)
+            if ch == MASK
+            for at in range(start, end)
+        )
+
+    def without(self, spans: Sequence[tuple[int, int]], words: Collection[str] = ()) -> MaskedQuestion:
+        """Return the question with the given spans of `text`, and all of some words (lower case), blanked."""
+        text, masked = list(self.text), list(self.masked)
+        places = [(at, at + len(word)) for word in words for at in _places(word, self.text.casefold())]
+        for start, end in (*spans, *places):
+            text[start:end] = " " * (end - start)
+        for at, origin in enumerate(self.origin[:-1]):
+            if text[origin] == " ":
+                masked[at] = " "
+        return MaskedQuestion("".join(text), "".join(masked), self.origin, self.entities)
+
+
+def _places(word: str, text: str) -> list[int]:
+    """Return where a word stands."""
+    return [found.start() for found in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
+
+
+def read_mentions(question: str, names: Mapping[str, str], common: Collection[str]) -> MaskedQuestion:
+    """Return a question with the names it mentions.
+
+    Args:
+        question: as it was typed.
+        names: case-folded surface form -> display name.
+        common: lower-case words that are a name only with a capital inside the question ("will").
+    """
+    text = unicodedata.normalize("NFC", question).replace("’", "'").replace(MASK, " ")
+    folded, origin = _fold(text)
+    masked: list[str] = []
+    back: list[int] = []
+    entities: list[tuple[str, int]] = []
+    at = 0
+    while at < len(folded):
+        end = _name_end(folded, at, names)
+        name = folded[at:end]
+        if end > at and not (name in common and not _is_inner_capital(text, origin[at])):
+            entities.append((names[name], origin[at]))
+            masked.append(MASK)
+            back.append(origin[at])
+            at = end
+        else:
+            masked.append(folded[at])
+            back.append(origin[at])
+            at += 1
+    return MaskedQuestion(text, "".join(masked), (*back, len(text)), tuple(entities))
+
+
+def _fold(text: str) -> tuple[str, list[int]]:
+    """Return `text` case-folded, and for each of its characters the index in `text`."""
+    pieces: list[str] = []
+    origin: list[int] = []
+    for i, ch in enumerate(text):
+        folded = ch.casefold()
+        pieces.append(folded)
+        origin.extend([i] * len(folded))
+    return "".join(pieces), origin
+
+
+def _is_word(ch: str) -> bool:
+    """Return whether a character belongs to a word; combining marks do."""
+    return ch.isalnum() or unicodedata.category(ch).startswith("M")
+
+
+def _is_unspaced(ch: str) -> bool:
+    """Return whether a character is of a script that is written without spaces."""
+    return (
+        "\u2e80" <= ch <= "\u9fff"
+        or "\u3040" <= ch <= "\u30ff"
+        or "\uac00" <= ch <= "\ud7af"
+        or "\u0e00" <= ch <= "\u0eff"
+    )
+
+
+def _name_end(folded: str, at: int, names: Mapping[str, str]) -> int:
+    """Return where the longest name that starts at `at` ends, or `at` if none does."""
+    unspaced = _is_unspaced(folded[at])
+    if not unspaced and (not _is_word(folded[at]) or (at > 0 and _is_word(folded[at - 1]))):
+        return at
+    found = at
+    if unspaced:
+        for end in range(at + 1, min(len(folded), at + MAX_UNSPACED_CHARS) + 1):
+            if folded[at:end] in names:
+                found = end
+        return found
+    words = 0
+    for end in range(at + 1, len(folded) + 1):
+        if not _is_word(folded[end - 1]) or (
+            end < len(folded) and _is_word(folded[end]) and not _is_unspaced(folded[end])
+        ):
+            continue
+        words += 1
+        if folded[at:end] in names:
+            found = end
+        if words == MAX_NAME_WORDS or end - at > 120:
+            break
+    return found
+
+
+def _is_inner_capital(text: str, at: int) -> bool:
+    """Return whether a word is capitalised although it does not begin the question."""
+    return at > 0 and text[at].isupper() and any(ch.isalnum() for ch in text[:at])
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MOST = 5
+"""Parts of a question at most; one that would have more is left whole."""
+_OF_A_TIME = (
+    "when",
+    "current",
+    "as_of",
+    "predecessor",
+    "successor",
+    "first",
+    "last",
+    "since",
+    "changed_back",
+)
+_OF_MANY = ("list", "sessions", "events")
+_NO_PEOPLE = ("place", "organisation", "event", "product", "work", "date", "time", "thing")
+_DOES = re.compile(r"\s+(?:does|do|did|is|was|has|had|can|will)\b", re.IGNORECASE)
+_HELPS = re.compile(
+    r"(?<!\w)(?:d(?:id|oes|o)|can|could|will|would|should|might|may|must)(?:n't)?(?!\w)", re.IGNORECASE
+)
+"""Behind such a verb the next one is the same for one as for several: "did they *do*", "did she *do*"."""
+_POSSESSIVE = re.compile(r"['’]s(?!\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What shows in one language how a question is made."""
+
+    long: re.Pattern[str]
+    short: re.Pattern[str]
+    joiners: re.Pattern[str]
+    both: re.Pattern[str]
+    joint: re.Pattern[str]
+    than: re.Pattern[str]
+    when: str
+    agree: Mapping[str, str]
+
+
+class _Name(NamedTuple):
+    """A name in a question, and where it stands."""
+
+    text: str
+    start: int
+    end: int
+
+
+@cache
+def _tables() -> Mapping[str, _Words]:
+    text = files("memforest.data").joinpath("parts.toml").read_text(encoding="utf-8")
+
+    def any_of(some: Sequence[str]) -> str:
+        return "|".join(some)
+
+    return {
+        code: _Words(
+            long=_whole(any_of(table["long"])),
+            short=re.compile(rf"(?<!\w)(?:{any_of(table['short'])})(?!\w)", re.IGNORECASE),
+            joiners=re.compile(rf"\s*(?:{any_of(table['joiners'])})\s*", re.IGNORECASE),
+            both=_whole(any_of(table["both"])),
+            joint=re.compile(rf"(?<!\w)(?:{any_of(table['joint'])})", re.IGNORECASE),
+            than=re.compile(rf"(?:,|(?<!\s))\s{{1,8}}(?:{any_of(table['than'])})\s{{1,8}}$", re.IGNORECASE),
+            when=table["when"],
+            agree=table["agree"],
+        )
+        for code, table in tomllib.loads(text).items()
+    }
+
+
+def _words_of(question: str) -> _Words | None:
+    """Return the words of a question's language, told by the words for asking, else by all; None if there is no table."""
+    return _tables().get(language_of(question) or detect_language(question))
+
+
+def _whole(words: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
+
+
+def alone(plan: QuestionPlan, question: str) -> SubQuery:
+    """Return a question as its only part."""
+    return _part("1", " ".join(question.split()), plan)
+
+
+def parts_of(
+    plan: QuestionPlan, question: str, *, people: Collection[str] | None = None, most: int = MOST
+) -> list[SubQuery]:
+    """Return the parts of a question, each behind those it depends on; those of its plan if it has any.
+
+    People who are named side by side, or compared, get a part each. What was before or after an event is asked for behind a part
+    that asks for the event. Where there would be more than `most`, the question is its only part.
+
+    Args:
+        plan: that of the question.
+        question: as it was typed, not blank.
+        people: names in it that are people's, as they stand in the plan; None where nobody knows, and the words around tell.
+        most: most parts.
+
+    Raises:
+        InputError: if the question is blank.
+
+    Example:
+        >>> plan = QuestionPlan(mentions=("Ana", "Bo"))
+        >>> [one.text for one in parts_of(plan, "What do Ana and Bo both collect?")]
+        ['What does Ana collect?', 'What does Bo collect?']
+    """
+    if plan.sub_queries and len(plan.sub_queries) <= most:
+        return list(plan.sub_queries)
+    text = " ".join(question.replace("’", "'").split())
+    words = _words_of(text)
+    if words is None:
+        return [alone(plan, question)]
+    anchor = _anchor(plan, words)
+    texts = _of_each(text, _names(plan, text, people, words), words)
+    parts = [] if anchor is None else [SubQuery("1", anchor, scope="short", coverage="one")]
+    needs = tuple(one.id for one in parts)
+    parts += [_part(str(at), one, plan, needs) for at, one in enumerate(texts, 1 + len(parts))]
+    return parts if len(parts) <= most else [alone(plan, question)]
+
+
+def scope_of(plan: QuestionPlan, question: str) -> SubQueryScope:
+    """Return which memories answer a question: what was said, the texts about longer times, or both.
+
+    ``"long"`` for what is usual or liked and how people get on, ``"short"`` for a time, a state and who or where; else ``"mixed"``.
+
+    Example:
+        >>> scope_of(QuestionPlan(), "Where does Ana work?"), scope_of(QuestionPlan(), "Where does Ana usually eat?")
+        ('short', 'long')
+    """
+    words = _words_of(question)
+    if plan.complexity == "complex" or (words is not None and words.long.search(question)):
+        return "long"
+    asks = words is not None and words.short.search(question) is not None
+    return "short" if plan.kind in _OF_A_TIME or (asks and plan.kind == "simple") else "mixed"
+
+
+def _part(id: str, text: str, plan: QuestionPlan, needs: tuple[str, ...] = ()) -> SubQuery:
+    timed = plan.start is not None or plan.end is not None
+    many = plan.kind in _OF_MANY or plan.complexity in ("hybrid", "complex")
+    return SubQuery(
+        id=id,
+        text=text,
+        depends_on=needs,
+        scope=scope_of(plan, text),
+        interval=(plan.start or EARLIEST, plan.end) if timed else None,
+        coverage="global" if many else "one",
+    )
+
+
+# -- before and after -----------------------------------------------------------------------------
+
+
+def _anchor(plan: QuestionPlan, words: _Words) -> str | None:
+    """Return the question for the event that a question is relative to; None if it is relative to none, or to a name alone.
+
+    Where the event's words name none of the question's entities, these stand in front of them.
+    """
+    operator = plan.operator
+    if operator is None or operator.kind not in ("predecessor", "successor"):
+        return None
+    named = {token for name in plan.mentions for token in lexical_tokens(name)}
+    told = set(lexical_tokens(operator.anchor))
+    if not told - named:
+        return None
+    asked = words.when.format(operator.anchor)
+    about = plan.entities and all(told.isdisjoint(lexical_tokens(name)) for name in plan.entities)
+    return f"{', '.join(plan.entities)}: {asked}" if about else asked[0].upper() + asked[1:]
+
+
+# -- side by side ---------------------------------------------------------------------------------
+
+
+def _names(plan: QuestionPlan, text: str, people: Collection[str] | None, words: _Words) -> list[_Name]:
+    """Return the people that a question names, in the order in which they stand in it."""
+    found: list[_Name] = []
+    for name in sorted(dict.fromkeys((*plan.mentions, *plan.entities)), key=len, reverse=True):
+        if people is not None and name not in people:
+            continue
+        spelt = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+        for part in () if spelt else name.split():  # "Ana" for "Ana Costa"
+            spelt = spelt or (
+                re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) if part[:1].isupper() else None
+            )
+        if spelt and not any(one.start < spelt.end() and spelt.start() < one.end for one in found):
+            found.append(_Name(spelt[0], spelt.start(), spelt.end()))
+    if people is None:
+        kinds = {one.name: one.kind for one in find_mentions(text, participants={}, language="en")}
+        found = [  # "compared to Bo" looks like a place
+            one
+            for one in found
+            if kinds.get(one.text) not in _NO_PEOPLE or words.than.search(text[: one.start])
+        ]
+    return sorted(found, key=lambda one: one.start)
+
+
+def _of_each(text: str, names: Sequence[_Name], words: _Words) -> list[str]:
+    """Return the question about each of those whom it puts side by side; the question itself where it puts nobody so."""
+    if len(names) < 2 or words.joint.search(text):
+        return [text]
+    group = _group(text, names, words)
+    if len(group) > 1:
+        start, end = group[0].start, group[-1].end
+        return [_plain_part(_agreeing(text[:start], one.text, text[end:], words), words) for one in group]
+    return _compared(text, names, words) or [text]
+
+
+def _group(text: str, names: Sequence[_Name], words: _Words) -> list[_Name]:
+    """Return the first people who stand side by side: "Ana and Bo", "Ana, Bo or Cy", "Ana's and Bo's"."""
+    group = [names[0]]
+    for one in names[1:]:
+        between = _POSSESSIVE.sub("", text[group[-1].end : one.start])
+        if words.joiners.fullmatch(between):
+            group.append(one)
+        elif len(group) > 1:
+            break
+        else:
+            group = [one]
+    return group
+
+
+def _compared(text: str, names: Sequence[_Name], words: _Words) -> list[str]:
+    """Return a comparison of two as the question about each: "Does Ana ski more than Bo?"."""
+    for one, other in pairwise(names):
+        found = words.than.search(text[: other.start])
+        if found is None or found.start() < one.end:
+            continue
+        verb = _DOES.match(text, other.end)
+        end = verb.end() if verb else other.end
+        first = text[: found.start()] + text[end:]
+        return [
+            _plain_part(made, words) for made in (first, first[: one.start] + other.text + first[one.end :])
+        ]
+    return []
+
+
+def _agreeing(front: str, name: str, behind: str, words: _Words) -> str:
+    """Return a sentence about one instead of several: the verb next to the name agrees with it."""
+    if _POSSESSIVE.match(behind):
+        return front + name + behind  # what they have may still be several
+    front = re.sub(rf"(?:{words.both.pattern})\s*$", "", front, flags=re.IGNORECASE)
+    before, after = re.search(r"([\w']+)\s*$", front), re.match(r"\s*([\w']+)", behind)
+    if before is not None and before[1].lower() in words.agree:
+        front = front[: before.start()] + _as(before[1], words) + " "
+    elif after is not None and after[1].lower() in words.agree and not _HELPS.search(front):
+        behind = f" {_as(after[1], words)}{behind[after.end() :]}"
+    return front + name + behind
+
+
+def _as(verb: str, words: _Words) -> str:
+    made = words.agree[verb.lower()]
+    return made.capitalize() if verb[0].isupper() else made
+
+
+def _plain_part(text: str, words: _Words) -> str:
+    """Return a sentence without words for both, and without blanks that they leave."""
+    return re.sub(r" ([?.!,])", r"\1", " ".join(words.both.sub("", text).split()))
+
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_AS_TABLED = ("complex", "hybrid")
+
+
+@cache
+def _complexity_tables() -> Mapping[str, Mapping[str, re.Pattern[str]]]:
+    """Return the patterns by language and complexity."""
+    text = files("memforest.data").joinpath("complexity.toml").read_text(encoding="utf-8")
+    return {
+        code: {
+            name: re.compile(rf"(?<!\w)(?:{'|'.join(patterns)})(?!\w)", re.IGNORECASE)
+            for name, patterns in table.items()
+        }
+        for code, table in tomllib.loads(text).items()
+    }
+
+
+def complexity_of(question: str, plan: QuestionPlan) -> Complexity | None:
+    """Return how much of a memory a question needs, as far as its words and its kind say.
+
+    A list, a count, a comparison and a course of change are put together of several facts; what somebody is like, prefers or
+    would do, and what is good for them, is a judgement. A time and a state are one fact. Of another question the rules cannot
+    tell.
+
+    Args:
+        question: as it was typed.
+        plan: with its kind.
+
+    Example:
+        >>> complexity_of("What kind of person is Ana?", QuestionPlan())
+        'complex'
+        >>> complexity_of("How many lamps did Ana buy?", QuestionPlan())
+        'hybrid'
+        >>> complexity_of("Who is Ana?", QuestionPlan()) is None
+        True
+    """
+    text = " ".join(question.replace("’", "'").split())
+    table = _complexity_tables().get(language_of(question) or "en", {})
+    for name in _AS_TABLED:
+        if name in table and table[name].search(text):
+            return "complex" if name == "complex" else "hybrid"
+    if plan.kind == "list":
+        return "hybrid"
+    return None if plan.kind == "simple" else "simple"
+
+
+_WORDS: dict[OperatorKind, str] = {
+    "current": "(?:right )?now|nowadays|current(?:ly)?|present(?:ly)?|at present|these days|at the moment|today|still|"
+    "as of (?:now|today)|at this point|ahora(?: mismo)?|actualmente|hoy(?: en día)?|en este momento|todavía",
+    "first": "(?:at )?first|original(?:ly)?|initial(?:ly)?|earliest|(?:to|in the) (?:begin|start|beginning)(?: with)?|"
+    "primer[oa]?|al principio|originalmente",
+    "last": "last|latest|most recent(?:ly)?|por última vez|últim[oa]",
+    "since": "since when|as of when|from when|(?:for )?how long|desde cuándo|(?:desde )?hace cuánto",
+    "changed_back": "back|again|de nuevo|otra vez",
+    "predecessor": "before|prior to|until|till|antes del?|hasta",
+    "successor": "after|following|después del?|tras",
+}
+_SHADES = "(?:(?:right|just|shortly|immediately|directly|justo) )?"
+_OUT = {
+    kind: re.compile(
+        rf"^\W*{_SHADES}(?:{found})\b[^,?]+,|\b{_SHADES}(?:{found})\s[^?？.;]+?(?=[?？.;]|$|\sas\s)"
+        if kind in ("predecessor", "successor")
+        else rf"\b(?:{found})\b,?",
+        re.IGNORECASE,
+    )
+    for kind, found in _WORDS.items()
+}
+_DATE = re.compile(
+    r"(?:\b(?:as of|back in|in|on|at|by|during|of|around|en|el|durante) )? {3,},?", re.IGNORECASE
+)
+"""Where a date was blanked, with the preposition in front of it."""
+
+
+def core_of(kind: OperatorKind, question: str) -> str | None:
+    """Return a question without the words for its time, or None if it has none or nothing else.
+
+    Args:
+        kind: of the question's time operator.
+        question: with its dates blanked.
+
+    Example:
+        >>> core_of("predecessor", "Where did Ana live right before Porto?")
+        'Where did Ana live?'
+        >>> core_of("current", "Which car does Ana drive?")
+    """
+    pattern = _DATE if kind == "as_of" else _OUT[kind]
+    core, times = pattern.subn(" ", question)
+    core = re.sub(r"[ ,]{1,4}(?=[?？.]|$)", "", " ".join(core.split()))
+    return core if times and lexical_tokens(core) else None
+
+
+_NAME_WORD = re.compile(r"(?<!\w)[^\W\d_a-z][\w-]*")
+
+
+def with_wording(
+    plan: QuestionPlan,
+    question: str,
+    named: Sequence[str],
+    undated: MaskedQuestion,
+    acts: Collection[str],
+) -> QuestionPlan:
+    """Return a plan with what the words of its question say beyond it.
+
+    Args:
+        plan: with everything else.
+        question: as it was typed.
+        named: display names of all entities that it mentions, in order.
+        undated: the question with its dates blanked.
+        acts: its words for acts of speech (lower case), which only say who told it.
+    """
+    spoken = undated.without((), acts)
+    known = spoken.named
+    capitals = (
+        found.group()
+        for found in _NAME_WORD.finditer(spoken.text)
+        if found.start() not in known and _is_name(found)
+    )
+    mentions = tuple(dict.fromkeys((*named, *capitals)))
+    return replace(
+        plan,
+        core=None if plan.operator is None else core_of(plan.operator.kind, undated.text),
+        owners=tuple(name for name in plan.entities if f"{name}'s " in question or f"{name}’s " in question),
+        mentions=mentions,
+        topic=_topic(plan, spoken.text),
+        gap=tuple(sorted(gap_of(question))),
+        complexity=complexity_of(question, plan),
+        keywords=tuple(dict.fromkeys(word for word, tokens in lexical_words(spoken.masked) if tokens)),
+    )
+
+
+def _is_name(found: re.Match[str]) -> bool:
+    """Return whether a word may be a name by its capital: at the start of a sentence only in front of 's."""
+    before, behind = found.string[: found.start()].rstrip(" \"'“”‘’«»([¿¡"), found.string[found.end() :]
+    starts = not before or before[-1] in _SENTENCE_ENDS
+    capital = found.group()[0].isupper() and (not starts or behind.startswith(("'s", "’s")))
+    return capital and bool(lexical_tokens(found.group()))
+
+
+_SENTENCE_ENDS = frozenset(".?!;。？！")
+
+
+def _topic(plan: QuestionPlan, question: str) -> tuple[str, ...]:
+    """Return the words for what a question asks about: without names, dates, numbers and words of change."""
+    names = {token for name in plan.entities for token in lexical_tokens(name)}
+    drop = names | operator_words(question)
+    found: list[str] = []
+    for word, tokens in lexical_words(question):
+        kept = [token for token in tokens if token not in drop and not token.isdecimal()]
+        found += [word] if kept and len(kept) == len(tokens) else kept  # of an unspaced script: its pieces
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,593 @@
+"""Finds what a statement says of two entities that it names: (Ana, visited, Porto).
+
+A clause that begins with a name is read from there: its verb, and the next name that the verb or a preposition behind it
+governs. The label is what stands between the two, as it stands, without forms of "be" and "have". Precision comes first: what
+is asked, denied, wished for, planned, supposed or thought yields nothing, and neither does a clause of another build.
+
+English and Spanish are read (``data/relations``); in any other language there are no relations.
+
+
+The words by which a clause joins two names, by their part: ``data/relations``, and the lists of ``data/language``.
+
+What a clause says of its subject: the names that its verb, or a preposition behind it, governs.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import resources
+from itertools import pairwise
+from typing import Any
+
+from memforest.reading.tokens import Code, load_word_lists, split_sentences
+from memforest.records import Relation, State
+from memforest.text import entity_key, word_set
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LANGUAGES = ("en", "es")
+"""Languages with a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkWords:
+    """One language's words, lower case, by the part that they play in a clause."""
+
+    parts: Mapping[str, frozenset[str]]
+    endings: Mapping[str, tuple[str, ...]]
+    adverbs: frozenset[str]
+    verbs: frozenset[str]
+    """Told by themselves: "went", "loves"."""
+    bases: frozenset[str]
+    """Behind a plural subject or "did": "love"."""
+    participles: frozenset[str]
+    no_verbs: frozenset[str]
+
+    def is_(self, part: str, word: str) -> bool:
+        """Return whether a word plays a part."""
+        return word in self.parts[part]
+
+    def is_any(self, word: str, *parts: str) -> bool:
+        """Return whether a word plays one of some parts."""
+        return any(word in self.parts[part] for part in parts)
+
+    def is_adverb(self, word: str) -> bool:
+        """Return whether a word may stand between a subject and its verb."""
+        return word in self.adverbs or (len(word) > 4 and word.endswith(self.endings["adverb"]))
+
+    def is_past(self, word: str) -> bool:
+        """Return whether a word is surely a verb, and told in the past."""
+        return word in self.verbs or (word not in self.no_verbs and self._ends(word, "past"))
+
+    def is_told(self, word: str) -> bool:
+        """Return whether a word is a verb that a single subject takes, in the past or present."""
+        if word in self.verbs:
+            return True
+        if (
+            word in self.no_verbs
+            or len(word) < 3
+            or "'" in word
+            or self._ends(word, "no_verb")
+            or self._ends(word, "future")
+        ):
+            return False
+        return self._ends(word, "verb")
+
+    def is_verb(self, word: str) -> bool:
+        """Return whether a word is a verb that a subject takes, be it one or several."""
+        return word in self.bases or self.is_told(word)
+
+    def is_done(self, word: str) -> bool:
+        """Return whether a word is a participle behind "have"."""
+        return word in self.participles or (len(word) > 3 and self._ends(word, "done"))
+
+    def is_doing(self, word: str) -> bool:
+        """Return whether a word is the form of what goes on: "visiting"."""
+        return len(word) > 4 and self._ends(word, "doing")
+
+    def noun_of(self, words: Sequence[str]) -> str:
+        """Return the name of what somebody is to somebody, without "new": "best friend" of "new best friend"."""
+        dropped = self.parts["determiners"] | self.parts["called"]
+        return " ".join(word for word in words if word not in dropped)
+
+    def _ends(self, word: str, name: str) -> bool:
+        return word.endswith(self.endings[name])
+
+
+@lru_cache(maxsize=len(LANGUAGES))
+def load_words(code: str) -> LinkWords:
+    """Return the words of one of `LANGUAGES`, read once per process from the package's data."""
+    path = resources.files("memforest") / "data" / "relations" / f"{code}.toml"
+    raw: Mapping[str, Mapping[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))
+    parts = {name: word_set(text) for name, text in raw["words"].items()}
+    lists = load_word_lists(code).lists
+    base = lists.get("common_verbs", frozenset())
+    helping = parts["be"] | parts["have"] | parts["do"]
+    closed = ("determiners", "prepositions", "particles", "pronouns", "nouns", "joins", "owners")
+    return LinkWords(
+        parts=parts | {"unreal": parts["unreal"] | parts["denied"]},
+        endings={name: tuple(text.split()) or ("\0",) for name, text in raw["endings"].items()},
+        adverbs=(lists["adverbs"] | parts["fillers"]) - parts["denied"],
+        verbs=(parts["verbs"] | lists.get("irregular_past", frozenset())) - helping,
+        bases=base,
+        participles=lists.get("participles", frozenset()) | lists.get("irregular_past", frozenset()),
+        no_verbs=frozenset().union(*(parts[name] for name in closed))
+        | lists.get("not_verbs", frozenset())
+        | helping,
+    )
+
+
+_MOST_BETWEEN = 3
+"""Words that a verb takes in front of a preposition: "took *a long walk* with"."""
+_MOST_TAKEN = 9
+"""Words between a verb and a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word, a mark, or names in a row; the last of them `owns` what follows if it has a possessive.
+
+    `noun` is what a name is said to be of: "old dog" for "an old dog named Max".
+    """
+
+    text: str
+    names: tuple[str, ...] = ()
+    owns: bool = False
+    noun: str = ""
+    company: bool = False
+    """Whether others without a name act with them."""
+
+    @property
+    def is_word(self) -> bool:
+        """Whether it is a common word: no name, no mark, no figure, nothing with a capital."""
+        return not self.names and self.text[0].isalpha() and self.text.islower()
+
+
+END = Token(".")
+"""Stands behind the last token."""
+
+Add = Callable[[Sequence[str], str, Sequence[str]], None]
+"""Takes the subjects, the label, and the names that it joins them to."""
+
+
+class Predicate:
+    """What a clause says of its subject, from a place on.
+
+    Args:
+        words: of the language.
+        clause: its tokens.
+        at: where its predicate begins.
+        subject: the names that it is about, none that own anything.
+        add: takes what is said.
+    """
+
+    __slots__ = ("add", "at", "clause", "several", "subject", "words")
+
+    def __init__(self, words: LinkWords, clause: Sequence[Token], at: int, subject: Token, add: Add) -> None:
+        self.words, self.add = words, add
+        self.clause, self.at = clause, at
+        self.subject, self.several = subject.names, subject.company or len(subject.names) > 1
+
+    def read(self) -> bool:
+        """Note its relations; return whether it is one at all, with whose subject a further verb may go on."""
+        label, helped = self._helped()
+        token = self._token()
+        if helped in ("", "do"):
+            if not token.is_word or self.words.is_any(token.text, "prepositions", "determiners"):
+                return False
+            plural = helped == "do" or self.several
+            if not (self.words.is_verb(token.text) if plural else self.words.is_told(token.text)):
+                return False
+            label = [*label, token.text]
+            self.at += 1
+        elif helped == "have" and token.is_word and self.words.is_done(token.text):
+            label = [*label[:-1], token.text]
+            self.at += 1
+        elif helped == "be" and token.is_word and not self.words.is_("prepositions", token.text):
+            label = label[:-1]
+            if self.words.is_doing(token.text):
+                label.append(token.text)
+                self.at += 1
+        self._objects(label, held=bool(label) and self.words.is_("holds", label[-1]))
+        return True
+
+    def _token(self, further: int = 0) -> Token:
+        at = self.at + further
+        return self.clause[at] if at < len(self.clause) else END
+
+    def _helped(self) -> tuple[list[str], str]:
+        """Go behind the adverbs and helping verbs; return the last of these, and what kind it is."""
+        label, helped = list[str](), ""
+        while self._token().is_word:
+            text = self._token().text
+            kind = next((one for one in ("be", "have", "do") if self.words.is_(one, text)), "")
+            if kind:
+                label, helped = [text], kind
+            elif self.words.is_("reflexive", text):
+                label = [text]
+            elif not self.words.is_adverb(text):
+                break
+            self.at += 1
+        return label, helped
+
+    def _objects(self, label: list[str], *, held: bool) -> None:
+        """Note the name that a verb or what it takes governs, and a name beside that."""
+        taken = self._taken()
+        target = self._token()
+        if not target.names or target.owns or not self._may_follow(self._token(1)):
+            return
+        prepositions = [word for word in taken if self.words.is_("prepositions", word)]
+        said = target.noun if held and not taken else self._label(label, taken, held=held)
+        if not said:
+            return
+        self.add(self.subject, said, target.names)
+        self.at += 1
+        following = self._token().text
+        allowed = self.words.is_("beside", following) or (
+            self.words.is_("place", following)
+            if not prepositions
+            else self.words.is_("beside", prepositions[-1]) and self.words.is_("onward", following)
+        )
+        if allowed and label and not held:
+            self.at += 1
+            self._beside([*label, following])
+
+    def _beside(self, label: list[str]) -> None:
+        while self.words.is_("determiners", self._token().text):
+            self.at += 1
+        target = self._token()
+        if target.names and not target.owns and self._may_follow(self._token(1)):
+            self.add(self.subject, " ".join(label), target.names)
+
+    def _taken(self) -> list[str]:
+        """Return the words in front of the next name, articles right in front of it left out; go there."""
+        taken: list[str] = []
+        while self._token().is_word and len(taken) < _MOST_TAKEN:
+            if not self.words.is_adverb(self._token().text):
+                taken.append(self._token().text)
+            self.at += 1
+        while taken and self.words.is_("determiners", taken[-1]):
+            taken.pop()
+        return taken
+
+    def _label(self, label: list[str], taken: list[str], *, held: bool) -> str | None:
+        """Return what joins a subject to a name behind some words; None where these are no single phrase."""
+        small = ("prepositions", "particles", "determiners", "pronouns")
+        content = [word for word in taken if not self.words.is_any(word, *small)]
+        prepositions = [word for word in taken if self.words.is_("prepositions", word)]
+        last = taken[-1] if taken else ""
+        if len(content) > _MOST_BETWEEN or self._goes_on(taken):
+            return None
+        if any(self.words.is_any(word, "pronouns", "be", "have") for word in taken[bool(label) :]):
+            return None
+        if not content:
+            governed = (
+                label and not held and (not taken or self.words.is_any(last, "prepositions", "particles"))
+            )
+            return " ".join([*label, *taken]) if governed else None
+        if self.words.is_("prepositions", last):
+            kept = taken
+        elif label and not held and self.words.is_("nouns", last) and not prepositions:
+            kept = []
+        elif len(taken) == 1 and self.words.is_doing(last):
+            kept = taken
+        else:
+            return None
+        while not label and kept and self.words.is_("determiners", kept[0]):
+            kept = kept[1:]
+        return " ".join([*label, *kept])
+
+    def _goes_on(self, taken: Sequence[str]) -> bool:
+        """Return whether a verb may follow "to": "came *to see*", but "went to the game", "to school"."""
+        known = ("determiners", "prepositions", "pronouns", "owners", "nouns")
+        return any(before == "to" and not self.words.is_any(word, *known) for before, word in pairwise(taken))
+
+    def _may_follow(self, token: Token) -> bool:
+        """Return whether a word may stand behind a name that a verb governs: no noun, and no verb of the name's."""
+        text = token.text.lower()
+        return not token.names and (
+            token is END
+            or self.words.is_any(text, "follow", "prepositions", "determiners")
+            or self.words.is_adverb(text)
+            or text.isdecimal()
+        )
+
+
+MAX_LABEL_CHARS = 40
+"""Characters of a label."""
+MAX_RELATIONS = 12
+"""Relations of one statement."""
+_MAX_TEXT_CHARS = 2_000
+_MAX_NAME_CHARS = 200
+_MAX_NAMES = 64
+_WORDS_OF_SPEECH = 4
+_QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|«[^«»]*»')
+_WORD = r"[^\W_]+(?:['-][^\W_]+)*"
+_NOBODY = Token("")
+_ASKED = ("?", "？", "؟")
+
+
+def find_relations(
+    text: str, *, names: Sequence[str], states: Sequence[State] = (), language: Code = "en"
+) -> tuple[Relation, ...]:
+    """Return the relations between two of the names in a resolved third-person statement, in its order.
+
+    Args:
+        text: the statement.
+        names: those that it mentions, as they are spelt there.
+        states: its states; two whom one of them joins are not joined again.
+        language: of the statement.
+
+    Example:
+        >>> for one in find_relations("Ana flew to Porto with Bob.", names=["Ana", "Bob", "Porto"]):
+        ...     print(one.source, one.label, one.target)
+        Ana flew to Porto
+        Ana flew with Bob
+    """
+    usable = tuple(dict.fromkeys(name for name in names if 0 < len(name.strip()) <= _MAX_NAME_CHARS))
+    plain = _plain(text[:_MAX_TEXT_CHARS])
+    if language not in LANGUAGES or sum(any(form in plain for form in _forms(name)) for name in usable) < 2:
+        return ()
+    pattern, words = _pattern_of(usable[:_MAX_NAMES]), load_words(language)
+    known = {form: name for name in reversed(usable) for form in _forms(name)}
+    told = {_pair(state.entity, state.value) for state in states}
+    found: dict[Relation, None] = {}
+    for piece in split_sentences(_without_speech(plain)):
+        if piece.text.endswith(_ASKED) or piece.text.startswith("¿"):
+            continue
+        for source, label, target in _Sentence(_tokens(piece.text, pattern), words).relations():
+            pair = _pair(source, target)
+            if pair[0] != pair[1] and pair not in told and label and len(label) <= MAX_LABEL_CHARS:
+                found[Relation(known[source], label, known[target])] = None
+    return tuple(found)[:MAX_RELATIONS]
+
+
+def _plain(text: str) -> str:
+    return text.replace("’", "'")
+
+
+def _forms(name: str) -> tuple[str, str]:
+    """Return how a name is spelt inside a sentence and at its beginning: "the user", "The user"."""
+    plain = _plain(name)
+    return plain, plain[0].upper() + plain[1:]
+
+
+def _pair(one: str, other: str) -> tuple[str, ...]:
+    return tuple(sorted((entity_key(one) or one, entity_key(other) or other)))
+
+
+def _without_speech(text: str) -> str:
+    """Return a text with quotations of several words left out; a quoted name stays, without its marks."""
+
+    def blank(match: re.Match[str]) -> str:
+        inner = match.group()[1:-1]
+        return "()" if len(inner.split()) >= _WORDS_OF_SPEECH else f" {inner} "
+
+    return _QUOTED.sub(blank, text) if any(mark in text for mark in '"“«') else text
+
+
+# -- tokens ---------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def _pattern_of(names: tuple[str, ...]) -> re.Pattern[str]:
+    """Return the pattern of a sentence's tokens: some names, the longest first, then words and marks."""
+    given = sorted({form for name in names for form in _forms(name)}, key=lambda name: (-len(name), name))
+    known = "|".join(re.escape(name) for name in given)
+    return re.compile(
+        rf"(?<!\w)(?P<name>{known})(?P<owns>'s?(?= ))?(?![\w'+&#@/%$-])|(?P<word>{_WORD})|(?P<mark>[^\w\s])"
+    )
+
+
+def _tokens(sentence: str, pattern: re.Pattern[str]) -> list[Token]:
+    """Return the tokens of a sentence; a contracted "not" is a word of its own."""
+    found: list[Token] = []
+    for match in pattern.finditer(sentence):
+        name, word = match["name"], match["word"]
+        if name:
+            found.append(Token(name, (name,), owns=match["owns"] is not None))
+        elif word and word.lower().endswith("n't"):
+            found += [Token(word[:-3].lower() or "do"), Token("not")]
+        else:
+            opens = word is not None and (not found or found[-1].text in "()[]:-—–")
+            found.append(Token(match.group().lower() if opens else match.group()))
+    return found
+
+
+# -- one sentence ---------------------------------------------------------------------------------
+
+
+class _Sentence:
+    """One sentence, read under the words of one language."""
+
+    __slots__ = ("found", "tokens", "words")
+
+    def __init__(self, tokens: list[Token], words: LinkWords) -> None:
+        self.words, self.tokens = words, tokens
+        self.found: list[tuple[str, str, str]] = []
+
+    def relations(self) -> list[tuple[str, str, str]]:
+        """Return what its clauses say of two names; nothing where something in it is only supposed."""
+        if sum(bool(token.names) for token in self.tokens) < 2:
+            return []
+        if any(self.words.is_("conditional", token.text.lower()) for token in self.tokens):
+            return []
+        self.tokens = self._reduced()
+        self.tokens = list(self._grouped())
+        subject = last = _NOBODY
+        for join, clause in self._clauses():
+            subject, at = self._subject(join, clause, subject, last)
+            last = _NOBODY if clause[-1].owns else Token("", clause[-1].names[-1:])
+            unreal = any(self.words.is_("unreal", token.text.lower()) for token in clause if not token.names)
+            told = subject.names and not subject.owns and not unreal
+            if not told or not Predicate(self.words, clause, at, subject, self.add).read():
+                subject = _NOBODY
+        return self.found
+
+    def add(self, sources: Sequence[str], label: str, targets: Sequence[str]) -> None:
+        """Note what is said of each of some names and each of others."""
+        self.found += [(one, label, other) for one in sources for other in targets]
+
+    # -- "Ada's aunt Noor" --------------------------------------------------------------------------
+
+    def _reduced(self) -> list[Token]:
+        """Return the tokens with a name in the place of "Ada's aunt Noor", and note whose aunt she is."""
+        made: list[Token] = []
+        index = 0
+        while index < len(self.tokens):
+            token = self.tokens[index]
+            index += 1
+            own = token.owns or self.words.is_("owners", token.text.lower())
+            opens = own or self.words.is_any(token.text.lower(), "determiners")
+            end = self._noun_end(index, own=own) if opens else 0
+            if not end:
+                made.append(token)
+                continue
+            noun = self.words.noun_of([one.text for one in self.tokens[index:end] if one.is_word])
+            if own:
+                owner = token.names if token.owns else self._owner(token.text.lower(), made)
+                self.add(owner, noun, self.tokens[end].names)
+            else:
+                self.tokens[end] = replace(self.tokens[end], noun=noun)
+            if self.tokens[end - 1].text == ",":
+                made.append(self.tokens[end])
+                end += 2
+            index = end
+        return made
+
+    def _noun_end(self, start: int, *, own: bool) -> int:
+        """Return where the name stands behind a noun that begins at a place: "aunt *Noor*"; 0 if none does."""
+        for at in range(start, min(start + 6, len(self.tokens))):
+            token = self.tokens[at]
+            if token.names:
+                before = self.tokens[at - 1].text
+                called = self.words.is_("called", before) and at > start + 1
+                return at if called or (own and at > start and self.words.is_("nouns", before)) else 0
+            apposed = own and token.text == "," and self._at(at + 2).text == ","  # "Ada's aunt, Noor, ..."
+            if apposed and self._at(at + 1).names and self.words.is_("nouns", self.tokens[at - 1].text):
+                return at + 1
+            if not token.is_word or self.words.is_("prepositions", token.text):
+                return 0
+        return 0
+
+    def _owner(self, own: str, before: Sequence[Token]) -> tuple[str, ...]:
+        """Return whose aunt "her aunt" is: whom the sentence begins with, if all other names in front of her are places'."""
+        names = [at for at, token in enumerate(before) if token.names]
+        if not names or before[names[0]].owns or not all(map(self._leads, before[: names[0]])):
+            return ()
+        if self.words.is_("mine", own):
+            return before[names[0]].names
+        placed = all(self.words.is_("onward", before[at - 1].text) for at in names[1:])
+        return before[names[0]].names if placed else ()
+
+    # -- names in a row, clauses --------------------------------------------------------------------
+
+    def _grouped(self) -> Iterator[Token]:
+        """Yield the tokens, names in a row as one: "Ada, Noor and Tom"."""
+        index, verb = 0, False
+        while index < len(self.tokens):
+            token, end = self.tokens[index], index + 1
+            if token.names and not token.owns:
+                ends = [end]
+                while step := self._further(end):
+                    end += step
+                    ends.append(end)
+                acts = verb and self._acts(end)  # "visited Porto and Noor stayed": Noor begins a clause
+                if len(ends) > 1 and (self.tokens[end - 1].owns or acts):
+                    end = ends[-2]
+                names = tuple(name for one in self.tokens[index:end] for name in one.names)
+                company = self._company(end)
+                token, end = replace(token, names=names, company=company > 0), end + company
+            elif self._ends_clause(token, self._at(index - 1)):
+                verb = False
+            else:
+                verb = verb or self.words.is_verb(token.text)
+            yield token
+            index = end
+
+    def _further(self, at: int) -> int:
+        """Return how many tokens a further name of a row takes with what joins it; 0 if there is none."""
+        start = at
+        if self._at(at).text == ",":
+            at += 1
+        if self.words.is_("and", self._at(at).text):
+            at += 1
+        if at == start or not self._at(at).names or self.tokens[at - 1].owns:
+            return 0
+        return 0 if self.tokens[start - 1].owns else at + 1 - start
+
+    def _company(self, at: int) -> int:
+        """Return how many tokens those without a name take who act with somebody: "Ada *and her two kids* went"."""
+        if not self.words.is_("and", self._at(at).text):
+            return 0
+        first = self._at(at + 1)
+        if self.words.is_("others", first.text):
+            return 2
+        if not first.owns and not self.words.is_any(first.text, "owners", "determiners"):
+            return 0
+        for end in range(at + 3, at + 6):
+            if not self._at(end - 1).is_word:
+                return 0
+            if self.words.is_past(self._at(end).text) or self.words.is_any(self._at(end).text, "be", "have"):
+                return end - at
+        return 0
+
+    def _at(self, at: int) -> Token:
+        return self.tokens[at] if at < len(self.tokens) else END
+
+    def _acts(self, at: int) -> bool:
+        """Return whether a verb stands at a place."""
+        while self.words.is_adverb(self._at(at).text):
+            at += 1
+        token = self._at(at)
+        return token.is_word and (
+            self.words.is_verb(token.text) or self.words.is_any(token.text, "be", "have", "do", "unreal")
+        )
+
+    def _ends_clause(self, token: Token, before: Token) -> bool:
+        """Return whether a mark or a word between clauses is one here: not "so" in "is so proud"."""
+        if token.names or token.text in ("'", "/") or (before.is_word and self.words.is_("be", before.text)):
+            return False
+        return self.words.is_("joins", token.text) or not token.text[0].isalnum()
+
+    def _clauses(self) -> Iterator[tuple[str, list[Token]]]:
+        """Yield the clauses, each with the words and marks that join it to what is before."""
+        join, clause = "", list[Token]()
+        for before, token in zip((END, *self.tokens), self.tokens, strict=False):
+            if not self._ends_clause(token, before):
+                clause.append(token)
+                continue
+            if clause:
+                yield join.strip(", "), clause
+                join, clause = "", []
+            join = f"{join} {token.text}"
+        if clause:
+            yield join.strip(", "), clause
+
+    def _subject(self, join: str, clause: Sequence[Token], before: Token, last: Token) -> tuple[Token, int]:
+        """Return whom a clause is about, and where its predicate begins."""
+        at = 0
+        while at < len(clause) and self._leads(clause[at]):
+            at += 1
+        if at == len(clause):
+            return _NOBODY, at
+        if clause[at].names:
+            return clause[at], at + 1
+        told = self.words.is_told(clause[at].text) or self.words.is_any(clause[at].text, "be", "have")
+        joints = join.split()
+        if told and joints and all(self.words.is_any(one, "carry", "lead") for one in joints):
+            return before, at
+        return (last if told and joints and self.words.is_("who", joints[-1]) else _NOBODY), at
+
+    def _leads(self, token: Token) -> bool:
+        text = token.text.lower()
+        if token.names or self.words.is_("reflexive", text):
+            return False
+        return self.words.is_("lead", text) or self.words.is_adverb(text) or text.isdecimal()

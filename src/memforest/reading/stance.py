@@ -1,0 +1,578 @@
+"""How a statement stands to the things it names: is it so, since when, is it over, or only thought of?
+
+"Bob still trains at Ironworks", "Bob left Ironworks for Fitbox", "Bob might try Fitbox": three stances to a gym,
+and nothing in them is about gyms. This module reads the stance of a sentence to each noun phrase in it from
+aspect, tense and modality alone, so that a timeline can be made of any attribute.
+
+English has rules (``data/stance/en.toml``); a statement in another language has no stances.
+
+
+The change that the words right around a thing tell: "*joined* Kinetik", "*gave* the oboe *up*", "*has not left* Acme".
+
+The role that a thing or a person has for somebody: "Bob's new *physio* is a man called Piet", "Piet is my *physio*".
+
+What fills the same role is of one kind, and a person who fills one is as much a value as a city or a tea. The noun is
+whatever stands behind an owner; no role is listed.
+
+
+Whose a phrase is: which person a sentence is about, and what in it belongs to somebody else.
+
+"Bob's dentist trains at Ironworks" is no news of Bob's gym, "half of Ana's rye bread" is Ana's, and "her boss at
+Acme" puts her at Acme too.
+
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from memforest.reading.phrases import (
+    TOKEN,
+    ParsedStatement,
+    Phrase,
+    Sentence,
+    Stance,
+    chosen_phrases,
+    contrasted,
+    is_content,
+    is_person,
+    listed,
+    past_forms,
+    rules,
+    word_list,
+)
+
+MOST_BETWEEN = 4
+"""Words between a word of change and what changes: "bought *herself a bright red* Tesla"."""
+
+
+def change_of(before: str, behind: str) -> Stance | None:
+    """Return the change that the words around a thing tell, None if none: it begins, ends, or is back.
+
+    A beginning that somebody is only told to make ("tells me to get one") is ``unreal``.
+
+    Args:
+        before: the words in front of it, in its sentence.
+        behind: those behind it.
+    """
+    if _GIVEN.search(before) and behind.startswith(" a "):
+        return None  # "gave it a go"
+    found = _told_behind(before, behind)
+    if found is not None:
+        return found
+    wording = rules()
+    last = {name: _last(wording[name], before) for name in ("leave", "enter", "again")}
+    if last["leave"] >= 0 and _FAR_FROM.match(before, last["leave"]):
+        last["leave"] = -1
+    best = max(last, key=lambda name: last[name])
+    if last[best] < 0:
+        pair = _last(_FOR_NEW, before)
+        return "start" if pair >= 0 and wording["leave"].search(before[:pair]) else None
+    return _governing(best, before, last[best])
+
+
+def _told_behind(before: str, behind: str) -> Stance | None:
+    """Return the change that is told behind a thing, or by "new" in front of it: "a *new* Corvid", "Renate *has left*"."""
+    wording = rules()
+    follows = behind.lstrip()
+    if wording["fresh"].search(before[-12:]) and _FRESH_END.search(before):
+        return "start"
+    if wording["again"].match(follows):
+        return "back"
+    if wording["gone"].match(follows) or (_PUT.search(before) and _AWAY.match(behind)):
+        return "end"
+    return "start" if wording["arrive"].match(follows) else None
+
+
+def _governing(name: str, before: str, at: int) -> Stance | None:
+    """Return the change that a word of change tells which begins at `at`, if it governs what is behind `before`."""
+    match = rules()[name].search(before, at)
+    between = before[match.end() if match else at :]
+    if name == "leave":
+        if _TO_NEW.search(between) or _EXCHANGED.match(before[at:]):
+            return "start"
+        return "end" if _is_near(between) else None
+    if not _is_near(between) or (name == "enter" and match and _HABIT.match(match.group())):
+        return None
+    if _ADVISED.search(before[:at]):
+        return "unreal"
+    return "back" if name == "again" else "start"
+
+
+def governor_at(name: str, before: str) -> int:
+    """Return where the last wording of a class begins that governs what stands behind a text, or -1."""
+    pattern = rules()[name]
+    at = _last(pattern, before)
+    found = pattern.search(before, at) if at >= 0 else None
+    return at if found is not None and _is_near(before[found.end() :]) else -1
+
+
+def is_kept(before: str) -> bool:
+    """Return whether a leaving is denied, so that things are as they were: "has *not left* Kinetik"."""
+    if not _NEGATED.search(before):
+        return False
+    at = governor_at("leave", before)
+    return at >= 0 and _NEGATED_HERE.search(before[:at]) is not None
+
+
+def _last(pattern: re.Pattern[str], text: str) -> int:
+    """Return where the last match of a pattern starts, or -1."""
+    at = -1
+    for match in pattern.finditer(text):
+        at = match.start()
+    return at
+
+
+def _is_near(between: str) -> bool:
+    """Return whether what stands between a word of change and a phrase leaves the one governing the other."""
+    return len(between.split()) <= MOST_BETWEEN and not _APART.search(between)
+
+
+_APART = re.compile(r"[,;:]| and ")
+_FAR_FROM = re.compile(r"from\b.*\b(?:in|at|on|with)\b", re.IGNORECASE)
+"""What is left in between is something else: "sheltered from the rain in the Blue Heron"."""
+_FRESH_END = re.compile(r"[\w-]\s+$")
+_FOR_NEW = re.compile(r"\b(?:to|for|with|and now|on to)\b")
+_TO_NEW = re.compile(r"\w.{0,40}\b(?:to|for|into|onto|and)\b")
+_EXCHANGED = re.compile(r"(?:replac|swap|exchang)\w* .{1,40}\bwith\b", re.IGNORECASE)
+"""What is behind "with" is the new thing: "replaced the kettle *with* a samovar", but not "broke up *with*"."""
+_ADVISED = re.compile(
+    r"(?<!\bdecided )(?<!\bchose )(?<!\bmanaged )(?<!\bagreed )(?<!\bhad )(?<!\bgot )\bto $"
+)
+"""In front of an infinitive: told to do, not done, "tells me *to* get one"; but "decided to" is a start."""
+_HABIT = re.compile(r"(?!was\b|is\b|has\b|does\b)\w+[^s\W]s\b")
+"""A word of change in the simple present: "*takes* the tram", "*goes* for the tart"."""
+_GIVEN = re.compile(r"\bg(?:ave|ives?|iven) $")
+_PUT = re.compile(
+    r"\b(?:put|gave|threw|sent|packed|handed|traded|locked)(?: (?:the|an?|my|his|her|their|old|\w+'s)){0,3}\s+$",
+    re.IGNORECASE,
+)
+_AWAY = re.compile(r" (?:away|aside|up|back|in|out)\b")
+"""A verb split by what it is about: "*put* the oboe *away*"."""
+_NEGATED = re.compile(r"n't\b|\b(?:not|never)\b", re.IGNORECASE)
+_NEGATED_HERE = re.compile(r"(?:n't|\b(?:not|never))(?: [\w']+){0,2} $", re.IGNORECASE)
+
+
+_OWNER = r"(?:\b(?:his|her|their|my|our)|[\w-]{1,32}'s)"
+_IS = r"(?:is|was|were|are|became|becomes|has been|had been|will be|'s)"
+_FILLER = r"(?:now|still|again|currently|once more|an?|the|certain|some|guy|man|woman|girl|lady|one|someone|somebody|called|named|in|on|at)"
+_BEFORE = re.compile(
+    rf"(?<![\w-]){_OWNER} ((?:[\w-]{{1,24}} ){{1,4}}?){_IS}(?: {_FILLER}){{0,5}}\s{{1,4}}$", re.IGNORECASE
+)
+_BEHIND = re.compile(
+    rf",? (?:{_IS}|as|for)(?: (?:now|still|again|currently|once more))? {_OWNER} ", re.IGNORECASE
+)
+_ROLE_REACH = 64
+"""Characters on either side of a phrase in which its role may stand."""
+
+
+def held_by(text: str, phrase: Phrase) -> str:
+    """Return what tells that a phrase holds a role, "'s new physio is a man called "; empty if nothing in front does."""
+    found = _BEFORE.search(text[max(0, phrase.start - _ROLE_REACH) : phrase.start])
+    return found.group() if found else ""
+
+
+def role_of(text: str, phrase: Phrase) -> str:
+    """Return the noun of the role that a phrase has for somebody, lower case; empty if the sentence tells none."""
+    found = _BEFORE.search(text[max(0, phrase.start - _ROLE_REACH) : phrase.start])
+    if found is not None:
+        return _noun(found.group(1), last=True)
+    behind = _BEHIND.match(text, phrase.end, phrase.end + _ROLE_REACH)
+    return _noun(text[behind.end() : phrase.end + _ROLE_REACH], last=False) if behind else ""
+
+
+def _noun(words: str, *, last: bool) -> str:
+    """Return the noun of some words behind an owner: the last of all, or of those before the noun phrase ends."""
+    noun = ""
+    for token in TOKEN.finditer(words):
+        word = token.group().lower()
+        if is_content(word) and word not in listed("no_frame"):
+            noun = word
+        elif not last and word not in word_list("determiners") and noun:
+            break
+    return noun
+
+
+def answers_about(statement: ParsedStatement, who: str, others: Collection[str]) -> str:
+    """Return whom the question is about that a statement answers."""
+    asked = statement.asked
+    if place_of(asked, who) >= 0:
+        return who
+    named = [name for name in others if place_of(asked, name) >= 0]
+    if named:
+        return named[0]
+    return statement.speaker if re.search(r"\byou(?:r|rs|'re|'ve)?\b", asked, re.IGNORECASE) else ""
+
+
+def place_of(text: str, name: str) -> int:
+    """Return where a name stands in a text, or -1."""
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if (at == 0 or not text[at - 1].isalnum()) and (end == len(text) or not text[end].isalnum()):
+            return at
+        at = text.find(name, at + 1)
+    return -1
+
+
+def subject_of(text: str, who: str, others: Collection[str], previous: str) -> str:
+    """Return the name of the person that a sentence is about, "?" for somebody unnamed, "" for nobody."""
+    first = text.split(" ", 1)[0].rstrip(",.;:").lower()
+    if first in ("he", "she", "he's", "she's", "his", "her"):
+        return previous or "?"
+    places = [(at, name) for name in (who, *others) if (at := place_of(text, name)) >= 0]
+    found = _FOUND.search(text)
+    if found is not None and any(name == found.group(1) for _, name in places):
+        return found.group(1)
+    person = 32
+    if first not in ("as", "being", "still"):
+        person = next((m.start() for m in TOKEN.finditer(text, 0, 32) if is_person(m.group())), 32)
+    if not places:
+        return "?" if person < 24 else ""
+    at, name = min(places, key=lambda pair: (pair[0], -len(pair[1])))
+    return "?" if person < min(at, 16) else name
+
+
+_FOUND = re.compile(r"\b(?:find|catch|meet|reach) ([^\W\d_][\w-]*(?: [^\W\d_a-z][\w-]*)?) (?:at|in|on)\b")
+
+
+def mentioned(text: str, who: str, others: Collection[str], previous: str) -> str:
+    """Return the one person that a sentence names, else whom the one before was about."""
+    places = [name for name in (who, *others) if place_of(text, name) >= 0]
+    return places[0] if len(places) == 1 else previous
+
+
+def is_elliptical(text: str) -> bool:
+    """Return whether a sentence without a person leaves out its speaker: "Still in Davis", "Here in Davis …"."""
+    return rules()["elliptical"].match(text) is not None
+
+
+def owner_of(text: str, phrase: Phrase, names: Collection[str]) -> str:
+    """Return whose a phrase is by the name right in front of it: "half of *Ana's* rye bread"."""
+    found = _WHOSE_OWNER.search(text[: phrase.start])
+    if found is None:
+        return ""
+    ending = re.compile(
+        "|".join(rf"(?<!\w){re.escape(name)}$" for name in sorted(names, key=len, reverse=True))
+    )
+    owner = ending.search(text[: found.start()])
+    return owner.group() if owner else ""
+
+
+_WHOSE_OWNER = re.compile(r"'s (?:[a-z-]+ ){0,2}$")
+
+
+def is_affected(text: str, who: str, subject: str) -> bool:
+    """Return whether the person is what somebody unnamed acts on: "The shelter brought Bob a dog"."""
+    return subject == "?" and place_of(text, who) > 0
+
+
+def is_joined(text: str, who: str, subject: str) -> bool:
+    """Return whether a person is the second of two subjects: "Ana and *Bob* live in Leeds"."""
+    joined = rf"{re.escape(subject)}(?:, [^\W\d_][\w-]*)?,? and {re.escape(who)}(?!\w|'s)"
+    return subject not in ("", "?") and re.match(joined, text) is not None
+
+
+def is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
+    """Return whether a phrase belongs to somebody whom the person only has: "Bob's dentist trains at …"."""
+    owner = text.find(f"{who}'s ")
+    if owner < 0 or owner > phrase.start:
+        return False
+    between = text[owner + len(who) + 3 : phrase.start].lower()
+    if _APPOSED.fullmatch(between) or rules()["sharing"].fullmatch(between.strip()):
+        return False
+    words = [token.group() for token in TOKEN.finditer(between)]
+    for i, word in enumerate(words[:4]):
+        if is_person(word):
+            return who.lower() not in words[i + 1 :] and not (phrase.named and _NAMED.search(between))
+        if word in word_list("finite") or word in past_forms() or word in word_list("prepositions"):
+            return False
+    return False
+
+
+_NAMED = re.compile(
+    r"\b(?:is|was|became|been)(?: (?:now|still|again|currently|an?|the|certain|some|guy|man|woman|one|someone|called|named))*\s*$"
+)
+"""What stands between a role and the name of who has it: "Bob's doctor *is still* Dr Sun"."""
+_APPOSED = re.compile(r"(?:[\w-]+ ){0,3}[\w-]+, ")
+"""What stands between an owner and the name of what is owned: "Bob's *new doctor,* Dr Sun"."""
+
+
+_REACH = 48
+"""Characters in front of a phrase in which the word that governs it stands."""
+
+
+def stances_of(
+    statement: ParsedStatement,
+    who: str,
+    others: Collection[str],
+    terms: Mapping[str, float],
+    speaker: str = "",
+) -> Iterator[tuple[str, Stance]]:
+    """Yield (term, stance) for every phrase among `terms` that a statement connects with a person.
+
+    Args:
+        statement: as `read_statement` returns it.
+        who: the person's name.
+        others: the other names of people in the memory.
+        terms: the phrases that matter, with their weight; of two that overlap, the longer counts, and of
+            several in a sentence the heaviest and what it takes the place of.
+        speaker: who said it, if the statement does not say; nobody calls themselves "she".
+    """
+    if statement.language == "es":
+        return
+    whole = "\n".join((statement.speaker, statement.asked, *(one.text for one in statement.sentences)))
+    others = [name for name in others if name in whole and not _is_value(name.lower(), terms)]
+    names = (who, *others)
+    for sentence, subject in _subjects(statement, who, others, speaker):
+        owners = {p: owner_of(sentence.text, p, names) for p in chosen_phrases(sentence, terms)}
+        clauses = {p: _clause(sentence.text, p) for p in owners}
+        openers = {p: _opener(sentence.text, clauses[p][0], names) for p in owners}
+        chosen = [p for p, owner in owners.items() if owner in ("", who) and openers[p] in ("", who)]
+        spoken = subject == "" and statement.speaker == who
+        concerned = who in openers.values() or _concerns(
+            statement, sentence.text, who, subject, owners.values()
+        )
+        if not chosen or not (concerned or spoken):
+            continue
+        found = {phrase: _stance(sentence.text, phrase, clauses[phrase], who) for phrase in chosen}
+        turned = contrasted(sentence.text, chosen, found)
+        found |= turned
+        if not concerned and not turned and not _is_spoken_of(sentence.text, chosen[0], found):
+            continue
+        best = max(chosen, key=lambda p: terms[p.term])
+        for phrase, stance in found.items():
+            if is_somebody_elses(sentence.text, who, phrase):
+                continue
+            changes = stance in _CHANGES and stance != found[best]
+            if phrase is best or phrase in turned or changes:
+                yield phrase.term, "is" if statement.asked and stance == "event" else stance
+
+
+def _is_value(name: str, terms: Collection[str]) -> bool:
+    """Return whether a person is one of the values, or called by one: "Dr Sun" where "sun" is a name."""
+    return any(name in term or term in name for term in terms)
+
+
+def _subjects(
+    statement: ParsedStatement, who: str, others: Collection[str], speaker: str
+) -> Iterator[tuple[Sentence, str]]:
+    """Yield every sentence with the person it is about, "?" for somebody unnamed, "" for nobody."""
+    speaker = statement.speaker or speaker
+    previous = answers_about(statement, who, others) if statement.asked else ""
+    known: list[str] = []
+    for sentence in statement.sentences:
+        if previous == speaker and len(known) > 1:
+            previous = next(name for name in known if name != speaker)  # nobody calls themselves "she"
+        subject = subject_of(sentence.text, who, others, previous)
+        known = [name for name in (who, *others) if place_of(sentence.text, name) >= 0]
+        if statement.asked and previous and sentence is statement.sentences[0]:
+            subject = previous
+        previous = subject if subject not in ("", "?") else mentioned(sentence.text, who, others, previous)
+        yield sentence, subject
+
+
+def _is_spoken_of(text: str, first: Phrase, found: Mapping[Phrase, Stance]) -> bool:
+    """Return whether a sentence that names nobody tells its speaker's news of the thing it opens with: "*Kinetik* closed"."""
+    opens = first.start <= len("The ")
+    return opens and (found[first] in _CHANGES or _TO_SPEAKER.search(text) is not None)
+
+
+def _opener(text: str, start: int, names: Collection[str]) -> str:
+    """Return the person with whom the clause that starts somewhere opens, if it is not the first of its sentence."""
+    found = next((name for name in names if start and text.startswith(name, start)), "")
+    return found if found and _ACTS.match(text, start + len(found)) else ""
+
+
+_ACTS = re.compile(r"\s+(?!and\b)")
+"""Behind a person with whom a clause opens: neither an owner nor the first of several."""
+
+
+def _concerns(statement: ParsedStatement, text: str, who: str, subject: str, owners: Collection[str]) -> bool:
+    """Return whether a sentence tells something of a person."""
+    spoken = statement.language == "en" and statement.speaker == who
+    left_out = subject == "" and spoken and (is_elliptical(text) or _OF_SPEAKER.search(text) is not None)
+    together = is_joined(text, who, subject)
+    return subject == who or who in owners or left_out or together or is_affected(text, who, subject)
+
+
+_OF_SPEAKER = re.compile(r"\b(?:I|my|we|our)\b")
+_TO_SPEAKER = re.compile(r"\b(?:me|us)\b")
+_CHANGES = frozenset(("start", "back", "end"))
+
+
+def _stance(text: str, phrase: Phrase, bounds: tuple[int, int], who: str) -> Stance:
+    """Return how a sentence of a person stands to one phrase in it, which stands in the clause within some bounds."""
+    clause = text[bounds[0] : bounds[1]]
+    before = text[max(0, phrase.start - _REACH) : phrase.start]
+    if is_kept(before):
+        return "is"
+    if _is_unreal(text, clause):
+        return "unreal"
+    if rules()["over"].search(clause) or _ERA.match(text, phrase.end):
+        return "over"
+    if role := held_by(text, phrase):
+        return _of_role(role, text[phrase.end :])
+    behind = text[phrase.end : phrase.end + 32].replace(f" and {who} ", " ").replace(f" {who}", " me")
+    changed = change_of(_without_kept(before), behind)
+    if changed is not None:
+        return "unreal" if changed != "end" and _denied(text, phrase) else changed
+    if _is_regained(text, phrase, bounds[1], who):
+        return "back"
+    opens = phrase.start - bounds[0] <= len("The ")
+    return "is" if _is_so(text, phrase, clause, who, opens=opens) else "event"
+
+
+def _is_so(text: str, phrase: Phrase, clause: str, who: str, *, opens: bool) -> bool:
+    """Return whether a clause without a change tells what is so, and not what only happened or is spoken of."""
+    wording = rules()
+    before = text[max(0, phrase.start - _REACH) : phrase.start]
+    spoken_of = governor_at("talk", before) >= 0 and not _AS_EVER.search(clause)
+    if spoken_of or _AHEAD.search(clause):
+        return False
+    if wording["steady"].search(clause) or _owned(before, who):
+        return True
+    if opens and _HAS_DONE.match(text, phrase.end):
+        return False
+    if _modifies(text, phrase) and (not phrase.named or wording["regard"].search(clause)):
+        return False
+    return not _is_past(clause, who)
+
+
+def _of_role(role: str, behind: str) -> Stance:
+    """Return how it stands to what has a role: "my dentist *is now* …", "my new dentist is …", "my old dentist was …"."""
+    wording = rules()
+    if wording["over"].search(role) or _FORMERLY.search(role):
+        return "over"
+    if wording["again"].search(role) or wording["again"].match(behind.lstrip()):
+        return "back"
+    return "start" if _NEWLY.search(role) else "is"
+
+
+_FORMERLY = re.compile(r"\b(?:old|last|earlier|original)\b|\b(?:was|were|had been)\b", re.IGNORECASE)
+_NEWLY = re.compile(r"\b(?:new|newest|latest|became)\b", re.IGNORECASE)
+
+
+_ERA = re.compile(r" (?:days|years|time|phase|era)\b")
+_AHEAD = re.compile(
+    r"\b(?:tomorrow|next (?:week|month|year|time|spring|summer|autumn|winter))\b", re.IGNORECASE
+)
+_AS_EVER = re.compile(r"\bas (?:ever|always|usual)\b")
+_HAS_DONE = re.compile(r" (?:has|have)(?: \w+ly| just| now)? (?!been\b|had\b|me\b)\w+(?:ed|en|t|d)\b")
+"""What a thing has done itself: "Kinetik *has opened* a second hall"."""
+
+
+def _is_regained(text: str, phrase: Phrase, end: int, who: str) -> bool:
+    """Return whether a clause ends in "again", of what a person has or who has them: "Kinetik *has me again*"."""
+    behind = text[phrase.end : end]
+    again = _AGAIN.search(behind)
+    if again is None:
+        return False
+    between = behind[: again.start()]
+    if not any(_is_verb(word.group()) for word in TOKEN.finditer(between)):
+        return phrase.start > len("The ")
+    return re.search(rf"\b(?:me|us|my|our|{re.escape(who)})\b", between) is not None
+
+
+_AGAIN = re.compile(r"\b(?:again|once more|(?<!from )back)\b(?! (?:then|when|in|at|on|and))")
+
+
+def _is_verb(word: str) -> bool:
+    """Return whether a word is a verb in a tense, by its form."""
+    low = word.lower()
+    return (
+        low in word_list("finite")
+        or _is_past_form(low)
+        or (low.endswith("s") and low[:-1] in word_list("common_verbs"))
+    )
+
+
+def _is_past_form(low: str) -> bool:
+    return low in past_forms() or (low.endswith("ed") and len(low) > 4)
+
+
+def _modifies(text: str, phrase: Phrase) -> bool:
+    """Return whether a phrase only qualifies the noun behind it ("cello music"), which is not itself had."""
+    behind = TOKEN.match(text, phrase.end + 1)
+    if behind is None or text[phrase.end] != " " or not is_content(behind.group()):
+        return False
+    word = behind.group()
+    return not (word.endswith("s") and word[:-1] in word_list("common_verbs")) and not _DOES.match(
+        text, phrase.end
+    )
+
+
+_DOES = re.compile(r" [a-z]+s (?:[^\W\d_a-z]\w*|him|her|them|me|us|it|the|a|an|my|his|their|that|to)\b")
+"""A word in -s with an object behind it is a verb: "the cello *calms her*"."""
+
+
+def _clause(text: str, phrase: Phrase) -> tuple[int, int]:
+    """Return the clause in which a phrase stands, with a fragment that hangs on to it ("…, just dreaming")."""
+    start, end = 0, len(text)
+    for match in rules()["clause"].finditer(text):
+        joins = match.group() == " and "
+        if match.end() <= phrase.start and not (joins and not _has_verb(text[match.end() :])):
+            start = match.end()
+        elif match.start() >= phrase.end and not joins and not _FRAGMENT.match(text, match.end()):
+            end = match.start()
+            break
+    return start, end
+
+
+def _has_verb(conjunct: str) -> bool:
+    """Return whether what stands behind "and" begins with a verb in the past: another thing that was done."""
+    word = TOKEN.match(conjunct)
+    return word is not None and _is_past_form(word.group())
+
+
+_FRAGMENT = re.compile(
+    r"(?:(?:his|her|their|my|our|\w+'s) (?:former|old|previous|ex|usual|favou?rite)\b|just|only|not|maybe|perhaps|once|for fun|and no more|back then|years ago|in those days|at the time)\b",
+    re.IGNORECASE,
+)
+
+
+def _is_unreal(text: str, clause: str) -> bool:
+    """Return whether a clause, or the whole sentence by an "if", is only thought of or denied."""
+    return (
+        rules()["unreal"].search(_without_kept(clause)) is not None
+        or _SUPPOSED.search(_without_kept(text)) is not None
+    )
+
+
+_SUPPOSED = re.compile(r"\b(?:if|would|might)\b", re.IGNORECASE)
+
+
+def _without_kept(text: str) -> str:
+    """Return a text without the denials that leave things as they are."""
+    return rules()["kept"].sub(" ", text) if _NOT.search(text) else text
+
+
+_NOT = re.compile(r"n't\b|\b(?:not|never)\b", re.IGNORECASE)
+
+
+def _denied(text: str, phrase: Phrase) -> bool:
+    """Return whether an adversative clause takes back what a sentence told: "enrolled, but it was cancelled"."""
+    return (
+        re.search(
+            r"[,;] (?:but|then|and then|until)\b|\bbut (?:never|did|could|was|it|they)\b", text[phrase.end :]
+        )
+        is not None
+    )
+
+
+def _owned(before: str, who: str) -> bool:
+    """Return whether a phrase is told to be had or been: "her Tesla", "Bob's new Tesla", "being the treasurer"."""
+    owner = rf"(?:\b(?:his|her|their|its|my|our)|{re.escape(who)}'s) (?:\w+ ){{0,2}}"
+    return re.search(rf"(?:{owner}|\b(?:as|being) (?:the|an?) )$", before, re.IGNORECASE) is not None
+
+
+def _is_past(clause: str, who: str) -> bool:
+    """Return whether the first verb of a clause is a simple past."""
+    for match in TOKEN.finditer(clause.replace(who, " ")):
+        word = match.group().lower()
+        if _is_past_form(word):
+            return True
+        if _is_verb(word):
+            return False
+    return False

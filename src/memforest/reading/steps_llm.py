@@ -1,0 +1,501 @@
+"""Answers by a chat model from ranked evidence (ports `Answerer` and `AnswersParts`): cited, or an abstention.
+
+Choosing the way down a tree by a chat model (port `Browser`, paper §4.3).
+
+Planning a browse with a chat model (port `BrowsePlanner`): one call gives sub-queries for every recalled tree.
+
+Judgement by a model: does a new statement say the same as one that is known? Several questions go in one call.
+
+A merge that a model wants is still refused when the two statements differ in a number, in yes and no, or each in a
+name: a missed merge costs a line of context, a false one destroys a memory.
+
+
+Asking a chat model how much of a memory a question needs, and which of the recalled memories help.
+
+A failed call is raised: what is then done instead is for the index to say. The order of calls is that of a question: one plan,
+one sifting.
+
+Source: TiMem (arXiv 2601.02845), §3.3 and its released configuration: complexity 0, 1, 2, one to three keywords without
+names, and how many memories are to be left of each. The prompts are our own.
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from memforest.concurrency import all_of
+from memforest.errors import ModelError, ModelRefusedError, ReplyError
+from memforest.models.calls import Calls
+from memforest.ports import Answer, AnswerEvidence, Settled
+from memforest.reading.clauses import in_full
+from memforest.reading.entities import find_mentions
+from memforest.reading.prompts import (
+    Prompt,
+    Value,
+    ask,
+    head_and_tail,
+    load_prompt,
+    shown_cards,
+    shown_day,
+    shown_days,
+)
+from memforest.reading.replies import AnswerReply, BrowseChoice, BrowseGuide, Judgement, QuestionNeeds, Sifted
+from memforest.reading.steps import Steps
+from memforest.reading.tokens import detect_language
+from memforest.records import BrowsePlan, Equivalence, QuestionPlan, TreeCard
+from memforest.settings import QUESTION_CHARS
+from memforest.text import cut, entity_key, lexical_tokens, negated, numbers, words
+
+ANSWER_TOKENS = 1_024
+EVIDENCE_CHARS = 1_500
+"""Characters shown of a statement, and of a quote; a turn that is longer is shown by the sentences that were found."""
+EVIDENCE_SUMMARY_CHARS = 4_000
+"""Characters shown of a summary: some 600 words, which is the longest that a level of a calendar tree has."""
+PART_CHARS = 400
+"""Characters shown of the text of a part, and of what was concluded about it."""
+UNCITED = "the model gave an answer and named no evidence for it"
+
+
+class ChatAnswerer:
+    """Asks a chat model to answer from evidence alone.
+
+    Args:
+        calls: the way to the model.
+        timezone: whose days the model is shown: a name or a tzinfo.
+    """
+
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
+        self._calls = calls
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._prompt: Prompt[AnswerReply] = load_prompt("answer")
+        self._synthesis: Prompt[AnswerReply] = load_prompt("hmem_answer")
+        self.name = self._prompt.maker(calls.model_id)
+        self.parts_name = self._synthesis.maker(calls.model_id)
+
+    async def answer(
+        self, question: str, *, plan: QuestionPlan, reference: datetime, evidence: Sequence[AnswerEvidence]
+    ) -> Answer:
+        """Return an answer that cites its evidence, or one whose text is None.
+
+        An answer that cites nothing, even when asked again, is none: nobody could check it.
+
+        Raises:
+            ReplyError: if the model's replies are unusable.
+            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+        """
+        return await self._asked(self._prompt, question, reference, evidence, {})
+
+    async def answer_parts(
+        self,
+        question: str,
+        *,
+        plan: QuestionPlan,
+        reference: datetime,
+        evidence: Sequence[AnswerEvidence],
+        parts: Sequence[Settled],
+    ) -> Answer:
+        """Return an answer that was put together of what was concluded about the parts of a question; cited as any other.
+
+        Raises:
+            ReplyError: if the model's replies are unusable.
+            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+        """
+        rows = [{"query": cut(one.text, PART_CHARS), "answer": cut(one.answer, PART_CHARS)} for one in parts]
+        return await self._asked(self._synthesis, question, reference, evidence, {"answers": rows})
+
+    async def _asked(
+        self,
+        prompt: Prompt[AnswerReply],
+        question: str,
+        reference: datetime,
+        evidence: Sequence[AnswerEvidence],
+        more: Mapping[str, Value],
+    ) -> Answer:
+        if not evidence:
+            return Answer(None, reason="no evidence")
+        values: dict[str, Value] = {
+            "question": [{"question": question, "now": shown_day(reference, self._zone)}],
+            **more,
+            "evidence": [self._row(number, one) for number, one in enumerate(evidence, 1)],
+        }
+        uncited = []
+
+        def cited(reply: AnswerReply) -> tuple[int, ...]:
+            return tuple(one - 1 for one in dict.fromkeys(reply.cited) if 1 <= one <= len(evidence))
+
+        def problem(reply: AnswerReply) -> str | None:
+            if reply.answer is None or cited(reply):
+                return None
+            uncited.append(reply)
+            return (
+                f"cited: an answer needs the number of at least one piece of evidence, 1 to {len(evidence)}"
+            )
+
+        try:
+            reply = await ask(self._calls, prompt, values, max_tokens=ANSWER_TOKENS, check=problem)
+        except ReplyError:
+            if uncited:
+                return Answer(None, reason=UNCITED)
+            raise
+        if reply.answer is None:
+            return Answer(None, reason=reply.reason or "the model found no answer in the evidence")
+        return Answer(reply.answer, cited(reply), reply.reason)
+
+    def _row(self, number: int, one: AnswerEvidence) -> dict[str, Any]:
+        """Return a piece of evidence as the model sees it: what was said, or a model's statement and where it came from."""
+        if one.turns is not None and one.start is not None:
+            return {
+                "number": number,
+                "days": shown_days(one.start, one.end, self._zone),
+                "summary_of_turns": one.turns,
+                "statement": cut(one.text, EVIDENCE_SUMMARY_CHARS),
+            }
+        row: dict[str, Any] = {"number": number, "said": shown_day(one.said, self._zone)}
+        row |= self._words(one)
+        if one.start is not None and (one.end is not None or one.start != one.said):
+            row["valid"] = shown_days(one.start, one.end, self._zone)
+        return row
+
+    def _words(self, one: AnswerEvidence) -> dict[str, Any]:
+        """Return who said what; of a model's statement the quote only where it says more."""
+        spoken = in_full(one.spoken, one.speaker, one.quote, EVIDENCE_CHARS)
+        speaker = spoken[-1].speaker if spoken else one.speaker
+        row = {"speaker": cut(speaker, 80)} if speaker else {}
+        if spoken:
+            if len(spoken) > 1:
+                row["asked"] = cut(spoken[0].text, EVIDENCE_CHARS)
+            return row | {"quote": cut(spoken[-1].text, EVIDENCE_CHARS)}
+        row["statement"] = cut(one.text, EVIDENCE_CHARS)
+        if one.quote and one.quote not in one.text:
+            row["quote"] = cut(one.quote, EVIDENCE_CHARS)
+        return row
+
+
+BROWSE_TOKENS = 512
+NODE_CHARS = 2_500
+"""Most characters shown of a node: 400 words, which is what nodes keep of their children's texts."""
+ALL_NODE_CHARS = 30_000
+"""Most characters shown of all nodes of a call, some 7,500 tokens."""
+
+
+class ChatBrowser:
+    """Asks a chat model which children of a node are worth going down to.
+
+    Args:
+        calls: the way to the model.
+        timezone: whose days the model is shown: a name or a tzinfo.
+    """
+
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
+        self._calls = calls
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._prompt: Prompt[BrowseChoice] = load_prompt("browse")
+        self.name = self._prompt.maker(calls.model_id)
+
+    async def choose(
+        self, query: str, *, reference: datetime, children: Sequence[TreeCard], most: int
+    ) -> list[int]:
+        """Return the positions of the promising children, best first; none when the model finds none.
+
+        Raises:
+            ReplyError: if the model's replies are unusable.
+            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+        """
+        if not children:
+            return []
+        sought = {
+            "looking_for": query[:QUESTION_CHARS],
+            "today": shown_day(reference, self._zone),
+            "tree": f"{children[0].kind} {cut(children[0].label, 80)}",
+            "most": most,
+        }
+        chars = max(1, min(NODE_CHARS, ALL_NODE_CHARS // len(children)))
+        values = {
+            "search": [sought],
+            "nodes": shown_cards(children, self._zone, number="node", chars=chars, scope=False),
+        }
+
+        def known(reply: BrowseChoice) -> list[int]:
+            return [one - 1 for one in dict.fromkeys(reply.ranked) if 1 <= one <= len(children)]
+
+        def problem(reply: BrowseChoice) -> str | None:
+            if reply.ranked and not known(reply):
+                return f"ranked: there are nodes 1 to {len(children)} only"
+            return None
+
+        reply = await ask(self._calls, self._prompt, values, max_tokens=BROWSE_TOKENS, check=problem)
+        return known(reply)[:most]
+
+
+GUIDE_TOKENS = 2_048
+GUIDE_SUMMARY_CHARS = 700
+"""Characters shown of a root's summary: enough to say what the tree holds (reference configuration: 220)."""
+MOST_QUERIES = 2
+"""Sub-queries of a tree that the prompt asks for at most."""
+
+
+class ChatGuide:
+    """Asks a chat model what to look for in each recalled tree.
+
+    Args:
+        calls: the way to the model.
+        timezone: whose days the model is shown: a name or a tzinfo.
+    """
+
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
+        self._calls = calls
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._prompt: Prompt[BrowseGuide] = load_prompt("plan")
+        self.name = self._prompt.maker(calls.model_id)
+
+    async def plan_browse(
+        self, question: str, *, plan: QuestionPlan, reference: datetime, trees: Sequence[TreeCard]
+    ) -> BrowsePlan:
+        """Return the sub-queries of each tree; a tree that the model passed over gets the question itself.
+
+        Raises:
+            ReplyError: if the model's replies are unusable.
+            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+        """
+        asked = {"question": question, "today": shown_day(reference, self._zone)}
+        values = {
+            "question": [asked | ({"about": list(plan.entities)} if plan.entities else {})],
+            "trees": shown_cards(trees, self._zone, number="tree", chars=GUIDE_SUMMARY_CHARS, scope=True),
+        }
+        reply = await ask(self._calls, self._prompt, values, max_tokens=GUIDE_TOKENS)
+        queries: dict[int, tuple[str, ...]] = {}
+        for one in reply.trees:
+            wanted = tuple(text for query in one.queries if (text := query.strip()))[:MOST_QUERIES]
+            if wanted:
+                queries.setdefault(one.tree, wanted)
+        return BrowsePlan(
+            tuple(queries.get(number, (question,)) for number in range(1, len(trees) + 1)),
+            kind=None if reply.kind is None else reply.kind.lower(),
+            anchor=reply.anchor,
+        )
+
+
+MAX_PACKED = 8
+"""Questions of one call."""
+MAX_KNOWN = 4
+"""Known statements that are shown per question (reference configuration); they come nearest first."""
+MAX_REPLY_TOKENS = 1024
+
+_SHOWN_CHARS = 700
+
+
+class ChatJudge:
+    """The `Judge` that asks a chat model.
+
+    Args:
+        calls: the way to the model.
+    """
+
+    remote = True
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._prompt: Prompt[Judgement] = load_prompt("judge")
+        self.name = self._prompt.maker(calls.model_id)
+
+    async def judge(self, questions: Sequence[Equivalence]) -> list[int | None]:
+        """Return per question which of the known statements says the same as the new one, or None for none.
+
+        None also for what could not be judged: no usable reply, no connection, no budget.
+
+        Raises:
+            ModelRefusedError: if no call can succeed.
+        """
+        asked = [index for index, one in enumerate(questions) if one.known]
+        packs = [asked[at : at + MAX_PACKED] for at in range(0, len(asked), MAX_PACKED)]
+        found: list[int | None] = [None] * len(questions)
+        replies = await all_of(self._pack([questions[index] for index in pack]) for pack in packs)
+        for pack, verdicts in zip(packs, replies, strict=True):
+            for index, same in zip(pack, verdicts, strict=True):
+                found[index] = same
+        return found
+
+    async def _pack(self, questions: Sequence[Equivalence]) -> list[int | None]:
+        rows = [
+            {
+                "question": number,
+                "new": cut(one.statement, _SHOWN_CHARS),
+                "known": {
+                    str(at): cut(text, _SHOWN_CHARS) for at, text in enumerate(one.known[:MAX_KNOWN], 1)
+                },
+            }
+            for number, one in enumerate(questions, 1)
+        ]
+        try:
+            reply = await ask(self._calls, self._prompt, {"questions": rows}, max_tokens=MAX_REPLY_TOKENS)
+        except ModelRefusedError:
+            raise
+        except ModelError:
+            return [None] * len(questions)
+        return [_same(reply, number, one) for number, one in enumerate(questions, 1)]
+
+
+def _same(reply: Judgement, number: int, question: Equivalence) -> int | None:
+    """Return the verdict on one question, None unless there is one, and only one, and nothing forbids it."""
+    given = {one.same for one in reply.verdicts if one.question == number}
+    same = given.pop() if len(given) == 1 else None
+    if same is None or not 1 <= same <= min(len(question.known), MAX_KNOWN):
+        return None
+    return None if _differ(question.statement, question.known[same - 1]) else same - 1
+
+
+def _differ(one: str, other: str) -> bool:
+    """Return whether two statements cannot be one, whatever a model says."""
+    if sorted(numbers(one)) != sorted(numbers(other)) or negated(one) != negated(other):
+        return True
+    mine, theirs = _names(one), _names(other)
+    return bool(mine - theirs) and bool(theirs - mine)
+
+
+def _names(text: str) -> set[str]:
+    found = (entity_key(one.name) for one in find_mentions(text, participants={}))
+    return {key for key in found if key is not None}
+
+
+Complexity = Literal[0, 1, 2]
+
+LEVEL_NAMES: Mapping[int, str] = {1: "segment", 2: "session", 3: "day", 4: "week", 5: "profile"}
+"""What a model is told of a level, 1 to 5."""
+TARGETS: Mapping[Complexity, tuple[int, int]] = {0: (3, 8), 1: (8, 18), 2: (15, 30)}
+"""How many memories are to be left at each complexity, from and to."""
+KEYWORDS = 3
+"""Keywords of a plan at most."""
+KEYWORD_CHARS = 60
+PEOPLE = 40
+"""Names shown to the planner at most."""
+MEMORY_CHARS = 4_000
+"""Most characters shown of a memory: 600 words; of a longer one, head and tail."""
+ALL_MEMORY_CHARS = 60_000
+"""Most characters shown of all memories of a call, some 15,000 tokens."""
+PLAN_TOKENS, GATE_TOKENS = 512, 1_024
+_TICK = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class RecallPlan:
+    """How much of a memory a question needs: 0 one fact, 1 several, 2 a picture of a person; and words to look for."""
+
+    complexity: Complexity
+    keywords: tuple[str, ...]
+    """At most three, in lower case, none of them a person's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory that may be kept: its level (1 a segment to 5 a profile), its text, and its time ``[start, end)``."""
+
+    level: int
+    text: str
+    start: datetime
+    end: datetime
+
+
+async def plan_recall(
+    steps: Steps,
+    question: str,
+    participants: Sequence[str],
+    reference: datetime,
+    *,
+    zone: tzinfo = timezone.utc,
+) -> RecallPlan:
+    """Return how much of a memory a question needs, by the chat model of the step "plan": one call.
+
+    Args:
+        steps: those of the memory.
+        question: as it was asked.
+        participants: who is known in the memory; no name of them is a keyword.
+        reference: what "today" is.
+        zone: whose day that is.
+
+    Raises:
+        ConfigError: if no chat model does the step.
+        ReplyError: if the model's replies are unusable.
+        BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+    """
+    text = question[:QUESTION_CHARS]
+    people = [cut(name, KEYWORD_CHARS) for name in participants[:PEOPLE]]
+    row = {"question": text, "today": shown_day(reference, zone)} | ({"people": people} if people else {})
+    reply = await steps.ask("timem_plan", QuestionNeeds, {"question": [row]}, max_tokens=PLAN_TOKENS)
+    return RecallPlan(reply.complexity, _keywords(reply.keywords, text, participants))
+
+
+def _keywords(given: Sequence[str], question: str, participants: Sequence[str]) -> tuple[str, ...]:
+    """Return keywords in lower case, each once, without the names of people; at most `KEYWORDS`."""
+    language = detect_language(question)
+    known = {key: name for name in participants if (key := entity_key(name)) is not None}
+    mentions = find_mentions(question, participants=known, language=language)
+    people = {one.name for one in mentions if one.kind in ("participant", "person")} | set(participants)
+    names = {token for name in people for token in lexical_tokens(name)}
+    kept: list[str] = []
+    for one in given:
+        left = [word for word in words(one.lower()) if names.isdisjoint(lexical_tokens(word))]
+        kept.append(" ".join(left)[:KEYWORD_CHARS].strip())
+    return tuple(dict.fromkeys(one for one in kept if one))[:KEYWORDS]
+
+
+async def gate(
+    steps: Steps,
+    question: str,
+    complexity: Complexity,
+    candidates: Sequence[Recalled],
+    *,
+    zone: tzinfo = timezone.utc,
+) -> list[int]:
+    """Return the positions, from 0, of the memories that help with a question, the most useful first: one call.
+
+    It may be empty. What the model is shown has numbers of its own, level by level; of those it replies with, the ones that
+    do not exist and repetitions are left out. Without candidates nothing is asked.
+
+    Args:
+        steps: those of the memory; a chat model does the step "sift".
+        question: as it was asked.
+        complexity: that of its plan.
+        candidates: in any order.
+        zone: whose days are shown.
+
+    Raises:
+        ConfigError: if no chat model does the step.
+        ReplyError: if the model's replies are unusable; also if it names numbers and none of them exists.
+        BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+    """
+    if not candidates:
+        return []
+    order = sorted(range(len(candidates)), key=lambda at: candidates[at].level)  # as given within a level
+    chars = max(1, min(MEMORY_CHARS, ALL_MEMORY_CHARS // len(candidates)))
+    rows = [_row(number, candidates[at], chars, zone) for number, at in enumerate(order, 1)]
+    least, most = TARGETS[complexity]
+    asked: dict[str, Any] = {
+        "question": question[:QUESTION_CHARS],
+        "complexity": complexity,
+        "keep": f"{min(least, len(rows))} to {min(most, len(rows))}",
+    }
+
+    def known(reply: Sifted) -> list[int]:
+        return [order[one - 1] for one in dict.fromkeys(reply.relevant) if 1 <= one <= len(order)]
+
+    def problem(reply: Sifted) -> str | None:
+        if reply.relevant and not known(reply):
+            return f"relevant: there are memories 1 to {len(order)} only"
+        return None
+
+    values = {"question": [asked], "memories": rows}
+    return known(await steps.ask("timem_gate", Sifted, values, max_tokens=GATE_TOKENS, check=problem))
+
+
+def _row(number: int, one: Recalled, chars: int, zone: tzinfo) -> dict[str, int | str]:
+    return {
+        "number": number,
+        "level": LEVEL_NAMES.get(one.level, str(one.level)),
+        "days": shown_days(one.start, one.end if one.end > one.start else one.start + _TICK, zone),
+        "text": head_and_tail(one.text, chars),
+    }

@@ -1,0 +1,668 @@
+"""Summaries by a model: one call for each node whose children are too long to be kept as they are.
+
+A prompt for each kind of tree, as a session, a stretch of conversation, a person and a theme are told differently, and one
+for records that have an instruction, a history or a window of their own. A request that names a level's own prompt is
+answered by `memforest.reading.summarise_llm`.
+
+
+Whether a record that a model wrote of a window is borne out by what it was made of.
+
+Held strictly is what must never be made up: names, numbers, dates, quotations, and whose a line of a profile is. Of the
+other words a part has to be there. It catches what a model made up, took from its instructions or from its examples, or was
+talked into; it cannot tell a true record from a false one of the same words.
+
+
+Records of a memory that is consolidated by the calendar (segment, session, day, week, profile), or of what is alike (memory).
+
+Each has a prompt of its own, which a request names (`SummaryRequest.prompt`). A reply is checked against all that it
+was made of (`memforest.reading.summarise_llm`), sent back once with what is wrong, and then given up: that record alone has
+failed.
+
+Source: TiMem (arXiv 2601.02845), §3: what a level holds; H-Mem (arXiv 2605.15701), §3.1: what is consolidated from day to year. The prompts are our own.
+
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, tzinfo
+from functools import cached_property, lru_cache
+from itertools import takewhile
+from typing import Any, Literal, get_args
+from zoneinfo import ZoneInfo
+
+from memforest.concurrency import all_of
+from memforest.errors import ModelError, ModelRefusedError
+from memforest.models.calls import Calls
+from memforest.ports import UnchangedText, join_sections
+from memforest.reading.date_phrases import DateSpan
+from memforest.reading.grounding import Lack, date_is_spelt, invented
+from memforest.reading.prompts import (
+    MAX_CHARS,
+    Prompt,
+    Value,
+    ask,
+    load_prompt,
+    not_blank,
+    numbered,
+    readable,
+    within,
+)
+from memforest.reading.replies import Profile, Summary
+from memforest.reading.reply_source import (
+    ChunkSource,
+    Passage,
+    dates_of,
+    folded,
+    named_in,
+    participant_named,
+    passages,
+    read_source,
+    stands_in,
+)
+from memforest.reading.reply_text import figures, forms_of, fractions, is_order
+from memforest.reading.tokens import Code, count_words, detect_language, split_sentences
+from memforest.records import Chunk, SummaryRequest, Turn
+from memforest.text import cut, fold
+from memforest.times import LATEST, Interval, local_time
+
+TOO_LONG = 1.5
+"""Times the words allowed: a longer reply is sent back, a shorter one cut at a sentence."""
+MIN_SHARED = 0.3
+"""Part of a summary's content words that its children have to have; below that it is about something else."""
+
+_ECHO = 8
+"""Words in a row that a record may not have from its prompt, unless somebody said them."""
+_QUOTED_WORDS = 3
+"""Shorter quotations are titles, nicknames and words that are spoken about; their names and numbers are checked."""
+_QUOTE = re.compile(r"“([^“”]+)”|„([^„“”]+)[“”]|«([^«»]+)»|「([^「」]+)」|(?<!\w)\"([^\"]+)\"(?!\w)")
+_LEFT_OUT = re.compile(r"…|\.{3,}|\[[^\[\]]*\]")
+_ISO_DATE = re.compile(r"\b\d{4}-(?:\d{2}(?:-\d{2})?|W\d{2})\b")
+_YEAR_DIGITS = 4
+_TURN_CHARS = 4_000
+_SHOWN = 60
+
+
+class RecordCheck:
+    """Says what is wrong with a record, against all that it was made of.
+
+    Args:
+        request: what was asked for.
+        texts: what was shown of its inputs and its history, in this order.
+        days: the first and the last day of the record, as they were shown.
+        zone: whose calendar days are meant.
+        prompt: id of the prompt that asked for it.
+    """
+
+    def __init__(
+        self, request: SummaryRequest, texts: Sequence[str], days: Sequence[str], zone: tzinfo, prompt: str
+    ) -> None:
+        self._request = request
+        self._zone = zone
+        self._prompt = prompt
+        self._texts = (*texts, *request.statements)
+        self._told = "\n".join((request.label, request.window, *days))
+
+    def size(self, text: str) -> str | None:
+        """Return what is wrong with how much a record says; None if nothing."""
+        size, most = count_words(text), self._request.max_words
+        if not any(ch.isalnum() for ch in text):
+            return "the summary is empty"
+        return f"the summary has {size} words; at most {most} are allowed" if size > TOO_LONG * most else None
+
+    def about(self, text: str) -> str | None:
+        """Return what is wrong with what a record is about: it has to share words with what it was made of; None if nothing.
+
+        Where a turn gives orders to its reader, the record has to say something else than what it ordered, or who did it.
+        """
+        mine = forms_of(text)
+        if self._language == detect_language(text) and len(mine & self._forms) < MIN_SHARED * len(mine):
+            return "the summary is about something that is not in the notes"
+        if mine and self._unordered is not None and mine.isdisjoint(self._unordered):
+            return "the summary says only what an order in the notes asks for; the notes are quotations"
+        return None
+
+    def invention(self, text: str) -> str | None:
+        """Return what a record says that nothing bears out: a name, a number, a date, a quotation, its prompt; None if nothing."""
+        echo = self._echoed(text)
+        if echo is not None:
+            return echo
+        language = detect_language(text)
+        for piece in split_sentences(text):
+            if folded(piece.text) in self._sentences:
+                continue
+            wrong = self._made_up(piece.text, language)
+            if wrong is not None:
+                return wrong
+        return self._misquoted(text)
+
+    def misplaced(self, line: str, participant: str) -> str | None:
+        """Return why a line of a profile does not belong to a participant; None if nothing tells against it.
+
+        It names somebody else alone; it has a number or a name that the notes have of others alone; or the notes say it of
+        others rather than of them.
+        """
+        others = [one for one in self._request.participants if one != participant]
+        if not others:
+            return None
+        named = named_in(line, self._request.participants)
+        if named and participant not in named:
+            return f"the line {_cut(line)} names {', '.join(sorted(named))} and not {participant}, in whose section it is"
+        own = [one for one in self._passages if not one.owners or participant in one.owners]
+        foreign = [one for one in self._passages if one.owners and participant not in one.owners]
+        if _is_of(line, own, foreign, self._people):
+            return None
+        return f"the line {_cut(line)} tells of somebody else than {participant}, in whose section it is"
+
+    # -- one sentence --------------------------------------------------------------------------------
+
+    def _made_up(self, sentence: str, language: Code) -> str | None:
+        plain, date = self._without_dates(sentence, language)
+        if date is not None:
+            return _not_there("a date", date)
+        translated = language != self._source.language
+        found = invented(plain, language, self._source, translated=translated)
+        return None if found is None else _not_there(*found)
+
+    def _without_dates(self, sentence: str, language: Code) -> tuple[str, str | None]:
+        """Return a sentence without the dates that are borne out, and the first one that is not."""
+        plain = _ISO_DATE.sub(lambda found: " " if found[0] in self._iso else found[0], sentence)
+        for one in reversed(dates_of(plain, language, self._request.start, self._zone, None)):
+            if one.direction == "for":
+                continue  # how long something takes is checked as a number
+            if not self._is_known(one):
+                return plain, one.text
+            plain = f"{plain[: one.start_char]} {plain[one.end_char :]}"
+        left = _ISO_DATE.search(plain)
+        return plain, None if left is None else left[0]
+
+    def _is_known(self, span: DateSpan) -> bool:
+        """Return whether the days are stated, or the words are there; of "last week" whether anything lies in it."""
+        known = self._days
+        if any(meant.covers(other) for meant in span.readings for other in known):
+            return True
+        words = folded(span.text)
+        if any(stands_in(words, one.folded) for one in self._source.everything):
+            return True
+        if date_is_spelt(span.text, self._source.everything):
+            return True
+        counted = span.relative and not span.open_year
+        return counted and any(meant.overlaps(other) for meant in span.readings for other in known)
+
+    def _misquoted(self, text: str) -> str | None:
+        for found in _QUOTE.finditer(text):
+            inner = next(one for one in found.groups() if one is not None)
+            for part in _LEFT_OUT.split(inner):
+                if count_words(part) >= _QUOTED_WORDS and _squeezed(part) not in self._squeezed:
+                    return f"the quotation {_cut(part.strip())} stands neither in the notes nor in the history, letter by letter"
+        return None
+
+    def _echoed(self, text: str) -> str | None:
+        own = _runs_of(self._prompt)
+        for run in _runs(text):
+            if run in own and "".join(run) not in self._squeezed:
+                return f"{_cut(' '.join(run))} is part of the instructions, and nobody said it"
+        return None
+
+    # -- what it was made of -------------------------------------------------------------------------
+
+    @cached_property
+    def _source(self) -> ChunkSource:
+        """All of it as the turns of a chunk; an order to the reader is a turn of its own, as it bears out nothing."""
+        start = self._request.start
+        parts = [part for text in (*self._texts, self._told) for part in _parts(text)]
+        turns = tuple(Turn(str(at), "", part, start, at, None) for at, part in enumerate(parts))
+        read = read_source(Chunk("", 0, turns, (), self._request.participants), self._zone)
+        years = {number for number in read.numbers if len(number) == _YEAR_DIGITS and number.isdecimal()}
+        return replace(
+            read, numbers=frozenset(years).union(*map(_numbers, (*parts, *self._request.participants)))
+        )
+
+    @cached_property
+    def _days(self) -> tuple[Interval, ...]:
+        return (*self._source.stated, *_window(self._request.start, self._request.end))
+
+    @cached_property
+    def _iso(self) -> frozenset[str]:
+        """The dates in ISO form, of which two may stand together ("2031-05-05/2031-05-11")."""
+        return frozenset(_ISO_DATE.findall("\n".join((*self._texts, self._told))))
+
+    @cached_property
+    def _language(self) -> Code:
+        return detect_language("\n".join(self._texts))
+
+    @cached_property
+    def _sentences(self) -> frozenset[str]:
+        return frozenset(folded(piece.text) for text in self._texts for piece in split_sentences(text))
+
+    @cached_property
+    def _squeezed(self) -> str:
+        return "\n".join(_squeezed(text) for text in self._texts)
+
+    @cached_property
+    def _people(self) -> frozenset[str]:
+        return frozenset(form for name in self._request.participants for form in forms_of(name))
+
+    @cached_property
+    def _forms(self) -> frozenset[str]:
+        return forms_of("\n".join((*self._texts, self._told))) | self._people
+
+    @cached_property
+    def _unordered(self) -> frozenset[str] | None:
+        """The forms of what stands before an order in each text, and of the names of people; None without an order."""
+        split = [[piece.text for piece in split_sentences(text)] for text in self._texts]
+        before = [list(takewhile(lambda piece: not is_order(piece), pieces)) for pieces in split]
+        if all(len(kept) == len(pieces) for kept, pieces in zip(before, split, strict=True)):
+            return None
+        told = forms_of("\n".join(piece for kept in before for piece in kept))
+        return told | self._people | forms_of(self._told)
+
+    @cached_property
+    def _passages(self) -> tuple[Passage, ...]:
+        return tuple(passages(self._texts, self._request.participants))
+
+
+def _parts(text: str) -> list[str]:
+    """Return a text in parts of bounded length; a sentence that gives an order to its reader is one by itself."""
+    made: list[str] = []
+    room = 0
+    for piece in split_sentences(text):
+        if is_order(piece.text):
+            made.append(piece.text)
+            room = 0
+        elif len(piece.text) <= room:
+            made[-1] += f"\n{piece.text}"
+            room -= len(piece.text)
+        else:
+            made.append(piece.text)
+            room = _TURN_CHARS - len(piece.text)
+    return made
+
+
+def _numbers(text: str) -> frozenset[str]:
+    """Return the readings of the numbers of a text; the digits of dates in ISO form are none, as every record has some."""
+    plain = _ISO_DATE.sub(" ", text)
+    pieces = [piece.text for piece in split_sentences(plain)]
+    return fractions(plain).union(*(one.readings for piece in pieces for one in figures(piece)))
+
+
+def _window(start: datetime, end: datetime) -> tuple[Interval, ...]:
+    """Return the time of a record; an instant is one millisecond."""
+    if start < end:
+        return (Interval(start, end),)
+    return (Interval.at(start),) if start <= LATEST else ()
+
+
+def _is_of(line: str, own: Sequence[Passage], foreign: Sequence[Passage], people: frozenset[str]) -> bool:
+    """Return whether a line may be taken from a participant's own passages, rather than from those of others alone."""
+    mine = forms_of(line) - people
+    if not mine or not foreign:
+        return True
+    own_forms, foreign_forms = (_all_forms(some) for some in (own, foreign))
+    if _has_figure_of_others(line, own, foreign):
+        return False
+    if len(mine & own_forms) >= len(mine & foreign_forms):
+        return True
+    return _best(mine, own) >= _best(mine, foreign)
+
+
+def _has_figure_of_others(line: str, own: Sequence[Passage], foreign: Sequence[Passage]) -> bool:
+    """Return whether a line has a number in digits that only the passages of others have."""
+    wanted = [one for one in figures(line) if not one.written]
+    if not wanted:
+        return False
+    here, there = ({form for one in some for form in _readings(one.text)} for some in (own, foreign))
+    return any(one.readings.isdisjoint(here) and not one.readings.isdisjoint(there) for one in wanted)
+
+
+@lru_cache(maxsize=4096)
+def _readings(sentence: str) -> frozenset[str]:
+    return frozenset(reading for one in figures(sentence) for reading in one.readings)
+
+
+def _all_forms(some: Sequence[Passage]) -> frozenset[str]:
+    return frozenset(form for one in some for form in one.forms)
+
+
+def _best(mine: frozenset[str], some: Sequence[Passage]) -> int:
+    return max((len(mine & one.forms) for one in some), default=0)
+
+
+def _squeezed(text: str) -> str:
+    """Return the letters and digits of a text alone, folded: quotations are compared so, whatever the marks in them."""
+    return "".join(ch for ch in fold(text) if ch.isalnum())
+
+
+def _runs(text: str) -> list[tuple[str, ...]]:
+    tokens = ["".join(ch for ch in word if ch.isalnum()) for word in fold(text).split()]
+    plain = [token for token in tokens if token]
+    return [tuple(plain[at : at + _ECHO]) for at in range(len(plain) - _ECHO + 1)]
+
+
+@lru_cache(maxsize=16)
+def _runs_of(prompt: str) -> frozenset[tuple[str, ...]]:
+    """Return the runs of words of a prompt's instructions; what its examples say has names and numbers that nobody said."""
+    one = load_prompt(prompt)
+    return frozenset((*_runs(one.system), *_runs(one.user)))
+
+
+def _not_there(lack: Lack, text: str) -> str:
+    return f"{lack} that stands neither in the notes nor in the history: {_cut(text)}"
+
+
+def _cut(text: str) -> str:
+    return repr(cut(text, _SHOWN))
+
+
+Level = Literal["segment", "session", "day", "week", "profile"]
+LEVELS: tuple[Level, ...] = get_args(Level)
+"""What `SummaryRequest.prompt` may name of a calendar's levels, from the lowest up."""
+MEMORY = "memory"
+"""What it names for the memory that is consolidated of things alike, whatever its level."""
+
+MIN_CHARS = 400
+"""Characters that an input is shown with at least: of more inputs than have room so, evenly spaced ones are shown."""
+_LEAST_TOKENS, _MOST_TOKENS = 2_048, 8_192
+_TOKENS_A_WORD = 4
+_TICK = timedelta(milliseconds=1)
+
+
+class RecordWriter:
+    """Asks a chat model for records, a call each.
+
+    Args:
+        calls: the way to the model.
+        zone: whose days are shown.
+    """
+
+    def __init__(self, calls: Calls, zone: tzinfo) -> None:
+        self._calls = calls
+        self._zone = zone
+        self._prompts: Mapping[str, Prompt[Any]] = {
+            **{level: load_prompt(f"timem_{level}") for level in LEVELS},
+            MEMORY: load_prompt("hmem_memory"),
+        }
+
+    def writes(self, request: SummaryRequest) -> bool:
+        """Return whether a request is for one of these records."""
+        return request.prompt in self._prompts
+
+    def maker_of(self, request: SummaryRequest) -> str | None:
+        """Return what is recorded as the maker of a record: ``"timem_day@1:model"``; None if it is none of these."""
+        found = self._prompts.get(request.prompt)
+        return None if found is None else found.maker(self._calls.model_id)
+
+    async def write(self, request: SummaryRequest) -> str:
+        """Return a record in at most so many words as the request has; "" where there is nothing to tell, without a call.
+
+        A memory of one text is that text, if it fits and may be kept: nothing was consolidated.
+
+        A profile is the text of its sections (`memforest.ports`); what is too long of it goes line by line, from the end of
+        the longest section.
+
+        Raises:
+            ReplyError: if the model's replies are unusable, also the one that was asked for again.
+            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
+        """
+        inputs = readable(_spaced(not_blank(request.inputs)))
+        if not inputs or request.max_words <= 0:
+            return ""
+        if _stands_alone(request, inputs):
+            return UnchangedText(inputs[0])
+        history = readable(not_blank(request.history))
+        prompt = self._prompts[request.prompt]
+        days = _days(request, self._zone)
+        check = RecordCheck(request, (*inputs, *history), days, self._zone, prompt.id)
+        tokens = min(max(_LEAST_TOKENS, _TOKENS_A_WORD * request.max_words), _MOST_TOKENS)
+        values = _values(request, days, inputs, history)
+        if request.prompt == "profile":
+            profile: Profile = await ask(
+                self._calls,
+                prompt,
+                values,
+                max_tokens=tokens,
+                check=lambda reply: _profile_problem(reply, request, check),
+            )
+            return join_sections(_shortened(_sections(profile, request), request.max_words))
+        reply: Summary = await ask(
+            self._calls,
+            prompt,
+            values,
+            max_tokens=tokens,
+            check=lambda reply: _problem(reply.summary, check),
+        )
+        return within(reply.summary, request.max_words)
+
+
+def _stands_alone(request: SummaryRequest, inputs: Sequence[str]) -> bool:
+    """Return whether a memory is of one text, which may stand as it is and fits."""
+    alone = request.prompt == MEMORY and len(inputs) == 1 and request.summarise == "kept"
+    return alone and count_words(inputs[0]) <= request.max_words
+
+
+def _values(
+    request: SummaryRequest, days: Sequence[str], inputs: Sequence[str], history: Sequence[str]
+) -> Mapping[str, Value]:
+    """Return the variables of a level's prompt."""
+    node: dict[str, Any] = {request.prompt: request.label}
+    node |= {"window": request.window} if request.window else {}
+    node |= {"from": days[0], "to": days[1], "participants": list(request.participants)}
+    told = "turn" if request.prompt == "segment" else "note"
+    people = max(1, len(request.participants)) if request.prompt == "profile" else 1
+    before = {} if request.prompt == MEMORY else {"history": numbered("record", history)}
+    return {
+        "node": [node],
+        **before,
+        f"{told}s": numbered(told, inputs),
+        "words": max(1, request.max_words // people),
+    }
+
+
+def _problem(text: str, check: RecordCheck) -> str | None:
+    """Return what is wrong with a record, None if nothing; what costs least is looked at first."""
+    return check.size(text) or check.about(text) or check.invention(text)
+
+
+def _profile_problem(reply: Profile, request: SummaryRequest, check: RecordCheck) -> str | None:
+    """Return what is wrong with a profile, None if nothing."""
+    people = request.participants
+    for section in reply.sections:
+        if people and participant_named(section.name, people) is None:
+            return f"there is a section for {section.name!r}; sections are for {', '.join(people)} alone"
+    sections = _sections(reply, request)
+    text = "\n".join(line for _, lines in sections for line in lines)
+    wrong = _problem(text, check)
+    if wrong is not None:
+        return wrong
+    found = (check.misplaced(line, name) for name, lines in sections for line in lines)
+    return next((problem for problem in found if problem is not None), None)
+
+
+def _sections(reply: Profile, request: SummaryRequest) -> list[tuple[str, list[str]]]:
+    """Return the sections of a profile in the order of the participants, under their names as the memory has them."""
+    held: dict[str, list[str]] = {name: [] for name in request.participants}
+    for section in reply.sections:
+        name = participant_named(section.name, request.participants) or section.name
+        held.setdefault(name, []).extend(line for line in section.lines if line.strip())
+    return [(name, list(dict.fromkeys(lines))) for name, lines in held.items() if lines]
+
+
+def _shortened(sections: list[tuple[str, list[str]]], most: int) -> list[tuple[str, list[str]]]:
+    """Return sections of which lines are left out until there are at most so many words; of the last line, whole sentences."""
+    kept = [(name, list(lines)) for name, lines in sections]
+    while (size := count_words(join_sections(kept))) > most:
+        name, lines = max(kept, key=lambda one: sum(map(count_words, one[1])))
+        if len(lines) > 1:
+            lines.pop()
+            continue
+        if len(kept) == 1:
+            room = most - (size - count_words(lines[0]))
+            return [(name, [within(lines[0], room)])] if room > 0 else kept
+        kept.remove((name, lines))
+    return kept
+
+
+def _spaced(texts: list[str]) -> list[str]:
+    """Return at most so many texts as can be shown with `MIN_CHARS` each: evenly spaced, the first and the last among them."""
+    most = MAX_CHARS // MIN_CHARS
+    if len(texts) <= most or sum(map(len, texts)) <= MAX_CHARS:
+        return texts
+    return [texts[round(at * (len(texts) - 1) / (most - 1))] for at in range(most)]
+
+
+def _days(request: SummaryRequest, zone: tzinfo) -> tuple[str, str]:
+    """Return the first and the last day of a record; its end is not part of it."""
+    last = request.end - _TICK if request.end > request.start else request.start
+    return _record_day(request.start, zone), _record_day(last, zone)
+
+
+def _record_day(moment: datetime, zone: tzinfo) -> str:
+    return local_time(moment, zone).date().isoformat()
+
+
+VERBATIM = 3
+"""Times the words of a summary that a node inside a tree keeps as they are. Every call saved is a call that cannot
+lose a fact; what stands above reads the facts themselves. Ten sessions one by one took 0.84 calls a turn with 2, 0.71
+with 3 (`benchmarks/write_path.py`)."""
+MAX_REPLY_TOKENS = 2048
+
+_STRETCH = "conversation"
+_KINDS = {"session": "conversation", "entity": "entry", "scene": "theme", _STRETCH: "stretch"}
+"""Kind of tree -> what its prompt calls the label."""
+_RECORD = "consolidate"
+_NAMED = ("session", "entity", "scene", _RECORD)
+"""Kinds whose prompts' versions have stood in the summariser's name from the first."""
+
+
+class ChatSummariser:
+    """The `Summariser` that asks a chat model.
+
+    A node keeps its children's texts without a call when they have few words together: as many as a summary may have
+    for a root, `VERBATIM` times as many for a node inside a tree and for the root of a scene; not if every node is to be
+    summarised (`SummaryRequest.summarise`). A stretch of conversation that is carried on (with a history) keeps what it has
+    and what comes to it in the same way.
+
+    Args:
+        calls: the way to the model.
+        timezone: the zone in which a node's days are written: a name or a tzinfo.
+    """
+
+    remote = True
+
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
+        self._calls = calls
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._prompts: Mapping[str, Prompt[Summary]] = {
+            **{kind: load_prompt(f"summarise_{kind}") for kind in _KINDS},
+            _RECORD: load_prompt(_RECORD),
+        }
+        versions = [self._prompts[kind].version for kind in _NAMED]
+        later = self._prompts[_STRETCH].version
+        versions += [later] if later > 1 else []  # stored names say nothing of its first version
+        self.name = f"summarise@{'.'.join(map(str, versions))}:{calls.model_id}"
+        self._records = RecordWriter(calls, self._zone)
+
+    def maker_of(self, request: SummaryRequest) -> str:
+        """Return what is recorded as the maker of a request's summary.
+
+        That is the prompt of a level that has one of its own, with version and model: ``"timem_day@1:model"``; else `name`.
+        """
+        return self._records.maker_of(request) or self.name
+
+    async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
+        """Return one summary per request, in order, with an error in the place of one that could not be made.
+
+        Raises:
+            ModelRefusedError: if no call can succeed.
+        """
+        return await all_of(self._summarise(request) for request in requests)
+
+    async def _summarise(self, request: SummaryRequest) -> str | ModelError:
+        try:
+            return await self._made(request)
+        except ModelRefusedError:
+            raise
+        except ModelError as exc:
+            return exc
+
+    async def _made(self, request: SummaryRequest) -> str:
+        if self._records.writes(request):
+            return await self._records.write(request)
+        inputs = not_blank(request.inputs)
+        before = not_blank(request.history) if request.kind == _STRETCH else []
+        if not inputs:
+            return "\n".join(before)
+        whole = request.root and request.kind != "scene"
+        room = request.max_words if whole else VERBATIM * request.max_words
+        if request.summarise == "kept" and sum(map(count_words, (*before, *inputs))) <= room:
+            text = "\n".join((*before, *inputs))
+            return (
+                text if before else UnchangedText(text)
+            )  # of what is carried on, the children are not what was read
+        kind = _prompt_of(request)
+        reply = await ask(
+            self._calls,
+            self._prompts[kind],
+            self._data(kind, request, inputs),
+            max_tokens=MAX_REPLY_TOKENS,
+            check=_Check(inputs, request),
+        )
+        return within(reply.summary, request.max_words)
+
+    def _data(self, kind: str, request: SummaryRequest, inputs: Sequence[str]) -> Mapping[str, Value]:
+        days = {"from": _day(request.start, self._zone), "to": _day(request.end, self._zone)}
+        notes = numbered("note", readable(inputs))
+        history = numbered("record", readable(not_blank(request.history)))
+        if kind != _RECORD:
+            node = {_KINDS[kind]: request.label, **days}
+            values: dict[str, Value] = {"node": [node], "notes": notes, "words": request.max_words}
+            return values | ({"history": history} if kind == _STRETCH else {})
+        record: dict[str, Any] = {"record": request.label, "level": request.level}
+        record |= {"window": request.window} if request.window else {}
+        record |= {**days, "participants": list(request.participants)}
+        return {
+            "node": [record],
+            "instruction": [{"text": request.instruction}],
+            "history": history,
+            "notes": notes,
+            "words": request.max_words,
+        }
+
+
+def _prompt_of(request: SummaryRequest) -> str:
+    """Return which prompt a request needs: that of its kind of tree, or that of records."""
+    if request.instruction or request.window or (request.history and request.kind != _STRETCH):
+        return _RECORD
+    return request.kind if request.kind in _KINDS else "scene"
+
+
+class _Check:
+    """Says what is wrong with the summary of one node."""
+
+    def __init__(self, inputs: Sequence[str], request: SummaryRequest) -> None:
+        self._inputs = inputs
+        self._request = request
+
+    def __call__(self, reply: Summary) -> str | None:
+        size, most = count_words(reply.summary), self._request.max_words
+        if not any(ch.isalnum() for ch in reply.summary):
+            return "the summary is empty"
+        if size > TOO_LONG * most:
+            return f"the summary has {size} words; at most {most} are allowed"
+        text = "\n".join((*self._inputs, *self._request.history))
+        if detect_language(reply.summary) != detect_language(text):
+            return None  # a translation shares few words
+        mine = forms_of(reply.summary)
+        shared = len(mine & forms_of(f"{text} {self._request.label}"))
+        return (
+            None
+            if shared >= MIN_SHARED * len(mine)
+            else "the summary is about something that is not in the notes"
+        )
+
+
+def _day(moment: datetime, zone: tzinfo) -> str:
+    """Return a day for the model; at either end of time as it is."""
+    return f"{local_time(moment, zone):%Y-%m-%d}"

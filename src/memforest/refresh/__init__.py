@@ -1,1 +1,0 @@
-"""Bringing summaries and vectors of nodes up to date."""

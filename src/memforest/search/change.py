@@ -1,0 +1,769 @@
+"""Threads: timelines of interchangeable values in a memory, of attributes that nobody listed.
+
+"What does Bob open with these days?" asks about something that no list knows. The topic is a kind of values
+(`memforest.search.vocabulary`); the timeline is what was said of the one person and those values, read by
+its stance (so, begun, over, only wished for), in time order. From there on it is a timeline like any other.
+
+
+Answering questions about change by time order instead of similarity.
+
+"Where did Bob live before Miami?" wants the value in front of Miami, which is neither the most similar nor
+the most recent statement. The states of an entity form a timeline per attribute, whether the entity has a
+tree or not; the question's kind says which segment answers it. When no state is known, the entity's
+time-ordered mentions are read instead: the anchor is the leaf nearest to the event that the question
+names, and the answer is looked for on the right side of it.
+
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from itertools import pairwise
+from operator import attrgetter
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.reading.phrases import ParsedStatement, Stance, read_statement
+from memforest.reading.stance import stances_of
+from memforest.reading.states import holds_many
+from memforest.records import QuestionPlan, TimeOperator
+from memforest.search.filters import Search, fact_places
+from memforest.search.lexical import bm25
+from memforest.search.scores import Scores, standardise
+from memforest.search.snapshot import OPEN, Delta, Snapshot, count_bytes, once_per_snapshot
+from memforest.search.timeline import Segment, StateFact, Timelines, same_value, timeline, timelines
+from memforest.search.vectors import question_tokens
+from memforest.search.vocabulary import Topic, Vocabulary, choose_values, nearness, vocabulary
+from memforest.store.connections import Tx
+from memforest.text import entity_key, lexical_tokens
+
+Ints = NDArray[np.int64]
+
+DAY_MS = 86_400_000
+MAX_SPAN_MS = 40 * DAY_MS
+"""A stated time longer than this ("in 2023") is taken from its start."""
+MONTH_MS = 31 * DAY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class ValueChoice:
+    """The kind of values that a question is about, for one person.
+
+    `replaced` are those of which some statement says that one took another's place. `attributes`: those of which two of
+    them are told, which are `listed`; either shows that they hold by turns. `nearness`: of the statements about them to
+    the question, as a share of the nearest of all.
+    """
+
+    who: str
+    values: Mapping[str, float]
+    replaced: frozenset[str]
+    attributes: frozenset[str]
+    listed: frozenset[str]
+    nearness: float
+
+    @property
+    def by_turns(self) -> bool:
+        """Whether values of the kind are known to take each other's place.
+
+        A memory is full of things that somebody talks about at different times; they make no timeline by themselves.
+        """
+        return bool(self.replaced or self.attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """The timeline of one person and one kind of values; `facts` of the segments are row ids of the store.
+
+    `told` are the facts that tell a beginning, `returned` those that tell a return, `changes` how many tell any change.
+    """
+
+    segments: tuple[Segment, ...]
+    told: frozenset[int]
+    returned: frozenset[int]
+    changes: int = 0
+
+
+def choose_kinds(tx: Tx, snapshot: Snapshot, topic: Topic) -> Iterator[ValueChoice]:
+    """Yield the kinds of thing that a question may be about, the likeliest first."""
+    known = vocabulary(tx, snapshot)
+    for values in choose_values(known, topic):
+        pairs = [pair for pair in known.replaced if values.keys() >= {*pair}]
+        told = {name: found & values.keys() for name, found in known.attributes.items()}
+        attributes = frozenset(name for name, found in told.items() if len(found) > 1)
+        yield ValueChoice(
+            topic.who,
+            values,
+            frozenset(value for pair in pairs for value in pair),
+            attributes,
+            frozenset[str]().union(*(told[name] for name in attributes)),
+            nearness(known, topic, values),
+        )
+
+
+def find_thread(tx: Tx, snapshot: Snapshot, choice: ValueChoice) -> Thread | None:
+    """Return the timeline of one person and one kind of values, or None if nothing is told of it.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        choice: the person and the values.
+    """
+    line = _line(vocabulary(tx, snapshot), snapshot, choice.who, choice.values)
+    changes = sum(any(seen.observation.change != "is" for seen in one.heard) for one in line.of.values())
+    return Thread(line.segments, line.told, line.returned, changes) if line.segments else None
+
+
+@dataclass(frozen=True, slots=True)
+class DatedObservation:
+    """An observation, how late it may have been (ms; its own time if that is known), whether its time is stated."""
+
+    observation: StateFact
+    latest_ms: int
+    stated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _StatementValues:
+    """The observations that one statement makes of a person and some values."""
+
+    heard: tuple[DatedObservation, ...] = ()
+    begins: bool = False
+    returns: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _ValueLine:
+    """The observations of a person and some values, and the statements they were read from. Immutable.
+
+    `facts` are those that name the person and a value, ascending; `places` theirs in the order of what was said.
+    """
+
+    who: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    others: frozenset[str] = frozenset()
+    """People whose being named matters."""
+    names: frozenset[str] = frozenset()
+    facts: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    places: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    ranked: Mapping[int, tuple[tuple[str, int], ...]] = field(default_factory=dict)
+    """The order of the values in statements that have several."""
+    of: Mapping[int, _StatementValues] = field(default_factory=dict)
+    """Of those statements that tell something."""
+    segments: tuple[Segment, ...] = ()
+    told: frozenset[int] = frozenset()
+    returned: frozenset[int] = frozenset()
+
+    def unread(self, now: _ValueLine, changed: Ints, moved: Ints) -> Ints:
+        """Return the facts of another line whose observations this one does not have.
+
+        Args:
+            now: the line to be made.
+            changed: facts that were written since.
+            moved: facts with a value that only one of the lines has.
+        """
+        if (now.who, now.others, now.names) != (self.who, self.others, self.names) or not len(self.facts):
+            return now.facts
+        at = np.minimum(np.searchsorted(self.facts, now.facts), len(self.facts) - 1)
+        known = (self.facts[at] == now.facts) & (self.places[at] == now.places)
+        unread: Ints = now.facts[~known | np.isin(now.facts, changed) | np.isin(now.facts, moved)]
+        return unread
+
+
+MAX_LINES = 16
+"""Lines that are kept with a snapshot, the latest ones."""
+TOLD_BYTES = 1_000
+"""What a statement that tells something takes in memory with its observations, about."""
+
+
+@dataclass(slots=True)
+class _Lines:
+    """The lines that questions have needed, the latest last, and the facts written since those of an older snapshot."""
+
+    made: tuple[_ValueLine, ...] = ()
+    before: tuple[_ValueLine, ...] = ()
+    changed: frozenset[int] = frozenset()
+
+
+def _carried(snapshot: Snapshot, delta: Delta, lines: _Lines) -> _Lines:
+    """Keep the lines for the next snapshot: those that it was asked for, or else those of the one before."""
+    changed = frozenset(snapshot.facts.ids[delta.facts].tolist())
+    count_bytes(snapshot, TOLD_BYTES * sum(len(line.of) for line in lines.made or lines.before))
+    if lines.made:
+        return _Lines(before=lines.made, changed=changed)
+    return _Lines(before=lines.before, changed=lines.changed | changed)
+
+
+_lines = once_per_snapshot(lambda _: _Lines(), _carried)
+
+
+def _line(known: Vocabulary, snapshot: Snapshot, who: str, values: Mapping[str, float]) -> _ValueLine:
+    """Return the observations of a person and some values, starting from the most similar line made before."""
+    lines = _lines(snapshot)
+    for line in lines.made:
+        if line.who == who and line.values == values:
+            return line
+    similar = [
+        (len(line.values.keys() & values.keys()), here, line)
+        for here, kept in enumerate((lines.before, lines.made))
+        for line in kept
+        if line.who == who
+    ]
+    _, here, base = max(similar, key=lambda one: one[:2], default=(0, 1, _ValueLine()))
+    made = _made(known, snapshot, who, values, base, frozenset() if here else lines.changed)
+    lines.made = (*lines.made, made)[-MAX_LINES:]
+    count_bytes(snapshot, TOLD_BYTES * len(made.of))
+    return made
+
+
+def _made(
+    known: Vocabulary,
+    snapshot: Snapshot,
+    who: str,
+    values: Mapping[str, float],
+    base: _ValueLine,
+    changed: Set[int],
+) -> _ValueLine:
+    """Return the observations of a person and some values; unchanged statements that `base` has are not read again."""
+    rows = known.rows(values)
+    rows = rows[known.about(who)[rows]]  # a statement that does not name the person says nothing of them
+    facts, places = snapshot.facts.ids[rows], fact_places(snapshot)[rows]
+    # Who is a value is nobody here.
+    others = frozenset(name for name in known.people - {who} if name.lower() not in values)
+    line = _ValueLine(who, values, others, known.readings.names, facts, places)
+    moved = snapshot.facts.ids[known.rows((values.keys() ^ base.values.keys()) & known.terms.keys())]
+    unread = base.unread(line, np.array(sorted(changed), dtype=np.int64), moved)
+    ranked, of = _kept(base, facts, unread)
+    terms = known.readings.of
+    again = set(unread.tolist())
+    if values != base.values:
+        again |= {fact for fact, found in ranked.items() if found != _ranked(values, terms[fact].terms)}
+    for fact in again:
+        row = int(np.searchsorted(snapshot.facts.ids, fact))
+        order = _ranked(values, terms[fact].terms)
+        told = _tell(known, snapshot, row, who, others, order, int(places[np.searchsorted(facts, fact)]))
+        of.pop(fact, None)
+        if told.heard or told.begins or told.returns:
+            of[fact] = told
+        if len(order) > 1:
+            ranked[fact] = order
+    return replace(
+        line,
+        ranked=ranked,
+        of=of,
+        segments=tuple(timeline(order_observations([one for fact in sorted(of) for one in of[fact].heard]))),
+        told=frozenset(fact for fact, one in of.items() if one.begins),
+        returned=frozenset(fact for fact, one in of.items() if one.returns),
+    )
+
+
+def _kept(
+    base: _ValueLine, facts: Ints, unread: Ints
+) -> tuple[dict[int, tuple[tuple[str, int], ...]], dict[int, _StatementValues]]:
+    """Return what an older line has read of facts, without those that are to be read again."""
+    if len(unread) == len(facts):
+        return {}, {}
+    ranked, of = dict(base.ranked), dict(base.of)
+    for fact in (*np.setdiff1d(base.facts, facts, assume_unique=True).tolist(), *unread.tolist()):
+        ranked.pop(fact, None)
+        of.pop(fact, None)
+    return ranked, of
+
+
+def _tell(
+    known: Vocabulary,
+    snapshot: Snapshot,
+    row: int,
+    who: str,
+    others: frozenset[str],
+    ranked: tuple[tuple[str, int], ...],
+    where: int,
+) -> _StatementValues:
+    """Return the observations that the statement of a fact makes of a person and of the values in `ranked`."""
+    facts = snapshot.facts
+    fact, stated, latest = int(facts.ids[row]), bool(facts.stated[row]), _latest(snapshot, row)
+    reading, at = known.readings.of[fact], _moment(snapshot, row)
+    times = (at,) if stated else known.said.get(fact, (at,))
+    heard: list[DatedObservation] = []
+    begins = returns = False
+    stances = _stances(reading.text, who, _named(reading.statement, others), ranked, _speaker(snapshot, row))
+    for place, (value, stance) in enumerate(stances):
+        if stance in ("unreal", "over", "event"):
+            continue
+        change: Literal["is", "start", "end"] = (
+            "end" if stance == "end" else "is" if stance == "is" else "start"
+        )
+        tie = f"{0 if change == 'end' else 1}{place} {where:09}"
+        heard.extend(
+            DatedObservation(StateFact(time, tie, fact, value, None, change), latest, stated)
+            for time in times
+        )
+        returns = returns or stance == "back"
+        begins = begins or stance == "start" or (stated and stance != "end")
+    return _StatementValues(tuple(heard), begins, returns)
+
+
+@lru_cache(maxsize=16_384)  # more than a vocabulary reads: a statement that has not changed is not read again
+def _stances(
+    text: str, who: str, others: tuple[str, ...], terms: tuple[tuple[str, int], ...], speaker: str
+) -> tuple[tuple[str, Stance], ...]:
+    return tuple(stances_of(read_statement(text), who, others, dict(terms), speaker))
+
+
+def _named(statement: ParsedStatement, others: Iterable[str]) -> tuple[str, ...]:
+    """Return those people whom a statement names."""
+    whole = "\n".join((statement.speaker, statement.asked, *(one.text for one in statement.sentences)))
+    return tuple(sorted(name for name in others if name in whole))
+
+
+def _ranked(values: Mapping[str, float], terms: Set[str]) -> tuple[tuple[str, int], ...]:
+    """Return those terms that are values, each with the rank of its weight among them: only that is looked at."""
+    found = sorted(terms & values.keys())
+    if len(found) == 1:
+        return ((found[0], 0),)
+    ranks = {weight: rank for rank, weight in enumerate(sorted({values[term] for term in found}))}
+    return tuple((term, ranks[values[term]]) for term in found)
+
+
+def _speaker(snapshot: Snapshot, row: int) -> str:
+    entity = snapshot.entities.get(int(snapshot.facts.speaker[row]))
+    return entity.label if entity else ""
+
+
+def _moment(snapshot: Snapshot, row: int) -> int:
+    """Return when a fact is taken to have been so, in ms: the middle of its stated time, but not after it was said."""
+    facts = snapshot.facts
+    start, end, said = int(facts.start_ms[row]), int(facts.end_ms[row]), int(facts.said_ms[row])
+    if not facts.stated[row] or end == OPEN or end - start > MAX_SPAN_MS:
+        return start
+    return max(start, min((start + end) // 2, said))
+
+
+def _latest(snapshot: Snapshot, row: int) -> int:
+    """Return the latest time, in ms, at which a fact's state may have begun."""
+    facts = snapshot.facts
+    start, end, said = int(facts.start_ms[row]), int(facts.end_ms[row]), int(facts.said_ms[row])
+    if not facts.stated[row]:
+        return start
+    if end == OPEN:  # "since April" has the first of April for its start
+        first = datetime.fromtimestamp(start / 1000, timezone.utc).day == 1
+        return min(said, start + MONTH_MS) if first else start
+    return min(end, said) if end - start <= MAX_SPAN_MS else start
+
+
+def order_observations(heard: Sequence[DatedObservation]) -> list[StateFact]:
+    """Return observations in time order, coarse times moved to fit the exact ones, and unconfirmed beginnings dropped."""
+    exact = [one.observation for one in heard if one.latest_ms <= one.observation.at_ms]
+    exact = sorted((seen for seen in exact if seen.change != "end"), key=attrgetter("at_ms"))
+    times = [seen.at_ms for seen in exact]
+    placed = [one if one.latest_ms <= one.observation.at_ms else _placed(one, exact, times) for one in heard]
+    placed.sort(key=lambda one: (one.observation.at_ms, one.observation.tie, one.observation.fact))
+    often = Counter(one.observation.value for one in placed)
+    passing = {
+        i
+        for i, ((before, one), (_, after)) in enumerate(pairwise(pairwise(placed)), start=1)
+        if often[one.observation.value] == 1 and _is_passing(before.observation, one, after.observation)
+    }
+    return [one.observation for i, one in enumerate(placed) if i not in passing]
+
+
+def _placed(one: DatedObservation, exact: Sequence[StateFact], times: Sequence[int]) -> DatedObservation:
+    """Return an observation whose time is coarse, moved behind other values that were so within that time.
+
+    "Since April" begins after the 5th, if something else was so on the 5th, unless the value itself was so by then.
+
+    Args:
+        one: the observation.
+        exact: those with a time of their own that end nothing, by time.
+        times: theirs, ms.
+    """
+    seen = one.observation
+    if seen.change == "end":
+        return one
+    inside = exact[bisect_left(times, seen.at_ms) : bisect_left(times, one.latest_ms)]
+    own = [o for o in inside if same_value(o.value, seen.value)]
+    at = next((o.at_ms for o in own if o.change == "start"), None)
+    if at is None:
+        until = own[0].at_ms if own else one.latest_ms
+        later = reversed(inside[: bisect_left(inside, until, key=attrgetter("at_ms"))])
+        other = next((o.at_ms for o in later if not same_value(o.value, seen.value)), None)
+        at = seen.at_ms if other is None else other + 1
+    return one if at == seen.at_ms else replace(one, observation=replace(seen, at_ms=at))
+
+
+def _is_passing(before: StateFact, one: DatedObservation, after: StateFact) -> bool:
+    """Return whether an undated beginning is outlived by what was so before: a loaf bought once is no new habit."""
+    began = one.observation.change == "start" and not one.stated
+    return began and after.change == "is" and before.change != "end" and same_value(before.value, after.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The facts (rows) that answer a question about change, and why; empty when it is none.
+
+    `in_order` says that the first of them answers best; else the one nearest the question does. `within` is how many places
+    down the ranking by relevance the best placed of their turns may stand; None: any. With a `day`, a stretch of time in
+    ms, none of them leads when the most relevant turn was said within it. `sure`: values of the kind that is asked for are
+    told to take each other's place, this one among them.
+    """
+
+    facts: tuple[int, ...] = ()
+    why: str = ""
+    in_order: bool = False
+    start_ms: int | None = None
+    end_ms: int | None = None
+    within: int | None = None
+    day: tuple[int, int] | None = None
+    sure: bool = False
+
+    def turns_within(self, snapshot: Snapshot, turns: NDArray[np.int64]) -> list[int]:
+        """Return the turns that support a fact within the time that is asked about; all if none does.
+
+        The same words may have been said again in another time: "I live in Davis", and after years away once more.
+        """
+        said = snapshot.turns.said_ms[turns]
+        start = self.start_ms if self.start_ms is not None else int(said.min())
+        inside = (said >= start) & (said < self.end_ms if self.end_ms is not None else True)
+        found: list[int] = turns[inside].tolist()
+        return found or turns.tolist()
+
+
+def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) -> Answer:
+    """Return the facts that answer a question about change.
+
+    Empty when the question is not about change, or nothing is known of what it asks about.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        request: the question.
+        dense: cosine of every fact to the question, shape (m,); zeros without an embedder.
+    """
+    plan = request.plan
+    operator = _operator(plan)
+    if operator is None:
+        return Answer()
+    asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
+    at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request, asked)
+    lexical = _lexical(tx, snapshot, request)
+    topic = Topic("", dense, lexical, operator.anchor, plan.attribute, plan.gap)
+    perhaps = Answer()
+    for name in _whose(tx, snapshot, plan):
+        answer = _of_threads(tx, snapshot, plan, operator, replace(topic, who=name), at)
+        if answer.sure:
+            return answer
+        perhaps = perhaps if perhaps.facts else answer
+    told = _of_states(snapshot, plan, at)
+    return told if told.facts else perhaps
+
+
+def _of_threads(
+    tx: Tx, snapshot: Snapshot, plan: QuestionPlan, operator: TimeOperator, topic: Topic, at: int
+) -> Answer:
+    """Return the facts of the likeliest kind of one person that has an answer."""
+    asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
+    for choice in choose_kinds(tx, snapshot, topic):
+        thread = find_thread(tx, snapshot, choice) if _fits(plan, operator, choice) else None
+        if thread is not None and _turns(plan, operator, choice, thread):
+            answer = _of_thread(snapshot, choice, thread, asked, at)
+            if answer.facts:
+                return answer
+    return Answer()
+
+
+def _whose(tx: Tx, snapshot: Snapshot, plan: QuestionPlan) -> Sequence[str]:
+    """Return the people that a question is about: the plan's, else those it mentions, else any entity."""
+    people = vocabulary(tx, snapshot).people
+    for names in (plan.owners, plan.entities, sorted(plan.mentions)):
+        if known := [name for name in names if name in people]:
+            return known
+    return plan.entities
+
+
+def _fits(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice) -> bool:
+    """Return whether the timeline of a kind may answer a question; told before the timeline is read.
+
+    "before", "first" and a date stand in many questions about events, which similarity answers better.
+    """
+    if operator.manner or (plan.kind == "when" and operator.kind == "as_of"):  # "When did Ana ... in August?"
+        return False
+    if _is_relative(operator) and not any(value in operator.anchor.lower() for value in choice.values):
+        return False
+    return choice.nearness >= NEAR_ENOUGH or _is_sure(plan, choice)
+
+
+def _is_relative(operator: TimeOperator) -> bool:
+    return bool(operator.anchor) and operator.kind in ("since", "predecessor", "successor")
+
+
+def _is_asked(plan: QuestionPlan, choice: ValueChoice) -> bool:
+    return plan.attribute is None or plan.attribute in choice.attributes
+
+
+def _is_sure(plan: QuestionPlan, choice: ValueChoice) -> bool:
+    """Return whether a question is plainly one for a state, and the kind one whose values hold by turns."""
+    return plan.kind in _CHOICES and (bool(choice.replaced) or (choice.by_turns and _is_asked(plan, choice)))
+
+
+def _turns(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice, thread: Thread) -> bool:
+    """Return whether a timeline has the value that a question is relative to, and values that held by turns."""
+    anchor, had = operator.anchor.lower(), {segment.value for segment in thread.segments}
+    if _is_relative(operator) and not any(value in anchor for value in had):
+        return False
+    sure = choice.by_turns and len(had) > 1
+    if sure and _is_sure(plan, choice):
+        return True
+    if choice.nearness < NEAR_ENOUGH or len(had) < 2:
+        return False
+    shown = plan.core is not None and operator.kind != "as_of"
+    return sure or (len(had) <= MOST_VALUES and (shown or thread.changes >= CHANGES * len(had)))
+
+
+WITHIN_STATE, WITHIN_CHANGE = (20, 40), (60, 12)
+"""Places of the ranking within which a thread leads of which nothing tells that its values take each other's place: at most so
+many, and no more than one in so many turns. A question for a state may as well be one for an event ("What did Ana paint in
+May?"), one for a change is hardly one. Chosen on LoCoMo, where hardly a lead is right, and development worlds
+(docs/ranking.md)."""
+MOST_VALUES = 6
+"""Values of a kind that one person may have had: somebody with more has them beside each other, and not by turns."""
+CHANGES = 1 / 3
+"""Of the values of a thread that only a question's tense or a date asks for, so many have to be told as begun or ended where
+nothing tells that they take each other's place: such a question may as well be one for an event."""
+NEAR_ENOUGH = 0.5
+"""Least nearness of a thread to a question that is not plainly one about change."""
+
+
+def _operator(plan: QuestionPlan) -> TimeOperator | None:
+    """Return the time operator of a question about somebody: the plan's, else the one that its kind is."""
+    return (plan.operator or plan.kind_operator) if plan.entities else None
+
+
+def _inflected(token: str) -> list[str]:
+    stem = re.sub(r"(?:ing|ed|s)$", "", token) if len(token) > 4 else token
+    return [
+        token,
+        *(w for w in (stem, stem + "s", stem + "ing", stem + "ed", stem + "e", stem + "es") if w != token),
+    ]
+
+
+def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
+    """Return BM25 of every fact for the topic of a question; for all of it but names where the plan has none."""
+    topic = request.plan.topic
+    if topic is not None:
+        tokens = question_tokens(" ".join(topic))
+    else:
+        names = {token for name in request.plan.entities for token in question_tokens(name)}
+        tokens = [token for token in request.tokens if token not in names]
+    return bm25(tx, snapshot, "fact", [w for t in tokens for w in _inflected(t)])
+
+
+def _of_thread(
+    snapshot: Snapshot, choice: ValueChoice, thread: Thread, plan: QuestionPlan, at: int
+) -> Answer:
+    """Return the facts of the segment of a thread that a question is about."""
+    index = _CHOICES[plan.kind](thread.segments, plan, at)
+    if index is None and plan.kind == "changed_back":
+        back = [i for i, s in enumerate(thread.segments) if not thread.returned.isdisjoint(s.facts)]
+        index = back[-1] if back else None
+    if index is None:
+        return Answer()
+    segment = thread.segments[index]
+    facts = list(segment.facts)
+    if plan.kind in ("since", "last"):
+        facts.sort(key=lambda fact: fact not in thread.told)
+    rows = snapshot.rows_of_facts(facts)
+    turns = choice.by_turns and len({one.value for one in thread.segments}) > 1
+    within = None
+    if not turns:
+        most, share = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
+        within = min(most, 1 + len(snapshot.turns.ids) // share)
+    # "Ana's cat" is none of the places that she has lived in.
+    unlisted = plan.attribute is None and not choice.attributes
+    asked = unlisted or plan.attribute in choice.attributes
+    sure = asked and segment.value in choice.replaced | choice.listed
+    return Answer(
+        rows,
+        f"{plan.kind}{'' if sure else ', perhaps'}: {segment.value}",
+        plan.kind in _ORDERED,
+        segment.start_ms,
+        segment.end_ms,
+        within,
+        _asked_day(plan, sure=turns),
+        sure,
+    )
+
+
+def _asked_day(plan: QuestionPlan, *, sure: bool) -> tuple[int, int] | None:
+    """Return the time that a question for a state names, in ms, if it is so short that what was said in it binds."""
+    longest = LONGEST_DAY if sure else LONGEST_MONTH
+    if plan.kind != "as_of" or plan.start is None or plan.end is None or plan.end - plan.start > longest:
+        return None
+    return round(plan.start.timestamp() * 1000), round(plan.end.timestamp() * 1000)
+
+
+LONGEST_DAY, LONGEST_MONTH = timedelta(days=7), timedelta(days=31)
+"""The longest stretches of time of which what was said in them counts more than what was so then: where values are known to
+take each other's place, and where they are not."""
+
+
+def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
+    """Return the facts of the segment of a listed attribute's timeline that a question is about."""
+    choose = _CHOICES.get(plan.kind)
+    found = _find_timeline(snapshot, plan) if choose else None
+    if choose is None or found is None:
+        return Answer()
+    attribute, segments = found
+    index = choose(segments, plan, at)
+    if index is None:
+        return Answer()
+    rows = snapshot.rows_of_facts(segments[index].facts)
+    why = f"{plan.kind} of {attribute}: {segments[index].value}"
+    return Answer(rows, why, plan.kind in _ORDERED)
+
+
+def _asked_at(request: Search, plan: QuestionPlan) -> int:
+    if plan.kind == "as_of" and plan.start is not None and plan.end is not None:
+        return round((plan.start.timestamp() + plan.end.timestamp()) * 500) - 1  # most of "in May"
+    if plan.as_of is not None:
+        return round(plan.as_of.timestamp() * 1000)
+    return request.reference_ms
+
+
+def _find_timeline(snapshot: Snapshot, plan: QuestionPlan) -> tuple[str, Sequence[Segment]] | None:
+    """Return the attribute that the question is about with its segments, if the memory knows one."""
+    known = timelines(snapshot)
+    for name in plan.entities:
+        entity = snapshot.names.get(entity_key(name) or "")
+        if entity is None:
+            continue
+        if plan.attribute is not None:
+            segments = known.get((entity, plan.attribute, 0))
+            if segments and not (holds_many(plan.attribute) and plan.kind in ("current", "as_of")):
+                return plan.attribute, segments
+        elif plan.anchor is not None:
+            found = _by_anchor(known, entity, plan.anchor)
+            if found is not None:
+                return found
+    return None
+
+
+def _by_anchor(known: Timelines, entity: int, anchor: str) -> tuple[str, Sequence[Segment]] | None:
+    """Return the attribute of an entity that has a value which the anchor names ("moving to Miami")."""
+    wanted = set(lexical_tokens(anchor))
+    for (owner, attribute, _), segments in sorted(known.items()):
+        if owner == entity and any(
+            (value := set(lexical_tokens(segment.value))) and value <= wanted for segment in segments
+        ):
+            return attribute, segments
+    return None
+
+
+def _anchored(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int | None:
+    """Return the segment that the question is relative to: the one its anchor names, else the present one."""
+    if plan.anchor is None:
+        return _at(segments, plan, at)
+    wanted = set(lexical_tokens(plan.anchor))
+    best: tuple[float, int] | None = None
+    for i, segment in enumerate(segments):
+        value = set(lexical_tokens(segment.value))
+        overlap = len(value & wanted) / len(value) if value else float(same_value(segment.value, plan.anchor))
+        if overlap >= 0.5 and (best is None or overlap >= best[0]):
+            best = (overlap, i)
+    return None if best is None else best[1]
+
+
+def _at(segments: Sequence[Segment], _plan: QuestionPlan, at: int) -> int | None:
+    holding = [
+        i
+        for i, segment in enumerate(segments)
+        if segment.holds_at(at)
+        and (i == 0 or segment.start_ms is not None or (segments[i - 1].end_ms or at) <= at)
+    ]
+    return holding[-1] if holding else None
+
+
+def _before(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int | None:
+    index = _anchored(segments, plan, at)
+    return None if index is None or index == 0 else index - 1
+
+
+def _after(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int | None:
+    index = _anchored(segments, plan, at)
+    return None if index is None or index + 1 >= len(segments) else index + 1
+
+
+def _first(segments: Sequence[Segment], _plan: QuestionPlan, _at_ms: int) -> int | None:
+    return 0 if segments else None
+
+
+def _last(segments: Sequence[Segment], _plan: QuestionPlan, at: int) -> int | None:
+    begun = [i for i, segment in enumerate(segments) if segment.start_ms is None or segment.start_ms <= at]
+    return begun[-1] if begun else None
+
+
+def _again(segments: Sequence[Segment], plan: QuestionPlan, at: int) -> int | None:
+    """Return the segment in which an earlier value, the anchor's if there is one, came back."""
+    for i in range(len(segments) - 1, 1, -1):
+        value = segments[i].value
+        if plan.anchor is not None and not set(lexical_tokens(value)) & set(lexical_tokens(plan.anchor)):
+            continue
+        if any(same_value(value, earlier.value) for earlier in segments[: i - 1]):
+            return i
+    return _anchored(segments, plan, at) if plan.anchor else None
+
+
+_ORDERED = ("since", "first", "last")
+"""Operators for which the earliest telling of the segment counts."""
+
+_CHOICES: Mapping[str, Callable[[Sequence[Segment], QuestionPlan, int], int | None]] = {
+    "current": _at,
+    "as_of": _at,
+    "predecessor": _before,
+    "successor": _after,
+    "first": _first,
+    "last": _last,
+    "since": _anchored,
+    "changed_back": _again,
+}
+
+
+def side_of_anchor(snapshot: Snapshot, request: Search, anchor: Scores) -> Scores:
+    """Return a bonus for turns on the asked side of the anchor event, falling off with distance; shape (n,).
+
+    Used when no state answers a before/after question. Only turns that mention the entity get it.
+
+    Args:
+        snapshot: of the memory.
+        request: with a plan of kind predecessor or successor.
+        anchor: relevance of every turn to the anchor's text.
+    """
+    out = np.zeros(len(anchor))
+    rows = _mentioning(snapshot, request.plan)
+    if not len(rows) or not anchor.any():
+        return out
+    ranked = rows[np.argsort(-anchor[rows], kind="stable")]
+    pivot = int(ranked[0])
+    position = {int(row): i for i, row in enumerate(rows[np.lexsort((rows, snapshot.turns.said_ms[rows]))])}
+    sign = -1 if request.plan.kind == "predecessor" else 1
+    for row, i in position.items():
+        steps = sign * (i - position[pivot])
+        if steps > 0:
+            out[row] = 1.0 / (1.0 + np.log1p(steps))
+    return standardise(out)
+
+
+def _mentioning(snapshot: Snapshot, plan: QuestionPlan) -> NDArray[np.int64]:
+    """Return the rows of the turns that support a fact which names an entity of the plan."""
+    wanted = [
+        row for name in plan.entities if (row := snapshot.names.get(entity_key(name) or "")) is not None
+    ]
+    named = snapshot.mentions[np.isin(snapshot.mentions[:, 1], wanted), 0]
+    pairs = snapshot.facts.pairs
+    return np.unique(pairs[np.isin(pairs[:, 0], named), 1])

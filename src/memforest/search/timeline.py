@@ -1,0 +1,612 @@
+"""What was true when: the values an attribute of an entity had, as intervals in time order.
+
+A timeline is derived from observations ("Bob lives in Davis", said on a day or dated by itself). An
+observation of another value ends the one before: that is what *superseded* means here, and why it is
+reversible - take the observation away and the interval grows back.
+
+Example:
+    >>> from memforest.search.timeline import Observation, timeline
+    >>> for s in timeline([Observation(10, "a", 1, "Davis", previous="Boston"), Observation(30, "b", 2, "Miami")]):
+    ...     print(s.value, s.start_ms, s.end_ms, s.facts)
+    Boston None 10 (1,)
+    Davis 10 30 (1,)
+    Miami 30 None (2,)
+
+
+Finding what a new observation superseded from the observations around it, without reading the whole timeline.
+
+A timeline is read from its beginning, so what stood before an observation depends on all that came earlier. But
+where a value follows another one for certain, a segment begins whatever was before; from there on reading gives
+what reading all would. So only the observations since such a place are read, and more when there is none or
+when it matters what was earlier. The result always equals `memforest.search.timeline.superseded`.
+
+
+Timelines of a memory's states, and the end of each fact's validity.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import count
+from typing import Literal, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.reading.states import UNSPECIFIED, holds_many
+from memforest.search.snapshot import OPEN, Delta, Snapshot, once_per_snapshot
+from memforest.store import snapshot
+from memforest.store.connections import Tx
+from memforest.store.snapshot import StateSeen
+from memforest.text import fold, words
+
+Change = Literal["is", "start", "end"]
+
+
+@dataclass(frozen=True, slots=True)
+class StateFact:
+    """A fact that asserts a value at a time. `tie` orders observations of one instant, `row` those of one `tie`."""
+
+    at_ms: int
+    tie: str
+    fact: int
+    value: str
+    previous: str | None = None
+    change: Change = "is"
+    row: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One value and the half-open interval it held for; None is open. `facts` support it, oldest first."""
+
+    value: str
+    start_ms: int | None
+    end_ms: int | None
+    facts: tuple[int, ...]
+
+    def holds_at(self, at_ms: int) -> bool:
+        """Return whether the value held at an instant."""
+        return (self.start_ms is None or self.start_ms <= at_ms) and (
+            self.end_ms is None or at_ms < self.end_ms
+        )
+
+
+@lru_cache(maxsize=4096)  # a timeline compares the same few values over and over
+def _content(value: str) -> frozenset[str]:
+    return frozenset(words(fold(value))) - {"a", "an", "the", "el", "la", "un", "una"}
+
+
+@lru_cache(maxsize=65_536)
+def same_value(a: str, b: str) -> bool:
+    """Return whether two wordings name one value: the words of one are among the other's, in any case.
+
+    Example:
+        >>> same_value("Lisbon", "Lisbon, Portugal"), same_value("a Tesla", "Tesla"), same_value("Rome", "Davis")
+        (True, True, False)
+    """
+    left, right = _content(a), _content(b)
+    if not left or not right:
+        return fold(a) == fold(b)
+    return left <= right or right <= left
+
+
+def time_order(seen: StateFact) -> tuple[int, str, int, int]:
+    """Return the sort key of observations: by time, then by tie, fact and row."""
+    return seen.at_ms, seen.tie, seen.fact, seen.row
+
+
+def timeline(observations: Iterable[StateFact]) -> list[Segment]:
+    """Return the segments of one attribute that holds one value at a time, in time order."""
+    segments: list[Segment] = []
+    for seen in sorted(observations, key=time_order):
+        observe(segments, seen)
+    return segments
+
+
+def superseded(observations: Iterable[StateFact], new: Iterable[StateFact]) -> set[int]:
+    """Return the facts of the segments that new observations superseded.
+
+    Args:
+        observations: of one attribute, the new ones among them.
+        new: those that were written last.
+    """
+    wanted, segments, found = set(new), list[Segment](), set[int]()
+    for seen in sorted(observations, key=time_order):
+        before = observe(segments, seen)
+        if before is not None and seen in wanted:
+            found |= {*before.facts} - {seen.fact}
+    return found
+
+
+def _never_held(_seen: StateFact) -> bool:
+    return False
+
+
+def observe(
+    segments: list[Segment], seen: StateFact, held: Callable[[StateFact], bool] = _never_held
+) -> Segment | None:
+    """Read the next observation, in time order, into the segments of those before it.
+
+    Args:
+        segments: changed in place.
+        seen: the observation.
+        held: whether an ended value held in some segment that is not among `segments`.
+
+    Returns:
+        The segment that was the last one, if a new one takes its place.
+    """
+    last = segments[-1] if segments else None
+    if seen.change == "end":
+        return _end(segments, last, seen, held)
+    if last is not None and last.end_ms is None and same_value(last.value, seen.value):
+        segments[-1] = _supported(last, seen.fact)
+        return None
+    _close(segments, seen.at_ms)
+    left = None if seen.previous is None or same_value(seen.previous, seen.value) else seen.previous
+    if left and not (last is not None and same_value(last.value, left)):
+        # "moved from Davis to Miami" tells of Davis too, when nothing else has.
+        segments.append(Segment(left, None, seen.at_ms, (seen.fact,)))
+    segments.append(Segment(seen.value, seen.at_ms, None, (seen.fact,)))
+    return last
+
+
+def _end(
+    segments: list[Segment], last: Segment | None, seen: StateFact, held: Callable[[StateFact], bool]
+) -> Segment | None:
+    """End a value: that of the last segment, of an earlier one, or one that no observation has named yet."""
+    if last is not None and same_value(last.value, seen.value):
+        if last.end_ms is None:
+            segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
+        return None
+    before = next(
+        (i for i in range(len(segments) - 2, -1, -1) if same_value(segments[i].value, seen.value)), None
+    )
+    if before is not None:
+        segments[before] = _supported(segments[before], seen.fact)
+        return None
+    if held(seen):
+        return None
+    _close(segments, seen.at_ms)
+    segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
+    return last
+
+
+def _close(segments: list[Segment], at_ms: int) -> None:
+    if segments and segments[-1].end_ms is None:
+        last = segments[-1]
+        segments[-1] = Segment(last.value, last.start_ms, at_ms, last.facts)
+
+
+def _supported(segment: Segment, fact: int) -> Segment:
+    if fact in segment.facts:
+        return segment
+    return Segment(segment.value, segment.start_ms, segment.end_ms, (*segment.facts, fact))
+
+
+WINDOW = 16
+"""Observations that are read at first; eight times as many with each further try."""
+
+
+class Past(Protocol):
+    """The stored observations of one attribute of one entity."""
+
+    @property
+    def values(self) -> Collection[str]:
+        """Every value that was observed at any time, or named as the one before an observed value."""
+        ...
+
+    def before(self, seen: StateFact, most: int) -> Sequence[StateFact]:
+        """Return the latest observations before another one, in time order."""
+        ...
+
+    def naming(self, seen: StateFact, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+        """Return (value, previous) of the observations before another one that name any of some values."""
+        ...
+
+
+class _Unsure(Exception):
+    """The answer depends on observations before the window that was read."""
+
+
+def superseded_by(seen: StateFact, past: Past) -> set[int]:
+    """Return the facts of the segment that an observation superseded, without its own fact.
+
+    Args:
+        seen: an observation that is stored already.
+        past: of its attribute.
+    """
+    most = WINDOW
+    while True:
+        window = past.before(seen, most)
+        try:
+            before = _replaced(window, seen, past, whole=len(window) < most)
+            return set() if before is None else {*before.facts} - {seen.fact}
+        except _Unsure:
+            most *= 8
+
+
+def segments_since(seen: StateFact, past: Past, since_ms: int) -> list[Segment]:
+    """Return the last segments of the observations before one: at least the one at `since_ms`, if there is one, and those after it.
+
+    They are as `memforest.search.timeline.timeline` of all these observations has them.
+
+    Args:
+        seen: where reading ends; it need not be stored.
+        past: of its attribute.
+        since_ms: UTC ms.
+    """
+    most = WINDOW
+    while True:
+        window = past.before(seen, most)
+        try:
+            return _segments(window, past, whole=len(window) < most, since_ms=since_ms)[0]
+        except _Unsure:
+            most *= 8
+
+
+def _replaced(window: Sequence[StateFact], seen: StateFact, past: Past, *, whole: bool) -> Segment | None:
+    """Return the segment that an observation supersedes; `whole`: nothing is stored before the window."""
+    segments, held = _segments(window, past, whole=whole)
+    return observe(segments, seen, held)
+
+
+def _segments(
+    window: Sequence[StateFact], past: Past, *, whole: bool, since_ms: int | None = None
+) -> tuple[list[Segment], Callable[[StateFact], bool]]:
+    """Return the segments of a window's observations, and what says whether a value held before these."""
+    segments: list[Segment] = []
+    if not whole:
+        first = _certain(window, past.values)
+        if since_ms is not None and window[first].at_ms > since_ms:
+            raise _Unsure
+        # Whether what it left has a segment of its own depends on what was before.
+        window = [replace(window[first], previous=None), *window[first + 1 :]]
+
+    def held(ended: StateFact) -> bool:
+        return not whole and _held(ended, past)
+
+    for one in window:
+        observe(segments, one, held)
+    return segments, held
+
+
+def _certain(window: Sequence[StateFact], values: Collection[str]) -> int:
+    """Return the first observation that begins a segment, whatever the values were before it."""
+    last: list[str] = list(values)
+    """Values that the last segment may have, if it is open."""
+    for at, one in enumerate(window):
+        same = [value for value in last if same_value(value, one.value)]
+        others = len(same) < len(last)
+        if one.change == "end":
+            last = [*last, one.value] if others else []
+        elif not same:
+            return at
+        else:
+            last = [*same, one.value] if others else same
+    raise _Unsure
+
+
+def _held(ended: StateFact, past: Past) -> bool:
+    """Return whether an earlier segment than the last has the value that an observation ends."""
+    alike = [value for value in past.values if same_value(value, ended.value)]
+    named = past.naming(ended, alike)
+    if not named:
+        return False
+    # What was told in the same words has a segment, or supports one, of a value that is the same as this one.
+    if any(value == ended.value for value, _ in named):
+        return True
+    raise _Unsure
+
+
+MARKS = (0, 16, 128, 1024)
+"""How many observations before its end a timeline can be read on from: what is told of last month stands there."""
+
+LineKey = tuple[int, str, int]
+"""Entity, attribute, and which of its timelines: only of what is unspecified there are several, by the things that changed."""
+Timelines = Mapping[LineKey, tuple[Segment, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _StateLine:
+    """A timeline, and what it was read from."""
+
+    states: list[StateSeen]
+    segments: tuple[Segment, ...]
+    marks: tuple[tuple[int, tuple[Segment, ...]], ...]
+    """How many observations were read, and the segments of these: places to read on from."""
+    facts: NDArray[np.int64]
+    """Every fact of every segment; not of an attribute that holds many values, which end nothing."""
+    ends: NDArray[np.int64]
+    """Where the segment of each ends, ms."""
+    values: frozenset[str]
+    """Every value that was observed, lower case."""
+
+
+def _line(attribute: str, states: list[StateSeen], before: _StateLine | None = None) -> _StateLine:
+    """Return the timeline of observations, in time order; continued from `before` where they begin alike."""
+    marks: list[tuple[int, tuple[Segment, ...]]] = [(0, ())]
+    same = 0
+    if before is not None:
+        pairs = enumerate(zip(states, before.states, strict=False))
+        shorter = min(len(states), len(before.states))
+        same = next((at for at, (one, other) in pairs if one is not other and one != other), shorter)
+        marks = [mark for mark in before.marks if mark[0] <= same]
+    read, segments = marks[-1][0], list(marks[-1][1])
+    for at, seen in enumerate(observations(states[read:]), read + 1):
+        observe(segments, seen)
+        if len(states) - at in MARKS:
+            marks.append((at, tuple(segments)))
+    facts, ends = _ends([] if holds_many(attribute) else segments, before)
+    new = states if before is None or same < len(before.states) else states[same:]
+    values = frozenset(v.lower() for v in {v for s in new for v in (s.value, s.previous)} if v)
+    if before is not None and len(new) < len(states):
+        values |= before.values
+    latest = marks[1:][-len(MARKS) :]
+    return _StateLine(states, tuple(segments), (marks[0], *latest), facts, ends, values)
+
+
+def _ends(
+    segments: Sequence[Segment], before: _StateLine | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return every fact of some segments and the end of its segment; unchanged ones are taken from before."""
+    same, facts, ends = 0, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    if before is not None and len(before.facts):
+        pairs = enumerate(zip(segments, before.segments, strict=False))
+        shorter = min(len(segments), len(before.segments))
+        same = next((at for at, (one, other) in pairs if one is not other), shorter)
+        count = sum(len(segment.facts) for segment in segments[:same])
+        facts, ends = before.facts[:count], before.ends[:count]
+    told = [(fact, OPEN if s.end_ms is None else s.end_ms) for s in segments[same:] for fact in s.facts]
+    new = np.array(told, dtype=np.int64).reshape(-1, 2)
+    return np.concatenate([facts, new[:, 0]]), np.concatenate([ends, new[:, 1]])
+
+
+_Lines = Mapping[LineKey, _StateLine]
+
+
+def _all_lines(snapshot: Snapshot) -> _Lines:
+    seen: dict[tuple[int, str], list[StateSeen]] = {}
+    for state in snapshot.states:
+        seen.setdefault((state.entity, state.attribute), []).append(state)
+    return {
+        (*key, number): _line(key[1], states)
+        for key, found in seen.items()
+        for number, states in enumerate(_chains(key[1], found))
+    }
+
+
+def segments_of(attribute: str, states: list[StateSeen]) -> list[tuple[Segment, ...]]:
+    """Return the segments of every timeline of an attribute of one entity, from its observations in time order."""
+    return [_line(attribute, chain).segments for chain in _chains(attribute, states)]
+
+
+def _chains(attribute: str, states: list[StateSeen]) -> list[list[StateSeen]]:
+    """Return the observations of an attribute by timeline: all in one, but of what is unspecified those linked by a value.
+
+    Who swapped the oolong for sencha and later one gym for another has changed two things, and neither ended the other.
+    """
+    if attribute != UNSPECIFIED:
+        return [states]
+    chains: list[list[StateSeen]] = []
+    for state in states:
+        linked = [chain for chain in chains if any(_linked(state, other) for other in chain)]
+        chains = [chain for chain in chains if chain not in linked]
+        chains.append([*(other for chain in linked for other in chain), state])
+    place = {id(state): i for i, state in enumerate(states)}
+    return sorted(
+        (sorted(chain, key=lambda one: place[id(one)]) for chain in chains), key=lambda c: place[id(c[0])]
+    )
+
+
+def _linked(one: StateSeen, other: StateSeen) -> bool:
+    return any(
+        same_value(a, b) for a in (one.value, one.previous) for b in (other.value, other.previous) if a and b
+    )
+
+
+def _later_lines(snapshot: Snapshot, delta: Delta, before: _Lines) -> _Lines:
+    """Return the timelines of a snapshot, made from the older one's and the observations since."""
+    lines = dict(before)
+    for key in delta.states:
+        first = bisect_left(snapshot.states, key, key=_key)
+        states = list(snapshot.states[first : bisect_right(snapshot.states, key, lo=first, key=_key)])
+        for old in [line for line in lines if line[:2] == key] if key[1] == UNSPECIFIED else [(*key, 0)]:
+            lines.pop(old, None)
+        if states:
+            for number, chain in enumerate(_chains(key[1], states)):
+                lines[(*key, number)] = _line(key[1], chain, before.get((*key, number)))
+    return dict(sorted(lines.items()))
+
+
+def _key(state: StateSeen) -> tuple[int, str]:
+    return state.entity, state.attribute
+
+
+_lines = once_per_snapshot(_all_lines, _later_lines)
+
+
+@once_per_snapshot
+def timelines(snapshot: Snapshot) -> Timelines:
+    """Return the segments of every timeline in time order; facts are row ids of the store."""
+    return {key: line.segments for key, line in _lines(snapshot).items()}
+
+
+def states_of_entity(snapshot: Snapshot, entity: int) -> Sequence[StateSeen]:
+    """Return the observations of an entity, by attribute and time."""
+    first = bisect_left(snapshot.states, entity, key=lambda state: state.entity)
+    return snapshot.states[
+        first : bisect_right(snapshot.states, entity, lo=first, key=lambda state: state.entity)
+    ]
+
+
+def timelines_of(snapshot: Snapshot, entity: int) -> Timelines:
+    """Return the segments of every timeline of an entity, at the cost of those."""
+    attributes = {state.attribute for state in states_of_entity(snapshot, entity)}
+    return {key: line for name in sorted(attributes) for key, line in _lines_of(snapshot, entity, name)}
+
+
+def _lines_of(
+    snapshot: Snapshot, entity: int, attribute: str
+) -> Iterable[tuple[LineKey, tuple[Segment, ...]]]:
+    """Yield the timelines of one attribute of an entity, which are numbered from 0."""
+    lines = _lines(snapshot)
+    for number in count():
+        found = lines.get((entity, attribute, number))
+        if found is None:
+            return
+        yield (entity, attribute, number), found.segments
+
+
+def known_values(snapshot: Snapshot) -> set[tuple[str, str]]:
+    """Return every (attribute, value in lower case) that was observed of anybody."""
+    lines = _lines(snapshot).items()
+    return {(name, value) for (_, name, _), line in lines if name != UNSPECIFIED for value in line.values}
+
+
+def observations(states: Iterable[StateSeen]) -> list[StateFact]:
+    """Return stored observations as what `timeline` reads."""
+    return [
+        StateFact(
+            state.at_ms,
+            state.tie,
+            state.fact,
+            state.value,
+            state.previous,
+            cast("Change", state.change),
+            state.row,
+        )
+        for state in states
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value of an attribute that was so at one time and not at another; None where there was none."""
+
+    key: LineKey
+    before: Segment | None
+    after: Segment | None
+
+
+def differences(
+    snapshot: Snapshot, first_ms: int, last_ms: int, entity: int | None = None
+) -> list[Difference]:
+    """Return what was so at one of two times and not at the other, by entity and attribute.
+
+    Only the timelines of which something was observed between the two are read: others say the same at both.
+
+    Args:
+        snapshot: of the memory.
+        first_ms: the earlier time, UTC ms.
+        last_ms: the later one.
+        entity: only of this entity.
+    """
+    at_ms, entities = _observed(snapshot)
+    between = (at_ms > first_ms) & (at_ms <= last_ms)
+    if entity is not None:
+        between &= entities == entity
+    touched = dict.fromkeys(_key(snapshot.states[place]) for place in np.flatnonzero(between).tolist())
+    found: list[Difference] = []
+    for owner, attribute in touched:
+        for key, segments in _lines_of(snapshot, owner, attribute):
+            before = _holding(segments, attribute, first_ms)
+            after = _holding(segments, attribute, last_ms)
+            found += _different(key, before, after)
+    return found
+
+
+@once_per_snapshot
+def _observed(snapshot: Snapshot) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return when each observation was so, ms, and of which entity it is."""
+    n = len(snapshot.states)
+    times = np.fromiter((state.at_ms for state in snapshot.states), dtype=np.int64, count=n)
+    return times, np.fromiter((state.entity for state in snapshot.states), dtype=np.int64, count=n)
+
+
+def _holding(segments: Sequence[Segment], attribute: str, at_ms: int) -> list[Segment]:
+    """Return the segments that held at a time; a value beside which others may hold ends with none of them."""
+    if holds_many(attribute):
+        return [one for one in segments if one.start_ms is None or one.start_ms <= at_ms]
+    holding = [one for one in segments if one.holds_at(at_ms)]
+    # A value that was left at a time that nobody knows held before all others.
+    return holding[-1:]
+
+
+def _different(key: LineKey, before: Sequence[Segment], after: Sequence[Segment]) -> Iterable[Difference]:
+    """Yield the values that are only on one side; one that took the place of another together with that."""
+    gone = [one for one in before if not any(same_value(one.value, other.value) for other in after)]
+    come = [one for one in after if not any(same_value(one.value, other.value) for other in before)]
+    if holds_many(key[1]):
+        yield from (Difference(key, one, None) for one in gone)
+        yield from (Difference(key, None, one) for one in come)
+    elif gone or come:
+        yield Difference(key, gone[0] if gone else None, come[0] if come else None)
+
+
+@once_per_snapshot
+def valid_until(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Return, per fact, the end of its validity in ms, `OPEN` when there is none.
+
+    Events that state an end keep `OPEN` here: that they happened stays true. Only states end.
+    """
+    until = np.full(len(snapshot.facts.ids), OPEN, dtype=np.int64)
+    lines = _lines(snapshot).values()
+    facts = np.concatenate([np.zeros(0, dtype=np.int64), *(line.facts for line in lines)])
+    latest = np.zeros(len(until), dtype=np.int64)
+    rows_of_facts = np.searchsorted(snapshot.facts.ids, facts)
+    np.maximum.at(latest, rows_of_facts, np.concatenate([latest[:0], *(line.ends for line in lines)]))
+    until[rows_of_facts] = latest[rows_of_facts]
+    return until
+
+
+def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
+    """Return the facts that new observations superseded, and in which attribute; one that holds many values supersedes none.
+
+    Args:
+        tx: the transaction that has written them.
+        new: row ids of observations.
+    """
+    found: set[tuple[int, str]] = set()
+    pasts: dict[tuple[int, str], _StoredPast] = {}
+    for state in snapshot.states_with_ids(tx, new):
+        if not holds_many(state.attribute):
+            (seen,) = observations([state])
+            if state.attribute == UNSPECIFIED:
+                ended = _superseded_in_chain(tx, state, seen)
+            else:
+                past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
+                ended = superseded_by(seen, past)
+            found |= {(fact, state.attribute) for fact in ended}
+    return found
+
+
+def _superseded_in_chain(tx: Tx, state: StateSeen, seen: StateFact) -> set[int]:
+    """Return the facts that a change of something unspecified superseded: of those before it only its own chain counts."""
+    before = [*snapshot.states_before(tx, state, -1), state]
+    chain = next(chain for chain in _chains(UNSPECIFIED, before) if state in chain)
+    return superseded(observations(chain), [seen])
+
+
+class _StoredPast:
+    """The stored observations of one state's attribute, as `memforest.search.timeline.Past`."""
+
+    def __init__(self, tx: Tx, state: StateSeen) -> None:
+        self._tx = tx
+        self._state = state
+
+    @cached_property
+    def values(self) -> Collection[str]:
+        return snapshot.values_of(self._tx, self._state.entity, self._state.attribute)
+
+    def before(self, seen: StateFact, most: int) -> Sequence[StateFact]:
+        return observations(snapshot.states_before(self._tx, self._at(seen), most))
+
+    def naming(self, seen: StateFact, values: Collection[str]) -> Sequence[tuple[str, str | None]]:
+        return snapshot.values_before(self._tx, self._at(seen), values)
+
+    def _at(self, seen: StateFact) -> StateSeen:
+        return self._state._replace(at_ms=seen.at_ms, tie=seen.tie, fact=seen.fact, row=seen.row)

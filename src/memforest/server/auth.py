@@ -1,0 +1,411 @@
+"""The one thing that all front ends ask: who is this, may they, and with which memories.
+
+Who makes a request, and what that allows.
+
+Settings of who may do what at a server: limits, and an issuer of tokens.
+
+What a request says of who asks: the key or token among its headers, and the name it calls the server by.
+
+Errors as servers answer and log them: the status of each class, and the place of one that nobody expected, never its text.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, Protocol
+from urllib.parse import urlsplit
+
+from memforest import errors
+from memforest.endpoint import check_url
+from memforest.errors import ConfigError, ForbiddenError, UnauthenticatedError
+from memforest.memory.forest import AsyncMemForest
+from memforest.memory.pool import no_memory
+from memforest.settings import Bound, Count, Settings, brief
+
+PRINCIPAL = "memforest.principal"
+"""Where the scope of a request in ASGI holds who makes it, from when the key was looked at."""
+
+Scope = Literal["read", "write", "delete", "admin"]
+"""What a key allows: to ask and look; to add and correct; to delete and forget; to list users, check and rebuild."""
+
+ALL_SCOPES: frozenset[Scope] = frozenset(("read", "write", "delete", "admin"))
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who makes a request.
+
+    `tenant` is whose memories are meant; None is the server's own directory, without tenants. `user` is the only
+    user that the caller sees, None for all of the tenant. `key` names the key or the subject of the token for limits; it is
+    nobody's secret.
+    """
+
+    tenant: str | None = None
+    user: str | None = None
+    scopes: frozenset[Scope] = ALL_SCOPES
+    key: str = "anonymous"
+
+    def require(self, scope: Scope) -> None:
+        """Raise unless this is allowed.
+
+        Raises:
+            ForbiddenError: if it is not.
+        """
+        if scope not in self.scopes:
+            raise ForbiddenError(f"this needs a key with the scope {scope!r}")
+
+    def user_id(self, given: str) -> str:
+        """Return the user that a request names.
+
+        Raises:
+            NotFoundError: if the caller may not see that user: as for one that there is not.
+        """
+        if self.user is not None and given != self.user:
+            raise no_memory(given)
+        return given
+
+
+class Access(Protocol):
+    """Decides on requests; every front end has one and asks nothing else."""
+
+    async def identify(self, credential: str | None) -> Principal:
+        """Return who makes a request.
+
+        Args:
+            credential: the key or token that came with it, without its scheme; None when none did.
+
+        Raises:
+            UnauthenticatedError: if there is none and one is needed, or it is unknown, expired or revoked.
+        """
+        ...
+
+    async def count(self, principal: Principal) -> None:
+        """Count a request against the limits.
+
+        Raises:
+            RateLimitError: if it is one too many.
+        """
+        ...
+
+    def ingesting(self, principal: Principal) -> AbstractAsyncContextManager[None]:
+        """Return a context in which the caller ingests; raises `RateLimitError` on entering when the tenant is at its bound."""
+        ...
+
+    def forest(self, principal: Principal) -> AbstractAsyncContextManager[AsyncMemForest]:
+        """Return a context with the memories of the caller's tenant, which are not closed while it lasts."""
+        ...
+
+    def directory(self, principal: Principal) -> Path:
+        """Return where the memories of the caller's tenant are."""
+        ...
+
+    async def close(self) -> None:
+        """Close all memories that this has opened."""
+        ...
+
+
+class OpenAccess:
+    """Everybody may do everything with one forest: for a server on loopback without keys, and for a host that decides itself.
+
+    Args:
+        forest: whose memories.
+        owned: close it with this.
+    """
+
+    def __init__(self, forest: AsyncMemForest, *, owned: bool = False) -> None:
+        self._forest = forest
+        self._owned = owned
+
+    async def identify(self, credential: str | None) -> Principal:
+        """Return the one caller there is, whatever came with the request."""
+        return Principal()
+
+    async def count(self, principal: Principal) -> None:
+        """Let every request pass."""
+
+    @asynccontextmanager
+    async def ingesting(self, principal: Principal) -> AsyncIterator[None]:
+        """Let every ingest pass."""
+        yield
+
+    @asynccontextmanager
+    async def forest(self, principal: Principal) -> AsyncIterator[AsyncMemForest]:
+        """Give the one forest."""
+        yield self._forest
+
+    def directory(self, principal: Principal) -> Path:
+        """Return the forest's directory."""
+        return self._forest.directory
+
+    @property
+    def open_files(self) -> int:
+        """Files that the open memories hold."""
+        return self._forest._pool.open_files
+
+    @property
+    def cached_bytes(self) -> int:
+        """Bytes of cached snapshots, about."""
+        return self._forest._pool.cached_bytes
+
+    async def close(self) -> None:
+        """Close the forest, if it is this one's own."""
+        if self._owned:
+            await self._forest.close()
+
+
+ALGORITHMS: tuple[str, ...] = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+"""How a token may be signed: with a private key, whose public one the issuer shows. Never with a shared secret, and never not
+at all (RFC 8725 sections 2.1, 3.1)."""
+
+_RATE = re.compile(
+    r"\s*[1-9]\d{0,8}\s*(/|per)\s*([1-9]\d{0,3}\s*)?(second|minute|hour|day)s?\s*", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IssuerSettings(Settings):
+    """Whose tokens are taken, and what is read from them.
+
+    A token says more than who somebody is. By default it must name its tenant, sees only the user who is its subject, and
+    allows to read, unless it has scopes of memforest.
+    """
+
+    issuer: str
+    """The issuer's address, exactly as tokens have it in ``iss``; https, but on this machine."""
+    audience: str
+    """What tokens must name in ``aud``: this server. A token for another service is none for this one."""
+    tenant_claim: str | None = "tenant"
+    """The claim that names the tenant; a token without it is refused. None: all are for the server's own directory."""
+    user_claim: str | None = "sub"
+    """The claim that names the only user that a token sees; a token without it is refused. None: tokens see all users of their
+    tenant."""
+    scope_claim: str = "scope"
+    """The claim that holds scopes: a text with spaces between them, or a list."""
+    scope_prefix: str = "memforest:"
+    """What memforest's scopes begin with there, as in ``memforest:read``; others are passed over, as they are for other
+    services."""
+    default_scopes: Sequence[Scope] = ("read",)
+    """What a token allows that has no scope of memforest; with none it is refused."""
+    algorithms: Sequence[str] = ALGORITHMS
+    """How tokens may be signed."""
+    leeway_s: Annotated[float, Bound(ge=0, le=300)] = 30.0
+    """How far the issuer's clock and this one may be apart."""
+    keys_max_age_s: Annotated[float, Bound(ge=1)] = 600.0
+    """How long the issuer's keys are used before they are asked for again."""
+    keys_most_age_s: Annotated[float, Bound(ge=1)] = 3_600.0
+    """How long they are used when the issuer does not answer; then no token is taken until it does."""
+    keys_wait_s: Annotated[float, Bound(ge=1)] = 30.0
+    """Least seconds between two questions to the issuer, however many tokens name keys that are not known."""
+    timeout_s: Annotated[float, Bound(gt=0, le=60)] = 5.0
+    """How long the issuer has for each answer."""
+
+    def _check(self) -> None:
+        """Refuse addresses that anybody could answer for, and algorithms with a shared secret."""
+        check_url(self.issuer, "oidc issuer")
+        check_reachable(self.issuer, "oidc issuer")
+        for name in ("audience", "scope_claim"):
+            if not getattr(self, name).strip():
+                raise ConfigError(
+                    f"IssuerSettings({name}=...) is empty; name what tokens of this server have"
+                )
+        if not self.algorithms or (wrong := sorted(set(self.algorithms) - set(ALGORITHMS))):
+            shown = brief(wrong[0]) if self.algorithms else "none"
+            raise ConfigError(
+                f"IssuerSettings(algorithms=...) takes {', '.join(ALGORITHMS)}, not {shown}: a secret that the issuer "
+                "and this server share would let this server's reader make tokens"
+            )
+        if self.keys_most_age_s < self.keys_max_age_s:
+            raise ConfigError("IssuerSettings(keys_most_age_s=...) should be at least keys_max_age_s")
+        for name in ("default_scopes", "algorithms"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+
+@dataclass(frozen=True, slots=True)
+class AccessSettings(Settings):
+    """Limits of a server, and whose tokens it takes.
+
+    Who needs no key (a server on loopback for which none was ever made) has no limits either.
+    """
+
+    key_rate: str | None = "600/minute"
+    """Most requests of one key or one token's subject, such as ``"600/minute"`` or ``"10 per second"``; None for any number."""
+    tenant_rate: str | None = "6000/minute"
+    """Most requests of a tenant with all its keys."""
+    ingests_per_tenant: Count = 16
+    """Most ingests of a tenant at once."""
+    issuer: IssuerSettings | None = None
+    """Whose tokens are taken beside keys; None for nobody's."""
+
+    def _check(self) -> None:
+        """Refuse rates that are none."""
+        for name in ("key_rate", "tenant_rate"):
+            rate = getattr(self, name)
+            if rate is not None and _RATE.fullmatch(rate) is None:
+                raise ConfigError(
+                    f"AccessSettings({name}={brief(rate)}) is no rate; write one such as '600/minute' or '10/second'"
+                )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address that a server listens on, or a client names, is this machine alone.
+
+    Example:
+        >>> [is_loopback(one) for one in ("127.0.0.1", "::1", "[::1]", "localhost", "0.0.0.0", "", "localhost.example")]
+        [True, True, True, True, False, False, False]
+    """
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return bool((mapped or address).is_loopback)
+
+
+def may_bind(host: str, keyed: bool) -> None:
+    """Refuse to listen where others could reach memories that nothing guards.
+
+    Args:
+        host: the address to listen on.
+        keyed: whether a key was ever made for the server, or it takes the tokens of an issuer.
+
+    Raises:
+        ConfigError: if there is no key and the address is not this machine's alone; it says what to do.
+    """
+    if not keyed and not is_loopback(host):
+        raise ConfigError(
+            f"without a key memforest listens on this machine alone, not on {brief(host)}: make a key first "
+            "(memforest keys create NAME), or give --oidc-issuer and --oidc-audience, or --host 127.0.0.1"
+        )
+
+
+def check_reachable(url: str, name: str) -> None:
+    """Refuse an address that is asked in clear text, unless it is this machine's.
+
+    Raises:
+        ConfigError: if it is one.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+        raise ConfigError(f"{name} should be an https address: its keys decide who is let in")
+
+
+KEY_HEADER = "X-API-Key"
+SCHEMES = ("bearer", "token")
+"""Schemes of ``Authorization`` that carry a key; ``Token`` is what mem0's client sends."""
+SEVERAL = "different keys came with this request; send one, in one header"
+
+
+def credential_of(headers: Mapping[str, str]) -> str | None:
+    """Return the key or token that came with a request; None when none did. REST and MCP read it here alike.
+
+    Args:
+        headers: of the request; one that came twice is there twice among its items, as in Starlette's `Headers`.
+
+    Example:
+        >>> credential_of({"X-API-Key": "mfk_1"}), credential_of({"Authorization": "Basic abc"})
+        ('mfk_1', None)
+
+    Raises:
+        UnauthenticatedError: if several came that differ. What stands before the server may have checked any of them.
+    """
+    found = {credential for name, value in headers.items() if (credential := _carried(name.lower(), value))}
+    if len(found) > 1:
+        raise UnauthenticatedError(SEVERAL)
+    return next(iter(found), None)
+
+
+def _carried(name: str, value: str) -> str:
+    """Return the key or token that a header carries; nothing if it carries none."""
+    if name == KEY_HEADER.lower():
+        return value.strip()
+    scheme, _, credential = value.partition(" ")
+    return credential.strip() if name == "authorization" and scheme.lower() in SCHEMES else ""
+
+
+def from_elsewhere(headers: Mapping[str, str]) -> bool:
+    """Return whether a browser says that another site's page, or another server's on this machine, has caused a request.
+
+    It says so also of a picture and of a link, which name no ``Origin``.
+    Source: https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
+    """
+    return headers.get("sec-fetch-site", "none").strip().lower() not in ("none", "same-origin")
+
+
+def is_local_host(host: str, others: Collection[str] = ()) -> bool:
+    """Return whether a ``Host`` header names this machine itself, or one of some other names.
+
+    Another site's name may be made to point here, and a browser then reads for that site what it may not: without keys
+    the name is all that tells.
+
+    Args:
+        host: the header, with or without a port.
+        others: further names that are allowed; a port behind one says nothing.
+
+    Example:
+        >>> is_local_host("127.0.0.1:8420"), is_local_host("[::1]"), is_local_host("evil.example")
+        (True, True, False)
+    """
+    name = _name_of(host)
+    if name is None:
+        return False
+    return name in map(_name_of, others) or is_loopback(name)
+
+
+def _name_of(host: str) -> str | None:
+    """Return a host without its port, and an address of IPv6 without its brackets; None if it is none."""
+    name = host.strip().lower()
+    if not name.startswith("["):
+        return name.partition(":")[0]
+    name, closed, port = name[1:].partition("]")
+    good = closed and (not port or (port[0] == ":" and (port[1:].isdigit() or port[1:] == "*")))
+    return name if good else None
+
+
+STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
+    (errors.UnauthenticatedError, 401),
+    (errors.ForbiddenError, 403),
+    (errors.RateLimitError, 429),
+    (errors.IssuerUnavailableError, 503),
+    (errors.NotFoundError, 404),
+    (errors.SessionConflictError, 409),
+    (errors.CorrectionError, 409),
+    (errors.IdempotencyError, 409),
+    (errors.InputError, 422),
+    (errors.ConfigError, 422),
+    (errors.StoreLockedError, 423),
+    (errors.StoreError, 503),
+    (errors.ModelError, 503),
+    (errors.MemForestError, 500),
+)
+"""Class of an error -> HTTP status, the first that fits."""
+
+
+def status_of(error: errors.MemForestError) -> int:
+    """Return the HTTP status of an error: 500 for one without its own."""
+    return next(status for kind, status in STATUS if isinstance(error, kind))
+
+
+def place_of(error: BaseException) -> str:
+    """Return the innermost line of ours that an error came through, as module and number.
+
+    Example:
+        >>> place_of(ValueError("never raised"))
+        '?'
+    """
+    found, trace = "?", error.__traceback__
+    while trace is not None:
+        module = str(trace.tb_frame.f_globals.get("__name__", "?"))
+        if found == "?" or module.startswith("memforest"):
+            found = f"{module}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,649 @@
+"""`memforest serve`. Needs ``memforest[server]``.
+
+`memforest inspect`: the memories of a directory in a browser. Needs ``memforest[server]``.
+
+`memforest keys`: who may use a server of the directory. Needs no extra, and no server that runs.
+
+Options of commands that serve: limits, and an issuer of tokens.
+
+`memforest mcp`: memory for a host of the Model Context Protocol, over standard input and output or HTTP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import sys
+import webbrowser
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from memforest.cli.call import Call, StopCommand, pass_call, shared_options
+from memforest.cli.screen import Screen, clean, columns
+from memforest.errors import StoreWriteError
+
+if TYPE_CHECKING:
+    import socket
+
+    from memforest.memory.forest import AsyncMemForest
+    from memforest.server.access import KeyedAccess
+    from memforest.server.auth import Access, AccessSettings
+    from memforest.server.keys import KeyStore, KeyView
+    from memforest.server.serving import ServerSettings
+    from memforest.server.ui.site import Ticket
+
+
+INSPECT_MISSING = "memforest inspect needs the extra [server]: pip install 'memforest[server]'"
+HOST = "127.0.0.1"
+
+
+@click.command()
+@click.option(
+    "--port", default=0, show_default=True, type=click.IntRange(0, 65535), help="0 is any that is free."
+)
+@click.option(
+    "--open/--no-open", "opens", default=True, show_default=True, help="Open the browser, if there is one."
+)
+@shared_options
+@pass_call
+def inspect(call: Call, port: int, opens: bool) -> None:
+    """Look into the memories of --dir in a browser, until Ctrl-C.
+
+    It listens on this machine alone. The address that it prints opens once, for whoever opens it first; with --user it shows
+    that user alone.
+    """
+    try:
+        import uvicorn  # noqa: F401
+
+        from memforest.server.serving import listen
+        from memforest.server.ui.site import Ticket
+    except ModuleNotFoundError as exc:
+        raise StopCommand(INSPECT_MISSING) from exc
+    from memforest.memory.forest import AsyncMemForest
+
+    forest = AsyncMemForest(call.folder, call.config())
+    listening = listen(HOST, port, "--port 0 takes any that is free")
+    ticket = Ticket()
+    root = f"http://{HOST}:{listening.getsockname()[1]}/ui"
+    url = f"{root}/enter?ticket={ticket.word}"
+
+    def ready() -> None:
+        if call.as_json:
+            call.envelope("ok", {"url": url, "pid": os.getpid()}, line=True)
+        else:
+            screen = Screen()
+            screen.line(f"The inspector is at {url}")
+            screen.line("This address opens once. Ctrl-C ends it.", "dim")
+        sys.stdout.flush()
+        if opens and _has_screen():
+            webbrowser.open(url)
+
+    with closing(listening), suppress(KeyboardInterrupt):
+        asyncio.run(_serve_inspector(forest, ticket, listening, call.user, ready))
+
+
+async def _serve_inspector(
+    forest: AsyncMemForest,
+    ticket: Ticket,
+    listening: socket.socket,
+    user: str | None,
+    ready: Callable[[], object],
+) -> None:
+    """Serve the inspector until a signal.
+
+    Raises:
+        NotFoundError: if the user who is named has no memory.
+    """
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.routing import Mount
+
+    from memforest.errors import NotFoundError
+    from memforest.server.ui.app import ui_app
+    from memforest.server.ui.site import TicketAccess
+
+    try:
+        if user is not None and not await forest.has_user(user):
+            raise NotFoundError(f"user {user!r} has no memory here; `memforest users` lists who has one")
+        access = TicketAccess(forest, ticket, user=user)
+        app = Starlette(routes=[Mount("/ui", ui_app(access, ticket=ticket))])
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            ws="none",
+            lifespan="off",
+            timeout_graceful_shutdown=2,
+        )
+        ready()  # it listens already: whoever comes now waits for the moment until it answers
+        await uvicorn.Server(config).serve([listening])
+    finally:
+        await forest.close()
+
+
+def _has_screen() -> bool:
+    """Return whether a browser that is opened is seen by whoever has started this."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+@click.group(no_args_is_help=False)
+@shared_options
+@click.pass_context
+def keys(ctx: click.Context) -> None:
+    """Make, list and revoke the keys of a server.
+
+    Of the server of --dir. What is changed holds there within 5 seconds, without a restart. As soon as a key was ever made,
+    nobody is let in without one.
+    """
+    call = ctx.find_object(Call)
+    if call is not None:
+        call.command = f"keys {ctx.invoked_subcommand}"
+
+
+@keys.command()
+@click.argument("name")
+@click.option(
+    "--tenant",
+    metavar="TENANT",
+    help="Whose memories it is for; those directly in the directory, which are nobody's tenant, by default.",
+)
+@click.option(
+    "--scope",
+    "scopes",
+    metavar="SCOPES",
+    default="read,write",
+    show_default=True,
+    help="What it allows, with commas: read, write, delete, admin.",
+)
+@click.option(
+    "--expires",
+    metavar="DURATION",
+    help="How long it can be used: hours, days or weeks, such as 12h, 90d, 4w. For ever by default.",
+)
+@shared_options
+@pass_call
+def create(call: Call, name: str, tenant: str | None, scopes: str, expires: str | None) -> None:
+    """Make a key, and show it: this once, as only its hash is stored.
+
+    With --user it sees that user alone (MEMFOREST_USER is not read here). NAME is what lists call it.
+    """
+    from memforest.server.keys import read_lifetime, read_scopes
+
+    user = None if call.user_from_environment else call.user
+    with _store(call) as store:
+        made = store.create(
+            name,
+            tenant=tenant,
+            user=user,
+            scopes=read_scopes(scopes),
+            lifetime=None if expires is None else read_lifetime(expires),
+        )
+    data = {"key": made.key, **made.view.to_dict()}
+
+    def draw(screen: Screen) -> None:
+        screen.line(made.key)
+        call.remark(screen, f"{_whose(made.view)}. Keep it: it is not shown again.")
+
+    call.settled_user = user
+    call.show(data, draw)
+
+
+@keys.command("list")
+@shared_options
+@pass_call
+def list_(call: Call) -> None:
+    """List all keys that were ever made: id, name, state, tenant, user, scopes, and when each was used last."""
+    from memforest.times import system_clock
+
+    with _store(call) as store:
+        found = store.all()
+    now = system_clock()
+    data = {"keys": [{**one.to_dict(), "state": one.state(now)} for one in found]}
+
+    def draw(screen: Screen) -> None:
+        if not found:
+            screen.line("No key was ever made here; `memforest keys create NAME` makes one.")
+            return
+        _draw(screen, [(one, one.state(now)) for one in found])
+
+    call.show(data, draw)
+
+
+@keys.command()
+@click.argument("which", metavar="KEY")
+@click.option(
+    "--erase", is_flag=True, help="Also erase its name, tenant and user, as when the user is deleted."
+)
+@shared_options
+@pass_call
+def revoke(call: Call, which: str, erase: bool) -> None:
+    """Revoke a key, by its id or name, for good; who uses it is refused from then on."""
+    with _store(call) as store:
+        gone = store.revoke(which, erase=erase)
+    call.show(gone, lambda screen: screen.line(f"Revoked {gone.id}{gone.name and ' '}{clean(gone.name)}."))
+
+
+@contextmanager
+def _store(call: Call) -> Iterator[KeyStore]:
+    from memforest.server.keys import KeyStore
+
+    store = KeyStore(call.folder)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _whose(view: KeyView) -> str:
+    tenant = "the directory's own memories" if view.tenant is None else f"tenant {clean(view.tenant, 60)}"
+    user = "" if view.user is None else f", user {clean(view.user, 60)} alone"
+    until = "" if view.expires is None else f", until {view.expires:%Y-%m-%d %H:%M} UTC"
+    return f"For {tenant}{user}: {', '.join(view.scopes)}{until}"
+
+
+def _draw(screen: Screen, found: Sequence[tuple[KeyView, str]]) -> None:
+    table = columns("dim", "bold", "", "", "", "", "")
+    for one, state in found:
+        table.add_row(
+            one.id,
+            clean(one.name, 40),
+            state,
+            "" if one.tenant is None else clean(one.tenant, 40),
+            "" if one.user is None else clean(one.user, 40),
+            ",".join(one.scopes),
+            "never used" if one.used is None else f"used {screen.minute(one.used)}",
+        )
+    screen.put(table)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NONE = "none"
+"""What is written for a claim that is not read, or a limit that there is not."""
+
+TOOLS = ("read", "default", "full", "openai")
+"""Profiles of MCP's tools, as `memforest.server.mcp` has them; here so that help imports nothing of an extra."""
+
+_OPTIONS = (
+    click.option(
+        "--oidc-issuer",
+        metavar="URL",
+        envvar="MEMFOREST_OIDC_ISSUER",
+        help="Also take the tokens of this OpenID Connect issuer. [MEMFOREST_OIDC_ISSUER]",
+    ),
+    click.option(
+        "--oidc-audience",
+        metavar="NAME",
+        envvar="MEMFOREST_OIDC_AUDIENCE",
+        help="What such tokens must name as their audience: this server. [MEMFOREST_OIDC_AUDIENCE]",
+    ),
+    click.option(
+        "--oidc-tenant-claim",
+        metavar="CLAIM",
+        default="tenant",
+        show_default=True,
+        help='The claim that names the tenant; "none": all are for the directory\'s own memories.',
+    ),
+    click.option(
+        "--oidc-user-claim",
+        metavar="CLAIM",
+        default="sub",
+        show_default=True,
+        help='The claim that names the only user that a token sees; "none": tokens see their whole tenant.',
+    ),
+    click.option(
+        "--oidc-scope-claim",
+        metavar="CLAIM",
+        default="scope",
+        show_default=True,
+        help="The claim that holds scopes such as memforest:read; a token without any may read.",
+    ),
+    click.option(
+        "--rate",
+        "key_rate",
+        metavar="RATE",
+        default="600/minute",
+        show_default=True,
+        help='Most requests of one key or token; "none" for any number.',
+    ),
+    click.option(
+        "--tenant-rate",
+        metavar="RATE",
+        default="6000/minute",
+        show_default=True,
+        help='Most requests of one tenant; "none" for any number.',
+    ),
+    click.option(
+        "--tenant-ingests",
+        type=int,
+        metavar="COUNT",
+        default=16,
+        show_default=True,
+        help="Most ingests of one tenant at once.",
+    ),
+)
+
+
+ACCESS_OPTIONS = (
+    *("oidc_issuer", "oidc_audience", "oidc_tenant_claim", "oidc_user_claim", "oidc_scope_claim"),
+    *("key_rate", "tenant_rate", "tenant_ingests"),
+)
+"""Names of what `read_access` takes, as a command that has further options is given them."""
+
+
+def access_options(command: F) -> F:
+    """Give a command that serves the options that `read_access` reads."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def read_access(
+    *,
+    oidc_issuer: str | None,
+    oidc_audience: str | None,
+    oidc_tenant_claim: str,
+    oidc_user_claim: str,
+    oidc_scope_claim: str,
+    key_rate: str,
+    tenant_rate: str,
+    tenant_ingests: int,
+) -> AccessSettings:
+    """Return the settings that the options say.
+
+    Raises:
+        click.UsageError: if an issuer is named without an audience, or an audience without an issuer.
+        ConfigError: if a value is out of range, or the issuer's address is none.
+    """
+    from memforest.server.auth import AccessSettings, IssuerSettings
+
+    if bool(oidc_issuer) != bool(oidc_audience):
+        raise click.UsageError(
+            "--oidc-issuer and --oidc-audience go together: a token for another service is none for this one"
+        )
+    issuer = None
+    if oidc_issuer and oidc_audience:
+        issuer = IssuerSettings(
+            oidc_issuer,
+            oidc_audience,
+            tenant_claim=_or_none(oidc_tenant_claim),
+            user_claim=_or_none(oidc_user_claim),
+            scope_claim=oidc_scope_claim,
+        )
+    return AccessSettings(_or_none(key_rate), _or_none(tenant_rate), tenant_ingests, issuer)
+
+
+def _or_none(given: str) -> str | None:
+    return None if given.strip().lower() == NONE else given
+
+
+PORT = 8420
+
+
+@click.command()
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="The address to listen on; any other takes a key."
+)
+@click.option(
+    "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 is any that is free."
+)
+@access_options
+@click.option("--address", metavar="URL", help="The server's address as clients know it, behind a proxy.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    multiple=True,
+    metavar="HOST",
+    help="What requests may call this server, beside this machine's names, as memory.example:*.",
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="Pages that may use REST from a browser, as https://app.example.",
+)
+@click.option(
+    "--mcp/--no-mcp", default=True, show_default=True, help="Serve the Model Context Protocol at /mcp."
+)
+@click.option(
+    "--tools", type=click.Choice(TOOLS), default="default", show_default=True, help="Which tools /mcp has."
+)
+@click.option("--ui/--no-ui", default=True, show_default=True, help="Serve the inspector at /ui.")
+@click.option(
+    "--log",
+    type=click.Choice(("requests", "warnings")),
+    default="warnings",
+    show_default=True,
+    help="What is logged on standard error; never a text, a user or a key.",
+)
+@shared_options
+@pass_call
+def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None:
+    """Serve the memories of --dir: REST, MCP and the inspector.
+
+    Without a key it listens on this machine alone; `memforest keys create` makes one. It ends within 30 seconds of Ctrl-C or
+    SIGTERM, and at once at the second one; ingest jobs that are not done then are finished by the next start.
+    """
+    try:
+        from memforest.server.serving import create_server, listen, run, served
+    except ModuleNotFoundError as exc:
+        if (exc.name or "").startswith(__name__.partition(".")[0]):
+            raise
+        raise StopCommand(
+            "memforest serve needs the extra [server]: pip install 'memforest[server]'"
+        ) from exc
+    if call.user is not None and not call.user_from_environment:
+        raise click.UsageError(
+            "a server is for all users; `memforest keys create NAME --user USER` makes a key of one"
+        )
+    settings = _settings(host, options)
+    _make_directory(call.folder)
+    access = _access(call, settings)
+    with_log(log)
+    app = create_server(call.folder, settings=settings, access=access)
+    listening = listen(host, port)
+    where = listening.getsockname()[1]
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{where}"
+
+    def ready() -> None:
+        data = {"url": url, "host": host, "port": where, "pid": os.getpid(), "serves": served(settings)}
+        if call.as_json:
+            call.envelope("ok", data, line=True)
+        else:
+            screen = Screen()
+            screen.line(f"memforest serves {clean(str(call.folder))} at {url}")
+            for name, path in served(settings).items():
+                screen.line(f"{name}: {url}{path}", "dim", indent=2)
+            screen.line("Ctrl-C ends it.", "dim")
+        sys.stdout.flush()
+
+    if not run(app, settings, listening, ready):
+        raise StopCommand("the server could not be started; its log says why")
+
+
+def _settings(host: str, options: dict[str, Any]) -> ServerSettings:
+    """Return the settings that the options make.
+
+    Raises:
+        ConfigError: if one is none.
+        click.UsageError: if an issuer is named without an audience, or the other way round.
+    """
+    from memforest.server.serving import ServerSettings
+
+    return ServerSettings(
+        host=host,
+        access=read_access(**{name: options[name] for name in ACCESS_OPTIONS}),
+        origins=options["origins"],
+        hosts=options["hosts"],
+        address=options["address"],
+        mcp=options["mcp"],
+        tools=options["tools"],
+        ui=options["ui"],
+    )
+
+
+def _access(call: Call, settings: ServerSettings) -> KeyedAccess:
+    """Return what decides on requests.
+
+    Raises:
+        ConfigError: if there is no key, and others than this machine could reach the server.
+    """
+    from memforest.server.access import KeyedAccess
+    from memforest.server.auth import is_loopback, may_bind
+    from memforest.server.keys import KeyStore
+
+    config = call.config()
+    may_bind(settings.host, settings.access.issuer is not None or KeyStore(call.folder, config.clock).ever())
+    return KeyedAccess(call.folder, config, settings.access, loopback=is_loopback(settings.host))
+
+
+def _make_directory(folder: Path) -> None:
+    """Make the directory of the memories, and see that it can be written.
+
+    Raises:
+        StoreWriteError: if not.
+    """
+    from memforest.store.directory import make_directory
+
+    make_directory(folder)
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        raise StoreWriteError(f"the directory {str(folder)!r} cannot be written; --dir names another one")
+
+
+class _Plain(logging.Formatter):
+    """Writes of an error its class: its message may hold a text, and its stack has paths."""
+
+    def formatException(self, ei: Any) -> str:
+        return f"  {ei[0].__name__}" if ei and ei[0] else ""
+
+
+def with_log(what: str) -> None:
+    """Let the server's log go to standard error: warnings, or a line for each request as well."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    ours = logging.getLogger(__name__.partition(".")[0])
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO if what == "requests" else logging.WARNING)
+    uvicorns = logging.getLogger("uvicorn")
+    uvicorns.addHandler(handler)
+    uvicorns.setLevel(logging.WARNING)
+    for name in (
+        "asyncio",
+        "mcp",
+        "sse_starlette",
+    ):  # else Python itself writes what they say, with the stack
+        theirs = logging.getLogger(name)
+        theirs.addHandler(handler)
+        theirs.propagate = False
+
+
+MCP_MISSING = "memforest mcp needs the extra [mcp]: pip install 'memforest[mcp]'"
+
+
+@click.command()
+@shared_options
+@click.option("--tools", type=click.Choice(TOOLS), default="default", show_default=True, help="Which tools.")
+@click.option(
+    "--http", "address", metavar="HOST:PORT", help="Serve streamable HTTP at /mcp, on loopback only."
+)
+@pass_call
+def mcp(call: Call, tools: Any, address: str | None) -> None:
+    """Give an agent this memory, by the Model Context Protocol.
+
+    Without --http it speaks over standard input and output, as hosts start it; see docs/mcp.md. With
+    --user it serves that user alone, and tools have no argument for it.
+    """
+    _check_extra()
+    logging.basicConfig(
+        level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
+    )
+    place = None if address is None else _place(address)
+    try:
+        asyncio.run(_serve_mcp(call, tools, place))
+    except KeyboardInterrupt:
+        raise click.Abort from None
+
+
+def _check_extra() -> None:
+    """Raise unless the SDK is installed.
+
+    Raises:
+        StopCommand: if it is not.
+    """
+    try:
+        from mcp.server import mcpserver  # noqa: F401
+    except ImportError:
+        raise StopCommand(MCP_MISSING) from None
+
+
+def _place(address: str) -> tuple[str, int]:
+    """Return host and port.
+
+    Raises:
+        click.BadParameter: if it is no address, or not one of this machine alone.
+    """
+    host, colon, port = address.rpartition(":")
+    host = host.strip("[]")
+    if not colon or not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise click.BadParameter("give HOST:PORT, as 127.0.0.1:8421", param_hint="--http")
+    try:
+        loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback:
+        raise click.BadParameter(
+            f"{host} is not this machine alone, and `memforest mcp` asks for no key; `memforest serve` has keys",
+            param_hint="--http",
+        )
+    return host, int(port)
+
+
+async def _serve_mcp(call: Call, tools: Any, place: tuple[str, int] | None) -> None:
+    from memforest.memory.forest import AsyncMemForest
+    from memforest.server.auth import OpenAccess
+    from memforest.server.mcp.http import serve_stdio
+    from memforest.server.mcp.server import MemoryServer
+
+    async with AsyncMemForest(call.folder, call.config()) as forest:
+        if call.user is not None:
+            forest.user(call.user)  # what is no usable id is said now, and not at each call
+        access = OpenAccess(forest)
+        if place is None:
+            await serve_stdio(MemoryServer(access, user=call.user, tools=tools))
+        else:
+            await _serve_http(access, call, tools, place)
+
+
+async def _serve_http(access: Access, call: Call, tools: Any, place: tuple[str, int]) -> None:
+    import uvicorn
+
+    from memforest.server.mcp.http import http_app
+    from memforest.server.serving import listen
+
+    class Server(uvicorn.Server):
+        """Ends at a signal, and does not raise it again: memories are still to be closed."""
+
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            self.force_exit, self.should_exit = self.should_exit, True
+
+    host, port = place
+    app = http_app(access, user=call.user, tools=tools).alone("/mcp")
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, lifespan="on", timeout_graceful_shutdown=2
+    )
+    with closing(listen(host, port, "--http takes another port, 0 for any that is free")) as listening:
+        shown, port = f"[{host}]" if ":" in host else host, listening.getsockname()[1]
+        call.complain(f"serving http://{shown}:{port}/mcp (Ctrl-C ends it)")
+        await Server(config).serve([listening])

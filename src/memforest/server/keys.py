@@ -1,0 +1,609 @@
+"""Keys of a server: made once, shown once, stored as their hash.
+
+A key is ``mfk_`` with the key's id and 256 random bits as hexadecimal digits. The id is no secret: it names the key in
+lists and finds its row, so that nothing secret is looked up. The whole is compared by its SHA-256, in constant time. Slow
+hashes are for passwords; 256 random bits are not to be guessed.
+
+
+The file of keys: one row a key, and the only place of this room that speaks SQL.
+
+A key itself is never stored, only its SHA-256. The file is for its owner alone (0600) in a directory that is too (0700).
+Several processes may read and write it: the server, and `memforest keys` beside it.
+
+
+The keys as a running server knows them: read again when another process has changed them.
+
+What is known is never older than `LOOK_EVERY_S` when it is used, so a key that was made or revoked elsewhere holds so
+within 5 s and without a restart. If the file cannot be read then, nobody is let in. A key that is unknown costs a hash and
+no access to the file.
+
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import os
+import re
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple, cast, get_args
+
+from memforest.concurrency import Turns
+from memforest.errors import InputError, NotFoundError, SchemaVersionError, StoreError
+from memforest.plain import Result
+from memforest.server.auth import Principal, Scope
+from memforest.store.connections import mapped_errors
+from memforest.store.directory import make_directory
+from memforest.store.files import Identity, identity_of, make_own, refuse_link
+from memforest.text import cut
+from memforest.times import Clock, from_ms, system_clock, to_ms
+from memforest.write.turns import check_id
+
+VERSION = 1
+BUSY_S = 10.0
+"""How long a statement waits for another process; all of them are short."""
+
+AGAIN_S = 0.01
+
+_SCHEMA = """
+CREATE TABLE key (
+  id TEXT PRIMARY KEY NOT NULL,
+  digest BLOB NOT NULL CHECK (length(digest) = 32),
+  name TEXT NOT NULL,
+  tenant TEXT,
+  user TEXT,
+  scopes TEXT NOT NULL,
+  created_ms INTEGER NOT NULL,
+  expires_ms INTEGER,
+  used_ms INTEGER,
+  revoked_ms INTEGER
+) STRICT
+"""
+_SCHEMA_PLAIN = _SCHEMA.replace(" STRICT", "")
+"""For an SQLite before 3.37."""
+_COLUMNS = "id, digest, name, tenant, user, scopes, created_ms, expires_ms, used_ms, revoked_ms"
+
+
+class KeyRow(NamedTuple):
+    """A key as it is stored; times are milliseconds since 1970."""
+
+    id: str
+    digest: bytes
+    name: str
+    tenant: str | None
+    user: str | None
+    scopes: str
+    created_ms: int
+    expires_ms: int | None = None
+    used_ms: int | None = None
+    revoked_ms: int | None = None
+
+
+class KeyFile:
+    """The rows of keys of one server. Not for several threads at once.
+
+    Args:
+        path: the file; it is made by the first `add`.
+
+    Raises:
+        StoreError: by every method, if the file cannot be read or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._conn: sqlite3.Connection | None = None
+        self._identity: Identity | None = None
+        self._seen: tuple[object, ...] | None = None
+
+    def there(self) -> bool:
+        """Return whether there is a file, whatever is in it, or a link in its place."""
+        with self._mapped():
+            return os.path.lexists(self.path)
+
+    def changed(self) -> bool:
+        """Return whether the file has come, gone, or been changed by another connection since this was asked last."""
+        with self._mapped():
+            state: tuple[object, ...] = ()
+            if (conn := self._opened(make=False)) is not None:
+                # Counts what other connections have committed: https://www.sqlite.org/pragma.html#pragma_data_version
+                state = (identity_of(self.path), *conn.execute("PRAGMA data_version").fetchone())
+            before, self._seen = self._seen, state
+            return state != before
+
+    def rows(self) -> list[KeyRow]:
+        """Return all keys that were ever made, oldest first; none without a file."""
+        with self._mapped():
+            if (conn := self._opened(make=False)) is None:
+                return []
+            return [
+                KeyRow(*row)
+                for row in conn.execute(f"SELECT {_COLUMNS} FROM key ORDER BY created_ms, rowid").fetchall()
+            ]
+
+    def add(self, row: KeyRow, now_ms: int) -> bool:
+        """Store a key unless one that can still be used has its name; return whether it was stored."""
+        with self._writing(make=True) as conn:
+            [[taken]] = conn.execute(
+                """SELECT count(*) FROM key WHERE name = ? AND revoked_ms IS NULL
+                   AND (expires_ms IS NULL OR expires_ms > ?)""",
+                (row.name, now_ms),
+            ).fetchall()
+            if taken:
+                return False
+            conn.execute(f"INSERT INTO key ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)
+            return True
+
+    def revoke(self, key_id: str, at_ms: int) -> None:
+        """Mark a key as revoked; the time of the first revocation stays."""
+        with self._writing() as conn:
+            conn.execute("UPDATE key SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL", (at_ms, key_id))
+
+    def erase(self, key_id: str) -> None:
+        """Take name, tenant and user out of a key's row, and out of the file; that there was a key stays."""
+        with self._writing() as conn:
+            conn.execute("UPDATE key SET name = '', tenant = NULL, user = NULL WHERE id = ?", (key_id,))
+        with self._mapped():
+            # The row was overwritten; the log has it still: https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
+            conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def note_use(self, used: Iterable[tuple[str, int]]) -> None:
+        """Record when keys were last used, as (id, time); a later time stays."""
+        with self._writing() as conn:
+            conn.executemany(
+                "UPDATE key SET used_ms = max(coalesce(used_ms, 0), ?) WHERE id = ?",
+                [(at_ms, key_id) for key_id, at_ms in used],
+            )
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        conn, self._conn = self._conn, None
+        self._seen = None
+        if conn is not None:
+            conn.close()
+
+    @contextmanager
+    def _mapped(self) -> Iterator[None]:
+        with mapped_errors(self.path):
+            yield
+
+    @contextmanager
+    def _writing(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
+        """Give a connection with a write transaction, committed at the end unless the block raises."""
+        with self._mapped():
+            conn = self._opened(make=make)
+            if conn is None:
+                raise FileNotFoundError(2, "no key was ever made", self.path.name)
+            conn.execute("BEGIN IMMEDIATE")
+            try:
+                yield conn
+            except BaseException:
+                if conn.in_transaction:  # SQLite ends it itself on a full disk
+                    conn.execute("ROLLBACK")
+                raise
+            conn.execute("COMMIT")
+
+    def _opened(self, *, make: bool) -> sqlite3.Connection | None:
+        """Return a connection to the file that is there now; None when there is none and none is made."""
+        there = identity_of(self.path)
+        if self._conn is not None and there != self._identity:
+            self._conn.close()
+            self._conn = None
+        if self._conn is None:
+            if there is None and not make:
+                return None
+            self._conn = self._connect()
+            self._identity = identity_of(self.path)
+        return self._conn
+
+    def _connect(self) -> sqlite3.Connection:
+        make_directory(self.path.parent.parent)
+        make_directory(self.path.parent)
+        refuse_link(self.path)
+        make_own(self.path)
+        # Who may write into the directory could put another file in the place of this one.
+        with suppress(PermissionError):  # somebody else's directory is theirs to guard
+            _tighten(self.path.parent, 0o700)
+        _tighten(self.path, 0o600)
+        conn = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        try:
+            self._settle(conn)
+        except BaseException:
+            conn.close()
+            raise
+        return conn
+
+    def _settle(self, conn: sqlite3.Connection) -> None:
+        """Set a connection up; while others do so too, SQLite may say at once that the file is locked, without waiting."""
+        until = time.monotonic() + BUSY_S
+        while True:
+            try:
+                self._set_up(conn)
+            except sqlite3.OperationalError as exc:
+                if "locked" not in str(exc) or time.monotonic() >= until:
+                    raise
+                if conn.in_transaction:
+                    conn.execute("ROLLBACK")
+                time.sleep(AGAIN_S)
+            else:
+                return
+
+    def _set_up(self, conn: sqlite3.Connection) -> None:
+        conn.execute("PRAGMA journal_mode = wal")
+        conn.execute("PRAGMA synchronous = full")
+        conn.execute("PRAGMA secure_delete = on")
+        conn.execute("PRAGMA trusted_schema = off")
+        if self._version(conn) == 0:
+            conn.execute("BEGIN IMMEDIATE")
+            if self._version(conn) == 0:  # another process may have made it just now
+                conn.execute(_SCHEMA if sqlite3.sqlite_version_info >= (3, 37) else _SCHEMA_PLAIN)
+                conn.execute(f"PRAGMA user_version = {VERSION}")
+            conn.execute("COMMIT")
+        if self._version(conn) != VERSION:
+            raise SchemaVersionError(
+                f"{self.path.name!r} was written by another version of memforest; use that one, or make the keys anew"
+            )
+
+    def _version(self, conn: sqlite3.Connection) -> int:
+        return int(conn.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _tighten(path: Path, mode: int) -> None:
+    """Take everybody else's rights to a file or directory of ours away; no-op on Windows."""
+    if os.name == "posix" and path.stat().st_mode & 0o077:
+        path.chmod(mode)
+
+
+PREFIX = "mfk_"
+"""What every key begins with, so that scanners of code and logs find one that has leaked."""
+KEY_FILE = Path("server", "keys.sqlite")
+"""Where the keys are, below a server's directory."""
+DEFAULT_SCOPES: frozenset[Scope] = frozenset(("read", "write"))
+"""What a key allows that is made without scopes: what an agent needs that remembers."""
+MOST_NAME_CHARS = 100
+
+_KEY = re.compile(rf"{PREFIX}([0-9a-f]{{12}})_[0-9a-f]{{64}}")
+_ID = re.compile(r"[0-9a-f]{12}")
+_LIFETIME = re.compile(r"(\d{1,4})\s*([hdw])")
+_UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class KeyView(Result):
+    """A key as it may be shown; `used` is coarse: to about a minute."""
+
+    id: str
+    name: str
+    tenant: str | None
+    user: str | None
+    scopes: tuple[Scope, ...]
+    created: datetime
+    expires: datetime | None
+    used: datetime | None
+    revoked: datetime | None
+
+    def state(self, now: datetime) -> str:
+        """Return ``"active"``, ``"expired"`` or ``"revoked"``."""
+        if self.revoked is not None:
+            return "revoked"
+        return "expired" if self.expires is not None and self.expires <= now else "active"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeKey:
+    """A new key, with what may be shown of it; `key` is not to be had again."""
+
+    view: KeyView
+    key: str = field(repr=False)
+
+
+def id_of(credential: str) -> str | None:
+    """Return the id in a key, None of anything that has not the form of one.
+
+    Example:
+        >>> id_of("mfk_0123456789ab_" + 64 * "0"), id_of("mfk_x"), id_of("0123456789ab")
+        ('0123456789ab', None, None)
+    """
+    found = _KEY.fullmatch(credential)
+    return None if found is None else found[1]
+
+
+def digest_of(key: str) -> bytes:
+    """Return what is stored of a key."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def read_scopes(given: str | Collection[str]) -> frozenset[Scope]:
+    """Return scopes that are given as a list, or as a text with commas or spaces.
+
+    Example:
+        >>> sorted(read_scopes("read,write"))
+        ['read', 'write']
+
+    Raises:
+        InputError: if one is unknown, or there is none.
+    """
+    names = re.split(r"[\s,]+", given.strip()) if isinstance(given, str) else list(given)
+    known = get_args(Scope)
+    if wrong := sorted(set(names) - set(known)):
+        raise InputError(f"there is no scope {cut(repr(wrong[0]), 40)}; there are: {', '.join(known)}")
+    if not names:
+        raise InputError(f"a key needs at least one scope of {', '.join(known)}")
+    return frozenset(cast("list[Scope]", names))
+
+
+def read_lifetime(given: str) -> timedelta:
+    """Return a duration such as ``90d``, ``12h`` or ``4w``.
+
+    Example:
+        >>> read_lifetime("90d").days
+        90
+
+    Raises:
+        InputError: if it is none, or nothing.
+    """
+    found = _LIFETIME.fullmatch(given.strip().lower())
+    if found is None or not int(found[1]):
+        raise InputError(f"{cut(repr(given), 40)} is no duration; give hours, days or weeks: 12h, 90d, 4w")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def principal_of(row: KeyRow) -> Principal:
+    """Return who uses a key, as it was made."""
+    return Principal(row.tenant, row.user, _scopes(row), f"key:{row.id}")
+
+
+class KeyStore:
+    """Makes, lists and revokes the keys of a server.
+
+    Args:
+        directory: the server's; the keys are in ``server/keys.sqlite`` below it.
+        clock: says what time it is.
+    """
+
+    def __init__(self, directory: Path, clock: Clock = system_clock) -> None:
+        self.file = KeyFile(directory / KEY_FILE)
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def create(
+        self,
+        name: str,
+        *,
+        tenant: str | None = None,
+        user: str | None = None,
+        scopes: Collection[str] = DEFAULT_SCOPES,
+        lifetime: timedelta | None = None,
+    ) -> MadeKey:
+        """Make a key.
+
+        Args:
+            name: what people call it; no other active key has it.
+            tenant: whose memories it is for; None for those of the server's own directory.
+            user: the only user that it sees; None for all of the tenant.
+            scopes: what it allows.
+            lifetime: how long it can be used; None for ever.
+
+        Raises:
+            InputError: if a value is unusable, or an active key has the name.
+            StoreError: if it cannot be stored.
+        """
+        check_id(name, "the name of a key")
+        if len(name) > MOST_NAME_CHARS or not name.isprintable():
+            raise InputError(f"the name of a key has at most {MOST_NAME_CHARS} printable characters")
+        if name.startswith(PREFIX) or _ID.fullmatch(name):
+            # It is shown in lists, and `revoke` takes names, ids and keys alike.
+            raise InputError("the name of a key is none that could be a key or the id of one; give another")
+        for what, one in (("tenant", tenant), ("user", user)):
+            if one is not None:
+                check_id(one, what)
+        allowed = read_scopes(scopes)
+        now = to_ms(self._clock())
+        until = None if lifetime is None else now + lifetime // timedelta(milliseconds=1)
+        key_id = secrets.token_hex(6)
+        key = f"{PREFIX}{key_id}_{secrets.token_hex(32)}"
+        row = KeyRow(
+            key_id, digest_of(key), name, tenant, user, ",".join(sorted(allowed)), now, expires_ms=until
+        )
+        with self._lock:
+            stored = self.file.add(row, now)
+        if not stored:
+            raise InputError(
+                f"there is an active key {name!r}; give another name, or revoke that one first: "
+                "memforest keys revoke NAME"
+            )
+        return MadeKey(_view(row), key)
+
+    def all(self) -> list[KeyView]:
+        """Return every key that was ever made, oldest first.
+
+        Raises:
+            StoreError: if they cannot be read.
+        """
+        with self._lock:
+            return [_view(row) for row in self.file.rows()]
+
+    def ever(self) -> bool:
+        """Return whether a key was ever made, also if none can be used now.
+
+        The file tells, not what is in it: one that has lost its rows, as in a crash of the system, opens no door.
+
+        Raises:
+            StoreError: if that cannot be read.
+        """
+        return bool(self.all()) or self.file.there()
+
+    def revoke(self, which: str, *, erase: bool = False) -> KeyView:
+        """Revoke a key; the time of the first revocation stays.
+
+        Args:
+            which: its id, or its name, or the key itself.
+            erase: also take its name, tenant and user out of the file, as when the user is deleted.
+
+        Raises:
+            NotFoundError: if there is none.
+            StoreError: if that cannot be stored.
+        """
+        wanted = id_of(which) or which
+        with self._lock:
+            rows = self.file.rows()
+            by_id = [row for row in rows if row.id == wanted]
+            # Only one key of a name can be used; a later one has it after an earlier one cannot.
+            # What was erased has no name.
+            by_name = sorted((row for row in rows if wanted and row.name == wanted), key=_by_revocation)
+            found = next(iter(by_id or by_name[-1:]), None)
+            if found is None:
+                raise NotFoundError("there is no such key; `memforest keys list` shows all of them")
+            self.file.revoke(found.id, to_ms(self._clock()))
+            if erase:
+                self.file.erase(found.id)
+            return next(_view(row) for row in self.file.rows() if row.id == found.id)
+
+    def close(self) -> None:
+        """Close the file; the next call opens it again."""
+        with self._lock:
+            self.file.close()
+
+
+def _by_revocation(row: KeyRow) -> tuple[bool, int]:
+    return row.revoked_ms is None, row.created_ms
+
+
+def _scopes(row: KeyRow) -> frozenset[Scope]:
+    return frozenset(scope for scope in get_args(Scope) if scope in row.scopes.split(","))
+
+
+def _view(row: KeyRow) -> KeyView:
+    def when(at_ms: int | None) -> datetime | None:
+        return None if at_ms is None else from_ms(at_ms)
+
+    return KeyView(
+        row.id,
+        row.name,
+        row.tenant,
+        row.user,
+        tuple(scope for scope in get_args(Scope) if scope in _scopes(row)),
+        from_ms(row.created_ms),
+        when(row.expires_ms),
+        when(row.used_ms),
+        when(row.revoked_ms),
+    )
+
+
+_log = logging.getLogger(__name__)
+
+LOOK_EVERY_S = 2.0
+"""How old what is known of the keys may be. A change holds within this and the time of one look."""
+NOTE_EVERY_S = 60.0
+"""How often the times of last use are written."""
+_NOBODY = bytes(32)
+"""Compared with where there is no such key; no text is known that hashes to it."""
+
+
+class KnownKeys:
+    """Finds who uses a key.
+
+    Args:
+        store: the keys.
+        clock: says whether a key has expired.
+        monotonic: says how old things are, in seconds.
+    """
+
+    def __init__(
+        self, store: KeyStore, clock: Clock, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._monotonic = monotonic
+        self._rows: Mapping[str, KeyRow] = {}
+        self._ever = False
+        self._looked: float | None = None
+        self._one = Turns()
+        self._used: dict[str, int] = {}
+        self._noted = monotonic()
+
+    async def ever(self) -> bool:
+        """Return whether a key was ever made, also if its file has gone since, or has lost what was in it.
+
+        Raises:
+            StoreError: if the keys cannot be read.
+        """
+        await self._look()
+        return self._ever
+
+    async def find(self, credential: str) -> Principal | None:
+        """Return who uses a key; None if it is unknown, expired or revoked.
+
+        Raises:
+            StoreError: if the keys cannot be read.
+        """
+        await self._look()
+        row = self._rows.get(id_of(credential) or "")
+        same = hmac.compare_digest(digest_of(credential), _NOBODY if row is None else row.digest)
+        now = to_ms(self._clock())
+        if row is None or not same or row.revoked_ms is not None:
+            return None
+        if row.expires_ms is not None and row.expires_ms <= now:
+            return None
+        self._used[row.id] = now
+        return principal_of(row)
+
+    async def close(self) -> None:
+        """Write the times of last use, and close the file."""
+        async with self._one.turn():
+            await asyncio.to_thread(self._note, self._to_note(self._monotonic()))
+            await asyncio.to_thread(self._store.close)
+
+    async def _look(self) -> None:
+        """Read the keys if they may have changed since."""
+        if not self._old():
+            return
+        async with self._one.turn():
+            if self._old():  # not read by another request meanwhile
+                begun = self._monotonic()
+                rows = await asyncio.to_thread(self._read, self._to_note(begun - NOTE_EVERY_S))
+                if rows is not None:
+                    self._rows = {row.id: row for row in rows}
+                    self._ever = self._ever or bool(rows)
+                self._looked = begun
+
+    def _old(self) -> bool:
+        return self._looked is None or self._monotonic() - self._looked >= LOOK_EVERY_S
+
+    def _to_note(self, before: float) -> dict[str, int]:
+        """Return which keys were used and when, if that was written before; none otherwise."""
+        if self._noted > before:
+            return {}
+        used, self._used, self._noted = self._used, {}, self._monotonic()
+        return used
+
+    def _read(self, used: Mapping[str, int]) -> list[KeyRow] | None:
+        """Return the keys if they have changed."""
+        self._note(used)
+        file = self._store.file
+        changed = file.changed()
+        self._ever = self._ever or file.there()
+        if not changed and self._looked is not None:
+            return None
+        try:
+            return file.rows()
+        except StoreError:
+            self._looked = None  # what has changed was not read: the next look reads it whatever happens
+            raise
+
+    def _note(self, used: Mapping[str, int]) -> None:
+        """Write when keys were last used; that this fails lets nobody in and keeps nobody out."""
+        if used:
+            try:
+                self._store.file.note_use(used.items())
+            except StoreError as exc:
+                _log.warning("the times of last use of keys were not written: %s", type(exc).__name__)

@@ -1,0 +1,440 @@
+"""MCP over streamable HTTP: an ASGI app to mount, and who calls it.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports,
+https://www.rfc-editor.org/rfc/rfc9728
+
+
+Standard input and output for the SDK's transport: a thread of their own for input, and none for output that is taken at once.
+
+The SDK reads and writes each line in a thread of a pool, which cannot be interrupted, so that Ctrl-C would wait for the
+next line. Here a thread hands lines to the event loop, where a signal ends them as a host does that closes its end.
+
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import re
+import select
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.mcpserver import MCPServer
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.routing import Route, Router
+
+from memforest.errors import AccessError, ForbiddenError, RateLimitError, StoreError, UnauthenticatedError
+from memforest.server.auth import ALL_SCOPES, PRINCIPAL, Access, Principal, credential_of
+from memforest.server.mcp.server import MemoryServer, Profile
+from memforest.server.mcp.shapes import of_error
+from memforest.settings import MAX_BODY_BYTES, MAX_BODY_ITEMS, has_too_many_items
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+LOOPBACK = ("127.0.0.1:*", "localhost:*", "[::1]:*")
+"""Hosts that requests may name unless others are given: a page of another site cannot reach the server by a name of its own."""
+SESSION_IDLE_S = 1800.0
+_EXACT = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
+"""Leaves an address without a path as it is: clients compare the issuer's with what tokens and the issuer itself say."""
+RETRY_S = 5
+
+
+class AccessVerifier(TokenVerifier):
+    """What the SDK asks about bearer tokens, answered by `Access`: keys and, where an issuer is configured, its tokens."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        """Return what a token stands for; None if it does not hold."""
+        try:
+            return token_of(await self._access.identify(token))
+        except UnauthenticatedError:
+            return None
+
+
+def token_of(who: Principal) -> AccessToken:
+    """Return a caller as the SDK knows them: whose the sessions are that they open. The token itself is not kept."""
+    client = json.dumps((who.tenant, who.user, who.key))
+    return AccessToken(token="", client_id=client, scopes=sorted(who.scopes))  # on purpose
+
+
+class HttpApp:
+    """The ASGI app that `http_app` makes: for one address, wherever it is mounted.
+
+    It runs within `lifespan`: by itself, where a server sends the events of ASGI's lifespan to it, or in that of the app which it
+    is mounted in, as mounted apps get none. `routes` gives both the address and that of its metadata for such an app.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        servers: tuple[MemoryServer, MemoryServer],
+        security: TransportSecuritySettings,
+        metadata: Sequence[Route],
+        metadata_url: str | None,
+    ) -> None:
+        self._access = access
+        self._metadata = tuple(metadata)
+        self._metadata_url = metadata_url
+        self._servers = servers
+        for server in set(servers):
+            server.streamable_http_app(transport_security=security, max_request_body_size=MAX_BODY_BYTES)
+            server.session_manager.session_idle_timeout = SESSION_IDLE_S
+
+    def routes(self, path: str = "/mcp") -> list[Route]:
+        """Return the routes of an app that this is part of; that app's lifespan has to enter `lifespan`.
+
+        Args:
+            path: the address of the endpoint.
+        """
+        return [Route(path, endpoint=self), *self._metadata]
+
+    @asynccontextmanager
+    async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
+        """Run the sessions of clients; once. On leaving, all that are open are ended."""
+        async with AsyncExitStack() as stack:
+            for server in dict.fromkeys(self._servers):
+                await stack.enter_async_context(server.session_manager.run())
+            yield
+
+    def alone(self, path: str = "/mcp") -> ASGIApp:
+        """Return an app of its own with this at `path`, whose lifespan is this one's."""
+        return Router(routes=self.routes(path), lifespan=self.lifespan, redirect_slashes=False)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, counted against the limits of its key; what nobody expected is answered too, not raised."""
+        if scope["type"] != "http":
+            return
+        started = False
+
+        async def sends(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, sends)
+        except (HTTPException, AccessError):
+            raise  # of the app that this is a part of, which answers it: a body that is too large, or too late
+        except Exception as exc:  # noqa: BLE001 - whatever it is, a server would write its trace into the log
+            said = of_error(exc, "the request")  # which logs its kind and place
+            if not started:
+                await _send_json(send, 500, {"error": "server_error", "error_description": said}, {})
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            who = await self._access.identify(credential_of(Headers(scope=scope)))
+            await self._access.count(who)
+        except (AccessError, StoreError) as exc:
+            await self._refuse(exc, send)
+            return
+        scope[PRINCIPAL] = who
+        body, receive = await _whole(receive)
+        if len(body) <= MAX_BODY_BYTES and await asyncio.to_thread(has_too_many_items, body):
+            said = f"the body has more than {MAX_BODY_ITEMS:,} values; send it in parts"
+            await _send_json(send, 413, {"error": "invalid_request", "error_description": said}, {})
+            return
+        scope["user"] = AuthenticatedUser(token_of(who))
+        free, bound = self._servers
+        manager = (free if who.user is None else bound).session_manager
+        await AuthContextMiddleware(manager.handle_request)(scope, receive, send)
+
+    async def _refuse(self, error: AccessError | StoreError, send: Send) -> None:
+        """Say in HTTP why a request does not pass.
+
+        Source: https://www.rfc-editor.org/rfc/rfc6750#section-3
+        """
+        headers: dict[str, str] = {}
+        if isinstance(error, RateLimitError):
+            status, name = 429, "rate_limited"
+            headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+        elif isinstance(error, UnauthenticatedError):
+            status, name = 401, "invalid_token"
+            where = f', resource_metadata="{self._metadata_url}"' if self._metadata_url else ""
+            headers["www-authenticate"] = f'Bearer error="{name}"{where}'
+        elif isinstance(error, ForbiddenError):
+            status, name = 403, "insufficient_scope"
+        else:  # nobody can be told from anybody just now
+            status, name = 503, "temporarily_unavailable"
+            headers["retry-after"] = str(RETRY_S)
+        said = of_error(error, "access")
+        await _send_json(send, status, {"error": name, "error_description": said}, headers)
+
+
+async def _whole(receive: Receive) -> tuple[bytes, Receive]:
+    """Return the body of a request as far as it may be read, and what gives it once more before all that comes after it."""
+    came: list[Message] = []
+    size, more = 0, True
+    while more and size <= MAX_BODY_BYTES:
+        came.append(await receive())
+        size += len(came[-1].get("body", b""))
+        more = came[-1].get("more_body", False)
+    left = iter(came)
+
+    async def again() -> Message:
+        found = next(left, None)
+        return await receive() if found is None else found
+
+    return b"".join(one.get("body", b"") for one in came), again
+
+
+async def _send_json(send: Send, status: int, content: Mapping[str, str], headers: Mapping[str, str]) -> None:
+    body = json.dumps(content).encode()
+    every = {**headers, "content-type": "application/json", "content-length": str(len(body))}
+    raw = [(key.encode(), value.encode("latin-1", "replace")) for key, value in every.items()]
+    await send({"type": "http.response.start", "status": status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})
+
+
+def http_app(
+    access: Access,
+    *,
+    user: str | None = None,
+    tools: Profile = "default",
+    allowed_hosts: Iterable[str] | None = None,
+    allowed_origins: Iterable[str] | None = None,
+    resource_url: str | None = None,
+    issuer: str | None = None,
+    scope_prefix: str = "",
+) -> HttpApp:
+    """Return an ASGI app that serves memories over streamable HTTP, in both eras of the protocol.
+
+    A caller whose key is bound to a user gets tools without the argument `user`; for others it is one. Each tool needs the
+    scope of what it does.
+
+    Args:
+        access: decides on requests; it stays the caller's to close.
+        user: the only user that is served to anybody.
+        tools: which tools: "read", "default", "full" or "openai".
+        allowed_hosts: what the header ``Host`` may be, ``"name:*"`` for any port and none; those of loopback when not given, ``"*"`` for
+            any.
+        allowed_origins: what the header ``Origin`` may be if there is one; those of the hosts when not given.
+        resource_url: the address of this app as clients know it; with `issuer` it has metadata by RFC 9728.
+        issuer: address of the OAuth server whose tokens `access` takes.
+        scope_prefix: what scopes begin with in these tokens.
+
+    Raises:
+        ConfigError: if there is no such profile of tools.
+    """
+    named = LOOPBACK if allowed_hosts is None else tuple(allowed_hosts)
+    hosts = [
+        *named,
+        *(one.removesuffix(":*") for one in named if one.endswith(":*")),
+    ]  # no port is a port too
+    origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
+    security = TransportSecuritySettings(
+        enable_dns_rebinding_protection="*" not in hosts,
+        allowed_hosts=hosts,
+        allowed_origins=origins if allowed_origins is None else list(allowed_origins),
+    )
+    metadata: list[Route] = []
+    metadata_url = None
+    if issuer is not None and resource_url is not None:
+        address = AnyHttpUrl(resource_url)
+        metadata_url = str(build_resource_metadata_url(address))
+        asked = [f"{scope_prefix}{scope}" for scope in sorted(ALL_SCOPES)]
+        metadata = create_protected_resource_routes(
+            address, [_EXACT.validate_python(issuer)], asked, "memforest"
+        )
+    bound = MemoryServer(access, user=user, fixed=True, tools=tools)
+    free = bound if user is not None else MemoryServer(access, tools=tools)
+    return HttpApp(access, (free, bound), security, metadata, metadata_url)
+
+
+PART_BYTES = 65_536
+
+
+async def serve_stdio(server: MCPServer[Any]) -> None:
+    """Serve over standard input and output until input ends, or a Ctrl-C or SIGTERM ends it.
+
+    A call that is under way then is cancelled, as the SDK does where the host has gone; what it had stored stays. As long as
+    this lasts, what else is written to standard output goes to standard error, and nobody else reads standard input. On Windows the SDK reads by itself, and Ctrl-C is a
+    `KeyboardInterrupt`.
+    """
+    if sys.platform == "win32":
+        await server.run_stdio_async()
+        return
+    with _claimed(0, os.devnull) as source, _claimed(1, None) as sink:
+        lines, output = InputLines(source), OutputLines(sink)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, lines.end)
+        with _host_that_leaves():
+            async with stdio_server(cast(Any, lines), cast(Any, output)) as (read, write):
+                inner = server._lowlevel_server  # `run_stdio_async`, which asks it too, takes no streams
+                await inner.run(read, write, inner.create_initialization_options())
+
+
+@contextmanager
+def _claimed(number: int, instead: str | None) -> Iterator[int]:
+    """Give a copy of a standard descriptor, which itself leads elsewhere as long as the block lasts.
+
+    Args:
+        number: of the descriptor.
+        instead: the file that it leads to; standard error without one.
+    """
+    own = os.dup(number)
+    other = os.dup(2) if instead is None else os.open(instead, os.O_RDONLY)
+    os.dup2(other, number)
+    os.close(other)
+    try:
+        yield own
+    finally:
+        os.dup2(own, number)  # the copy stays open: a thread may be reading it
+
+
+@contextmanager
+def _host_that_leaves() -> Iterator[None]:
+    """End without a word when the host has closed what it reads: there is nobody to answer any more."""
+    try:
+        yield
+    except Exception as exc:
+        if not _is_closed_pipe(exc):
+            raise
+
+
+def _is_closed_pipe(error: BaseException) -> bool:
+    """Return whether an error is no other than that, alone or as the SDK's tasks raise it together."""
+    parts: tuple[BaseException, ...] = getattr(error, "exceptions", ())
+    return all(map(_is_closed_pipe, parts)) if parts else isinstance(error, BrokenPipeError)
+
+
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair, one character
+    rb"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    rb"|\\.",  # any other, of which the second half begins none
+    re.DOTALL,
+)
+
+
+def readable(line: bytes) -> str:
+    r"""Return a line of JSON as text with U+FFFD in the place of lone surrogates and of what is no UTF-8.
+
+    Hosts written in JavaScript send them where they cut a text within an emoji. The SDK would drop the whole line, and
+    the host would wait for an answer without end.
+
+    >>> print(readable(rb'{"q": "cut \ud83d", "r": "\ud83d\ude00 \\ud83d"}'))
+    {"q": "cut \ufffd", "r": "\ud83d\ude00 \\ud83d"}
+    """
+    if b"\\ud" in line or b"\\uD" in line:
+        line = _ESCAPE.sub(lambda found: rb"\ufffd" if found["lone"] else found[0], line)
+    return line.decode("utf-8", "replace")
+
+
+class InputLines:
+    """Lines of a descriptor, as an async iterator; made in the event loop that reads them.
+
+    A thread reads one part after the other, the next when the lines of the last are taken.
+
+    Args:
+        source: the descriptor; of any kind.
+    """
+
+    def __init__(self, source: int) -> None:
+        self._source = source
+        self._loop = asyncio.get_running_loop()
+        self._lines: deque[bytes] = deque()
+        self._more = asyncio.Event()
+        self._taken = threading.Semaphore(0)
+        self._ended = False
+        threading.Thread(target=self._read, name="memforest-mcp-input", daemon=True).start()
+
+    def end(self) -> None:
+        """End the lines here, whatever is still to come; those that were read are given first. Called in the event loop."""
+        self._ended = True
+        self._more.set()
+
+    def __aiter__(self) -> InputLines:
+        return self
+
+    async def __anext__(self) -> str:
+        while not self._lines:
+            if self._ended:
+                raise StopAsyncIteration
+            self._more.clear()
+            self._taken.release()
+            await self._more.wait()
+        return readable(self._lines.popleft())
+
+    def _read(self) -> None:
+        begun: list[bytes] = []
+        part = b"-"
+        while part:
+            try:
+                part = os.read(self._source, PART_BYTES)
+            except OSError:  # the other end is gone
+                part = b""
+            *whole, rest = part.split(b"\n")
+            if whole:
+                whole[0] = b"".join((*begun, whole[0]))
+                begun.clear()
+            begun.append(rest)
+            if not part:
+                whole = [last] if (last := b"".join(begun)) else []
+            elif not whole:
+                continue
+            self._taken.acquire()
+            try:
+                self._loop.call_soon_threadsafe(self._give, whole, not part)
+            except RuntimeError:  # the loop has ended before the input
+                return
+
+    def _give(self, lines: list[bytes], last: bool) -> None:
+        self._lines.extend(lines)
+        self._ended |= last
+        self._more.set()
+
+
+class OutputLines:
+    """Writes texts to a descriptor, whole ones in their order.
+
+    What its reader takes at once is written without a thread; a reader who lets the rest wait holds up nobody else.
+
+    Args:
+        sink: the descriptor.
+    """
+
+    def __init__(self, sink: int) -> None:
+        self._sink = sink
+        self._parts: list[str] = []
+
+    async def write(self, text: str) -> None:
+        """Take a text, to be written by `flush`."""
+        self._parts.append(text)
+
+    async def flush(self) -> None:
+        """Write what was taken.
+
+        Raises:
+            OSError: if nobody reads any more.
+        """
+        data = memoryview("".join(self._parts).encode())
+        self._parts.clear()
+        # A pipe that is ready takes so many bytes without waiting: https://docs.python.org/3/library/select.html#select.PIPE_BUF
+        while data and select.select((), (self._sink,), (), 0)[1]:
+            data = data[os.write(self._sink, data[: select.PIPE_BUF]) :]
+        if data:
+            await asyncio.to_thread(self._write, data)
+
+    def _write(self, data: memoryview) -> None:
+        while data:
+            data = data[os.write(self._sink, data) :]

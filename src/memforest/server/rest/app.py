@@ -1,0 +1,389 @@
+"""The factory of the REST app.
+
+What stands around the routes: ids in paths, bodies that are too large, other origins, headers, and what nobody expected.
+
+Whether the server lives, and whether it can serve: for whoever starts and stops it. Without a key.
+
+What an app has beside its routes: ingest jobs in the background, health, metrics and their log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote, urlsplit
+
+from fastapi import FastAPI, Request
+from fastapi.middleware.cors import CORSMiddleware
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memforest import __version__
+from memforest.config import Config
+from memforest.errors import MemForestError
+from memforest.memory.forest import AsyncMemForest, Readiness
+from memforest.server.access import Shares
+from memforest.server.auth import PRINCIPAL, Access, OpenAccess, Principal, from_elsewhere
+from memforest.server.jobs import Intake, IntakeBounds
+from memforest.server.rest import metrics, openapi, problems, routes
+from memforest.server.rest.metrics import Measured, Metrics, RouteSeen
+from memforest.server.rest.routes import ROUTERS
+from memforest.server.rest.routing import strict_router
+from memforest.settings import MAX_BODY_BYTES
+
+ENCODED = "/v1/"
+"""Below it, paths are matched as they came: an id in them may hold an encoded slash."""
+MOST_HELD = 8 * MAX_BODY_BYTES
+"""Bytes of the bodies of a tenant's requests that are under way."""
+BODY_S = 120.0
+"""How long a body may take from its first byte that is read to its last, however it comes."""
+COSTS = ("/v1/", "/compat/", "/mcp")
+"""What may ask models, also when it is only read."""
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+
+PLAIN = "mem0-user-id"
+"""Who sends this header, mem0's client, reads a problem of ``application/json`` alone."""
+
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+"""Of every response that does not set them itself."""
+
+
+class Around:
+    """Middleware of the REST app, outside its routes and inside Starlette's own handling of errors.
+
+    Args:
+        app: what it stands around.
+        origins: other origins whose pages may write; `CORSMiddleware` lets them read.
+        max_body: most bytes of a body.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, origins: Collection[str] = (), max_body: int = MAX_BODY_BYTES
+    ) -> None:
+        self.app = app
+        self.origins = frozenset(origins)
+        self.max_body = max_body
+        self._held = Shares(MOST_HELD, "bytes of bodies")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        sends = _Sends(send, only_head=scope["method"] == "HEAD", plain=PLAIN in headers)
+        scope = {**scope, "path": _path_of(scope)}
+        if scope["method"] == "HEAD":
+            scope["method"] = "GET"
+        receives = _Receives(scope, receive, self.max_body, self._held)
+        try:
+            if (problem := self._refused(scope, headers)) is not None:
+                await problem(scope, receive, sends)
+            else:
+                await self.app(scope, receives, sends)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, Starlette would write its text into the log
+            answer = problems.unexpected(exc)
+            if not sends.started:
+                await answer(scope, receive, sends)
+            # A response that was begun stays unfinished, by which the client sees that it failed.
+        finally:
+            receives.let_go()
+
+    def _refused(self, scope: Scope, headers: Headers) -> ASGIApp | None:
+        """Return the problem of a request that no route is to see, None for every other."""
+        origin = headers.get("origin")
+        if origin is not None and scope["method"] not in SAFE and not self._may_write(origin, headers):
+            return problems.http_problem(403, "pages of another origin may not do this")
+        if scope["path"].startswith(COSTS) and from_elsewhere(headers) and not self._is_allowed(origin):
+            return problems.http_problem(403, "a page of another origin has asked for this, which may cost")
+        coding = headers.get("content-encoding", "identity").strip().lower()
+        if coding != "identity" and scope["method"] not in SAFE:
+            return problems.http_problem(
+                415, "send the body as it is, without Content-Encoding", {"Accept-Encoding": "identity"}
+            )
+        length = headers.get("content-length", "0")
+        if not (length.isascii() and length.isdigit()):
+            return problems.http_problem(400, "Content-Length is no number")
+        if len(length) > 18 or int(length) > self.max_body:
+            return problems.http_problem(413, _too_large(self.max_body))
+        return None
+
+    def _may_write(self, origin: str, headers: Headers) -> bool:
+        """Return whether a page may write: one of this server, or of an origin that is allowed.
+
+        A browser sends simple requests to a server on loopback from any page, without asking first.
+        """
+        own = headers.get("host", "").lower()
+        return self._is_allowed(origin) or urlsplit(origin.lower()).netloc == own
+
+    def _is_allowed(self, origin: str | None) -> bool:
+        return origin is not None and (origin in self.origins or "*" in self.origins)
+
+
+def _too_large(most: int) -> str:
+    return f"the body has more than {most:,} bytes; send it in parts"
+
+
+def _path_of(scope: Scope) -> str:
+    """Return the path that routes are found by: below ``/v1/`` as it came, elsewhere as the server has decoded it.
+
+    So an id with a slash, encoded as ``%2F``, stays within its part of the path, and ``%2e%2e`` is an id like any other.
+    """
+    path = str(scope["path"])
+    root = str(scope.get("root_path", ""))
+    if not path[len(root) :].startswith(ENCODED):
+        return path
+    raw = scope.get("raw_path")
+    came = quote(path, safe="/%") if raw is None else bytes(raw).partition(b"?")[0].decode("latin-1")
+    own = "/".join(came.split("/")[root.count("/") + 1 :])  # behind where the app is mounted
+    return f"{root}/{own}" if f"/{own}".startswith(ENCODED) else path
+
+
+class _Receives:
+    """Receives a body as long as it is not too large, comes in time, and its sender's tenant has not too much under way."""
+
+    def __init__(self, scope: Scope, receive: Receive, most: int, held: Shares) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._most = most
+        self._held = held
+        self._shares: list[tuple[str | None, int]] = []
+        self._came = 0
+        self._until: float | None = None
+        self._whole = False
+
+    async def __call__(self) -> Message:
+        message = await (self._receive() if self._whole else self._in_time())
+        if message["type"] == "http.request":
+            size = len(message.get("body", b""))
+            self._came += size
+            if self._came > self._most:
+                raise HTTPException(413, _too_large(self._most))
+            who = self._scope.get(PRINCIPAL)
+            if size and isinstance(who, Principal):
+                self._held.take(who.tenant, size)
+                self._shares.append((who.tenant, size))
+        self._whole = not message.get("more_body", False)
+        return message
+
+    async def _in_time(self) -> Message:
+        loop = asyncio.get_running_loop()
+        self._until = self._until or loop.time() + BODY_S
+        try:
+            return await asyncio.wait_for(self._receive(), self._until - loop.time())
+        except asyncio.TimeoutError:
+            raise HTTPException(408, "the body did not come in time") from None
+
+    def let_go(self) -> None:
+        """Give back what the body takes of its tenant's share."""
+        for tenant, size in self._shares:
+            self._held.give_back(tenant, size)
+
+
+class _Sends:
+    """Sends a response with the headers that all have, and of an answer to HEAD no more than its head."""
+
+    def __init__(self, send: Send, *, only_head: bool, plain: bool) -> None:
+        self._send = send
+        self._only_head = only_head
+        self._plain = plain
+        self.started = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.started = True
+            headers = MutableHeaders(scope=message)
+            for name, value in HEADERS.items():
+                headers.setdefault(name, value)
+            if self._plain and headers.get("content-type") == problems.MEDIA_TYPE:
+                headers["content-type"] = "application/json"
+        elif self._only_head and message["type"] == "http.response.body":
+            message = {**message, "body": b""}
+        await self._send(message)
+
+
+_log = logging.getLogger(__name__)
+
+CHECK_S = 10.0
+"""How long a check may take."""
+KEEP_S = 5.0
+"""How long its outcome holds, however often it is asked for."""
+
+health_routes = strict_router("health", "")
+
+
+class Health:
+    """Checks whether the server can serve, at most every few seconds, and once however many ask at once.
+
+    Args:
+        access: whose memories.
+    """
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._readiness = Readiness()
+        self._looked: float | None = None
+        self._problem: str | None = None
+        self._one = asyncio.Lock()
+        self.draining = False
+        """The server is ending."""
+
+    async def problem(self) -> str | None:
+        """Return what keeps the server from serving, or None. It names no file and nobody."""
+        if self.draining:
+            return "draining"
+        async with self._one:
+            if self._looked is None or time.monotonic() - self._looked > KEEP_S:
+                self._problem = await self._check()
+                self._looked = time.monotonic()
+        return "draining" if self.draining else self._problem
+
+    async def _check(self) -> str | None:
+        try:
+            await asyncio.wait_for(self._try(), CHECK_S)
+        except MemForestError as exc:
+            problem = type(exc).__name__
+        except asyncio.TimeoutError:
+            problem = "Timeout"
+        else:
+            return None
+        _log.warning("not ready: %s", problem)
+        return problem
+
+    async def _try(self) -> None:
+        async with self._access.forest(Principal()) as forest:
+            await self._readiness.check(forest)
+
+
+@health_routes.get("/livez", operation_id="livez")
+async def livez() -> dict[str, str]:
+    """Say that the process answers."""
+    return {"status": "ok"}
+
+
+@health_routes.get(
+    "/readyz",
+    operation_id="readyz",
+    response_model=dict[str, str],
+    responses={503: {"description": "not ready, or about to end", "model": dict[str, str]}},
+)
+async def readyz(request: Request) -> JSONResponse:
+    """Open a memory and embed one word; say whether both went well, and that the server is not about to end."""
+    problem = await cast(Health, request.app.state.health).problem()
+    if problem is None:
+        return JSONResponse({"status": "ok"})
+    return JSONResponse({"status": "unavailable", "reason": problem}, 503, {"Retry-After": "5"})
+
+
+WITHIN_S = 10.0
+"""How long jobs that are under way may take to end with the app."""
+
+DOWNLOADS = 4
+"""Exports of a tenant at once: each has a thread, and keeps the memory from folding its log, for as long as it is read."""
+
+
+def install(app: FastAPI, access: Access, intake: Intake) -> None:
+    """Give an app its ingest jobs, health and metrics; called when all other middleware is there."""
+    app.state.intake = intake
+    app.state.downloads = Shares(DOWNLOADS, "downloads")
+    app.state.health = Health(access)
+    app.state.metrics = Metrics(access, intake)
+    for router in (health_routes, metrics.metric_routes):
+        app.include_router(router)
+    app.user_middleware.append(Middleware(RouteSeen))
+    app.add_middleware(Measured, metrics=app.state.metrics)
+
+
+@asynccontextmanager
+async def operating(app: FastAPI) -> AsyncIterator[None]:
+    """Go on with the jobs that an earlier process left; on leaving, let those under way end, or park them."""
+    intake = cast(Intake, app.state.intake)
+    await intake.start()
+    try:
+        yield
+    finally:
+        drain(app)
+        await intake.close(within_s=getattr(app.state, "drain_s", WITHIN_S))
+
+
+def drain(app: FastAPI) -> None:
+    """Say from now on that the app is not ready, and take no more ingest jobs in."""
+    cast(Health, app.state.health).draining = True
+    cast(Intake, app.state.intake).refuse()
+
+
+CORS: dict[str, Any] = {
+    "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
+    "allow_headers": ["Authorization", "Content-Type", "Idempotency-Key", "X-API-Key"],
+    "expose_headers": ["Location", "Retry-After"],
+}
+"""What a page of an allowed origin may do. It sends its key itself: no cookies are read."""
+
+
+def create_app(
+    forest_or_dir: AsyncMemForest | str | Path | None = None,
+    config: Config | None = None,
+    *,
+    access: Access | None = None,
+    origins: Sequence[str] = (),
+    jobs: IntakeBounds | None = None,
+) -> FastAPI:
+    """Return an app that serves memories over REST; to be run by itself or mounted in a host's app.
+
+    Args:
+        forest_or_dir: the memories: a forest, which stays the caller's to close, or its directory.
+        config: of the forest that is made for a directory.
+        access: decides on requests in the place of both; without it everybody who reaches the app may do everything.
+        origins: origins of pages that may use it from a browser (CORS), such as ``"https://app.example"``; none when not given.
+        jobs: what ingest jobs may take.
+    """
+    if access is None:
+        if isinstance(forest_or_dir, AsyncMemForest):
+            access = OpenAccess(forest_or_dir)
+        else:
+            access = OpenAccess(AsyncMemForest(forest_or_dir, config), owned=True)  # type: ignore[arg-type]  # it refuses None
+    decides = access
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        try:
+            async with operating(_app):
+                yield
+        finally:
+            await decides.close()
+
+    # FastAPI's own spans and logs hold paths, queries and messages of errors; those of the verbs do not. See memforest.spans.
+    app = FastAPI(
+        title="memforest",
+        version=__version__,
+        openapi_url="/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
+    app.state.access = access
+    problems.install(app)
+    openapi.install(app)
+    app.add_middleware(Around, origins=origins)
+    if origins:
+        app.add_middleware(CORSMiddleware, allow_origins=list(origins), **CORS)
+    for router in (*ROUTERS, *routes.COMPAT_ROUTERS):
+        app.include_router(router)
+    install(app, access, Intake(access, jobs))
+    return app

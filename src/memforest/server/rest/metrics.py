@@ -1,0 +1,199 @@
+"""What the server does, in numbers for Prometheus, and a line of log for each request. Neither names a user or a tenant."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from typing import Any, cast
+
+from fastapi import Depends, Request, Response
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memforest.errors import ForbiddenError
+from memforest.models.ledger import spent_so_far
+from memforest.server.auth import Access
+from memforest.server.job_rows import ENDED
+from memforest.server.jobs import Intake
+from memforest.server.rest.routing import SCOPES, Needs, Who, can_fail, strict_router
+
+_log = logging.getLogger("memforest.requests")
+
+BUCKETS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
+UNMATCHED = "unmatched"
+"""The route of a request that no route is for: a path is a client's text, and never a label."""
+_ROUTE = "memforest.route"
+
+metric_routes = strict_router("health", "")
+
+
+class Metrics:
+    """The numbers of one app, in a registry of its own.
+
+    Args:
+        access: knows the open files.
+        intake: counts its jobs.
+    """
+
+    def __init__(self, access: Access, intake: Intake) -> None:
+        self.registry = CollectorRegistry()
+        self.requests = Counter(
+            "memforest_http_requests",
+            "Requests that were answered.",
+            ["method", "route", "status"],
+            registry=self.registry,
+        )
+        self.seconds = Histogram(
+            "memforest_http_request_seconds",
+            "Time until the response began.",
+            ["route"],
+            buckets=BUCKETS,
+            registry=self.registry,
+        )
+        self.in_flight = Gauge(
+            "memforest_http_requests_in_flight", "Requests under way.", registry=self.registry
+        )
+        self.registry.register(_Held(access, intake))
+
+
+class _Held(Collector):
+    """What is counted elsewhere, read when somebody asks."""
+
+    def __init__(self, access: Access, intake: Intake) -> None:
+        self._holder: Any = getattr(access, "tenants", access)
+        self._intake = intake
+
+    def collect(self) -> Iterator[Metric]:
+        """Return the metrics."""
+        for name, text, value in (
+            ("memforest_open_files", "Files that open memories hold.", "open_files"),
+            ("memforest_cached_bytes", "Bytes of cached snapshots, about.", "cached_bytes"),
+        ):
+            yield GaugeMetricFamily(name, text, value=getattr(self._holder, value, 0))
+        yield GaugeMetricFamily(
+            "memforest_job_watchers", "Connections that follow jobs.", value=self._intake.watchers
+        )
+        now = GaugeMetricFamily("memforest_jobs", "Ingest jobs that have not ended.", labels=["state"])
+        ended = CounterMetricFamily("memforest_jobs_ended", "Ingest jobs that ended.", labels=["state"])
+        for state, count in self._intake.counts().items():
+            (ended if state in ENDED else now).add_metric([state], count)
+        yield now
+        yield ended
+        yield from _spent()
+
+
+def _spent() -> Iterator[Metric]:
+    """Return what was spent on models behind endpoints, by step."""
+    calls = CounterMetricFamily("memforest_model_calls", "Calls of models that were begun.", labels=["step"])
+    failures = CounterMetricFamily(
+        "memforest_model_failures", "Calls of models without a usable reply.", labels=["step"]
+    )
+    tokens = CounterMetricFamily(
+        "memforest_model_tokens", "Tokens of requests and replies.", labels=["step", "kind"]
+    )
+    seconds = CounterMetricFamily("memforest_model_seconds", "Time spent in calls.", labels=["step"])
+    for step, used in spent_so_far().items():
+        calls.add_metric([step], used.calls)
+        failures.add_metric([step], used.failures)
+        seconds.add_metric([step], used.seconds)
+        for kind in ("prompt", "completion", "cached"):
+            tokens.add_metric([step, kind], getattr(used, f"{kind}_tokens"))
+    yield from (calls, failures, tokens, seconds)
+
+
+class RouteSeen:
+    """Innermost middleware: notes the template of the route that was found, for `Measured`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            if _ROUTE in scope:
+                scope[_ROUTE].append(_template(scope))
+
+
+def _template(scope: Scope) -> str:
+    """Return the path of the route of a request, with the names of its parameters in place of their values."""
+    mounted = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :]
+    path = getattr(scope.get("route"), "path", None)
+    if path is not None:
+        return str(mounted + path)
+    asked = scope["path"]
+    fixed = (getattr(one, "path", None) for one in scope["app"].routes) if "app" in scope else ()
+    return mounted or (str(asked) if "{" not in asked and asked in fixed else UNMATCHED)
+
+
+class Measured:
+    """Outermost middleware: counts and times each request, and logs it without what was asked.
+
+    Args:
+        app: what it stands around.
+        metrics: where it counts.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        begun = time.perf_counter()
+        status, answered = 500, begun
+        found: list[str] = []
+
+        async def sends(message: Message) -> None:
+            nonlocal status, answered
+            if message["type"] == "http.response.start":
+                status, answered = message["status"], time.perf_counter()
+            await send(message)
+
+        with self.metrics.in_flight.track_inprogress():
+            try:
+                await self.app({**scope, _ROUTE: found}, receive, sends)
+            finally:
+                route = found[-1] if found else UNMATCHED
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                took = (answered if answered > begun else time.perf_counter()) - begun
+                self.metrics.requests.labels(method, route, status).inc()
+                self.metrics.seconds.labels(route).observe(took)
+                _log.info("%s %s %d %.1f ms", method, route, status, took * 1000)
+
+
+async def may_measure(who: Who) -> None:
+    """Let those pass who run the server: its numbers are of all tenants together."""
+    if who.tenant is not None or who.user is not None:
+        raise ForbiddenError("this needs a key of the server itself, made without --tenant and --user")
+
+
+@metric_routes.get(
+    "/metrics",
+    operation_id="metrics",
+    response_class=Response,
+    dependencies=[Depends(Needs("admin")), Depends(may_measure)],
+    openapi_extra={SCOPES: "admin, of a key of the server itself"},
+    responses={
+        **can_fail(),
+        200: {
+            "description": "Prometheus's text format",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        },
+    },
+)
+async def metrics(request: Request) -> Response:
+    """Return the server's numbers. Where keys exist it takes one with the scope admin and without a tenant."""
+    registry = cast(Metrics, request.app.state.metrics).registry
+    body = await asyncio.to_thread(generate_latest, registry)
+    return Response(body, media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,271 @@
+"""The document of the app (OpenAPI 3.1): what FastAPI makes of the routes, and what it cannot know.
+
+What the document shows of answers: one of each operation and status, and a problem of each status.
+
+The answers are those of a run of the app; ``make docs`` writes them anew.
+
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from memforest import errors
+from memforest.server.auth import KEY_HEADER
+from memforest.server.rest.problems import MEDIA_TYPE, WrongField, answer_of, http_problem, problem_of
+from memforest.server.rest.routing import can_fail
+
+FILE = "examples.json"
+EVENT = (
+    "id: 1\r\nevent: received\r\n"
+    'data: {"at": "2026-03-02T09:00:00+00:00", "turns": 1, "sessions": 1, "received": 1, "done": 0, "chunks": 0, '
+    '"chunks_done": 0, "chunks_failed": 0}\r\n\r\n'
+)
+METRICS = 'memforest_http_requests_total{method="GET",route="/livez",status="200"} 1.0\n'
+_TEXTS = {"text/event-stream": EVENT, "text/plain": METRICS}
+
+
+def _problems() -> dict[int, dict[str, Any]]:
+    """Return status -> a problem of it."""
+    wrong = WrongField(pointer="/body/top_k", detail="Input should be less than or equal to 1000")
+    made = (
+        http_problem(400, "the connection ended before the body did"),
+        answer_of(errors.UnauthenticatedError("no valid key or token came with the request")),
+        answer_of(errors.ForbiddenError("this needs a key with the scope write")),
+        answer_of(errors.NotFoundError("there is no session 'monday'")),
+        answer_of(errors.SessionConflictError("turn 0 of session 'monday' is stored otherwise")),
+        http_problem(408, "the body did not come in time"),
+        http_problem(413, "the body has more than 10,000,000 bytes; send it in parts"),
+        http_problem(415, "the body must be JSON, with Content-Type: application/json"),
+        problem_of(errors.InputError, f"{wrong.pointer}: {wrong.detail}", [wrong]),
+        answer_of(errors.StoreLockedError("")),
+        answer_of(errors.RateLimitError("too many requests; try again in 5 s", retry_after_s=5.0)),
+        http_problem(500, "the server met an error that it did not expect; its log says where"),
+        answer_of(errors.ModelUnavailableError("")),
+        answer_of(errors.StoreWriteError("database or disk is full")),
+    )
+    return {one.status_code: json.loads(bytes(one.body)) for one in made}
+
+
+def add_examples(document: dict[str, Any]) -> None:
+    """Add to a document what its operations answer."""
+    answers = json.loads((files("memforest.server.rest") / FILE).read_text(encoding="utf-8"))
+    problems = _problems()
+    shown = document["components"].setdefault("examples", {})
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            own = answers.get(operation["operationId"], {})
+            for status, response in operation["responses"].items():
+                for kind, content in response.get("content", {}).items():
+                    if kind == MEDIA_TYPE and int(status) in problems:
+                        name = f"problem-{status}"
+                        shown[name] = {"value": problems[int(status)]}
+                        content["examples"] = {name: {"$ref": f"#/components/examples/{name}"}}
+                    elif status in own and kind == "application/json":
+                        content["examples"] = {"example": {"value": own[status]}}
+                    elif kind in _TEXTS:
+                        content["examples"] = {"example": {"value": _TEXTS[kind]}}
+
+
+DESCRIPTION = """Long-term memory for agents: what was said, what is so, and since when.
+
+Errors are problems (RFC 9457), times ISO 8601 with an offset. Ids in paths are percent-encoded, a slash as `%2F`."""
+
+TAGS = {
+    "users": "Whose memories there are.",
+    "sessions": "What was said, as conversations.",
+    "messages": "What is said just now.",
+    "asking": "Evidence and answers.",
+    "facts": "What was understood: statements, how they came about, and their correction.",
+    "timeline": "What was so when.",
+    "trees": "The summaries, from the root down.",
+    "entities": "Whom and what statements name, and how they are linked.",
+    "profiles": "What lasts of a participant or entity.",
+    "changes": "What a memory has learnt since a time, and what differs between two.",
+    "upkeep": "Counts, checks, and what is made anew.",
+    "indexes": "The ways in which a memory is searched.",
+    "jobs": "Many sessions at once, made memory of in the background.",
+    "health": "Whether the server lives and can serve, and what it does, in numbers.",
+    "transfer": "A whole memory, out and in.",
+}
+
+SECURITY: dict[str, dict[str, str]] = {
+    "APIKeyHeader": {
+        "type": "apiKey",
+        "in": "header",
+        "name": KEY_HEADER,
+        "description": "a key of `memforest keys create`",
+    },
+    "HTTPBearer": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "a key, or a token of the configured issuer",
+    },
+}
+"""How a caller may say who it is; any one of them will do."""
+
+_FACT = {"fact_id": "$response.body#/facts/0/fact_id"}
+_FACT_AGAIN = {"fact_id": "$request.path.fact_id"}
+_SESSION = {"session_id": "$request.path.session_id"}
+_UNDO = {"undo": {"key": "$response.body#/key"}}
+LINKS: tuple[tuple[str, str, dict[str, dict[str, str]]], ...] = (
+    ("register_user", "user", {"has_user": {}, "stats": {}, "add": {}, "search": {}, "delete_user": {}}),
+    ("ingest_session", "session", {"turns": _SESSION, "delete_session": _SESSION, "search": {}, "list": {}}),
+    ("add", "session", {"turns": {"session_id": "$response.body#/session_id"}, "list": {}}),
+    (
+        "list",
+        "fact",
+        dict.fromkeys(("get", "history", "update", "pin", "forget", "delete_fact"), _FACT),
+    ),
+    ("get", "fact", dict.fromkeys(("history", "pin", "forget"), _FACT_AGAIN)),
+    ("update", "correction", _UNDO),
+    ("pin", "correction", _UNDO),
+    ("forget", "correction", _UNDO),
+)
+"""Operation -> where its ids lead to."""
+
+_EXTRA = {
+    "VerifyReport": {"ok": {"type": "boolean", "description": "nothing is wrong"}},
+    "RepairReport": {"ok": {"type": "boolean", "description": "nothing is wrong any more"}},
+    "ForestMergeResult": {
+        "source_user_ids": {"type": "array", "items": {"type": "string"}},
+        **{
+            name: {"type": "integer"}
+            for name in (
+                "sessions_added",
+                "facts_inserted",
+                "facts_merged",
+                "trees_copied",
+                "trees_merged",
+                "total_trees",
+            )
+        },
+        "flushed_tree_ids": {"type": "array", "items": {"type": "string"}},
+        "elapsed_sec": {"type": "number"},
+    },
+}
+"""What results say beside their fields; see their `to_dict`."""
+
+
+def install(app: FastAPI) -> None:
+    """Let an app serve this document."""
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = document(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI has it done
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """Return the document of an app."""
+    made = get_openapi(
+        title=app.title,
+        version=app.version,
+        openapi_version="3.1.0",
+        description=DESCRIPTION,
+        routes=app.routes,
+    )
+    operations = [one for path in made["paths"].values() for one in path.values()]
+    used = {tag for one in operations for tag in one.get("tags", ())}
+    made["tags"] = [{"name": name, "description": text} for name, text in TAGS.items() if name in used]
+    made["info"]["license"] = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
+    schemas = made["components"]["schemas"]
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    for path, methods in made["paths"].items():
+        for one in methods.values():
+            _only_problems(path, one)
+    made["components"]["securitySchemes"] = SECURITY
+    for one in operations:
+        _as_json(one)
+        _link(one)
+        if "401" in one["responses"]:
+            one["security"] = [{name: []} for name in SECURITY]
+    asked = _reached((one.get("requestBody") for one in operations), schemas)
+    told = _reached((one["responses"] for one in operations), schemas)
+    for name in told - asked - {"ProblemDetails"}:
+        _whole(name, schemas[name])
+    add_examples(made)
+    return made
+
+
+def _only_problems(path: str, operation: dict[str, Any]) -> None:
+    """Let every error of an operation be a problem, and name those that every route may answer."""
+    found = operation["responses"]
+    if path.startswith("/v1"):
+        for status, response in can_fail(body="requestBody" in operation).items():
+            kept = {key: one for key, one in response.items() if key != "model"}
+            found.setdefault(str(status), kept)
+    for status, response in found.items():
+        content = response.get("content", {})
+        is_default = "HTTPValidationError" in str(content)
+        if status[0] in "45" and (MEDIA_TYPE in content or is_default):
+            schema = {"$ref": "#/components/schemas/ProblemDetails"}
+            response["content"] = {MEDIA_TYPE: {"schema": schema}}
+
+
+def _as_json(operation: dict[str, Any]) -> None:
+    """Say of a parameter that is JSON what it is, and of a stream of events that each is one."""
+    for response in operation["responses"].values():
+        if "text/event-stream" in response.get("content", {}):
+            response["content"]["text/event-stream"] = {
+                "schema": {"description": "an event: id, event, data"}
+            }
+    for one in operation.get("parameters", ()):
+        schema = one.get("schema", {})
+        kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
+        if len(kinds) == 1:  # nothing in a URL or a header is null: what may be is left out
+            del schema["anyOf"]
+            schema.update(kinds[0])
+        kind = schema.pop("contentMediaType", None)
+        if kind is not None:
+            del one["schema"]
+            one["content"] = {kind: {"schema": {"type": "object"}}}
+
+
+def _link(operation: dict[str, Any]) -> None:
+    """Say where the ids in a response lead to."""
+    for source, name, targets in LINKS:
+        if operation["operationId"] == source:
+            for status, response in operation["responses"].items():
+                if status in ("200", "201"):
+                    response["links"] = {
+                        f"{target}_by_{name}": {
+                            "operationId": target,
+                            "parameters": {"user_id": "$request.path.user_id", **dict(more)},
+                        }
+                        for target, more in targets.items()
+                    } | response.get("links", {})
+
+
+def _reached(parts: Any, schemas: dict[str, Any]) -> set[str]:
+    """Return the names of the schemas that parts of the document lead to."""
+    found: set[str] = set()
+    queue = list(parts)
+    while queue:
+        part = queue.pop()
+        if isinstance(part, list):
+            queue += part
+        elif isinstance(part, dict):
+            queue += part.values()
+            name = str(part.get("$ref", "")).rpartition("/")[2]
+            if name and name not in found:
+                found.add(name)
+                queue.append(schemas[name])
+    return found
+
+
+def _whole(name: str, schema: dict[str, Any]) -> None:
+    """Say of a result that it has all of its fields, always."""
+    if "properties" in schema:
+        schema["properties"].update(_EXTRA.get(name, {}))
+        schema["required"] = list(schema["properties"])
+        for one in schema["properties"].values():
+            one.pop("default", None)

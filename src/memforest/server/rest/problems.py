@@ -1,0 +1,309 @@
+"""Errors as ``application/problem+json`` (RFC 9457): one type for each class of `memforest.errors`.
+
+What a problem says is for whoever asked, and may be shown to them: it names no file of the server, no address of a model
+and no line of code. Where the message of an error may hold one of these, a fixed sentence stands in its place.
+
+Source: https://www.rfc-editor.org/rfc/rfc9457
+
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
+
+from memforest import errors
+from memforest.server import auth
+from memforest.server.auth import place_of
+
+_log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+MOST_FIELDS = 20
+"""Most wrong fields that one problem lists."""
+DETAIL_CHARS = 2_000
+RETRY_S = 5
+"""When to try again where nothing better is known, in seconds."""
+LOCKED_S = 1
+
+_FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
+    (errors.StoreLockedError, "another process is writing to this memory; try again"),
+    (errors.StoreClosedError, "the memory was closed meanwhile; try again"),
+    (errors.StoreReplacedError, "the memory was deleted or replaced meanwhile; try again"),
+    (errors.CorruptStoreError, "the memory is damaged; whoever runs the server can verify and restore it"),
+    (errors.StoreKeyError, "the memory is encrypted otherwise than the server is set up for"),
+    (errors.SchemaVersionError, "another version of memforest wrote the memory"),
+    (errors.IndexStateError, "an index could not be brought up to date; resume tries again"),
+    (errors.StoreWriteError, "the memory cannot be read or written; its disk or directory needs attention"),
+    (errors.StoreError, "the memory cannot be used; the server's log says more"),
+    (errors.BudgetError, "what the call may spend on models is used up; what was made stays"),
+    (errors.ModelRequestError, "the model does not accept this request: it may be too long"),
+    (errors.StepError, "a model's reply could not be used; what was received is stored, and resume goes on"),
+    (errors.EmbedderMismatchError, "the memory was made with another embedder than the server's"),
+    (errors.WeightsError, "the weights of a model cannot be used; the server's log says more"),
+    (errors.ModelRefusedError, "a model refuses the server's requests; its settings need attention"),
+    (errors.ModelError, "a model cannot be reached; what was received is stored, try again"),
+    (errors.ConfigError, "the server's configuration does not allow this"),
+    (errors.SomeUsersFailedError, "it is done for all users but some; the server's log names them"),
+    (errors.MemForestError, "the server could not do this; its log says more"),
+)
+FULL = "the disk of the server is full; what was received before is kept, and resume goes on with it when there is room"
+UNEXPECTED = "the server met an error that it did not expect; its log says where"
+
+_OWN_WORDS = (
+    errors.InputError,
+    errors.NotFoundError,
+    errors.SessionConflictError,
+    errors.CorrectionError,
+    errors.AccessError,
+)
+"""Errors whose message is about what was asked, and is told as it is."""
+_PLACE = re.compile(r"://|(?:^|[\s'\"=(])(?:~?/|[A-Za-z]:[\\/])\S")
+"""An address or a path."""
+
+
+class WrongField(BaseModel):
+    """What is wrong with one field of a request."""
+
+    pointer: str = Field(description="where it is: `/body/turns/0/role`, `/query/limit`, `/path/user_id`")
+    detail: str = Field(description="what is wrong with it; never its value")
+
+
+class ProblemDetails(BaseModel):
+    """An error, after RFC 9457. `type` is one for each class of error, or `about:blank` where only the status says more."""
+
+    model_config = ConfigDict(extra="forbid", title="ProblemDetails")
+
+    type: str = Field(description="`urn:memforest:error:` and the name of the class, or `about:blank`")
+    title: str = Field(description="what kind of error it is")
+    status: int = Field(description="that of the response")
+    detail: str = Field(description="what was wrong, and what to do about it")
+    errors: list[WrongField] | None = Field(
+        None, description="the wrong fields, of a request that does not fit"
+    )
+
+
+def status_of(error: errors.MemForestError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, errors.StoreWriteError) and is_full(error):
+        return 507
+    return auth.status_of(error)
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an error says, or was caused by one that says, that a disk or a quota is full.
+
+    SQLite's own is told by its phrase, as Python 3.10 has no error codes.
+    """
+    seen: BaseException | None = error
+    for _ in range(10):
+        if seen is None:
+            return False
+        if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        if "disk is full" in str(seen).lower():
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
+
+
+def type_of(kind: type[errors.MemForestError]) -> str:
+    """Return the URI of a class of error.
+
+    Example:
+        >>> type_of(errors.NotFoundError)
+        'urn:memforest:error:NotFoundError'
+    """
+    return f"urn:memforest:error:{kind.__name__}"
+
+
+def title_of(kind: type[errors.MemForestError]) -> str:
+    """Return what a class of error means: the promise of its docstring."""
+    return (kind.__doc__ or kind.__name__).strip().split("\n")[0].rstrip(".")
+
+
+def detail_of(error: errors.MemForestError) -> str:
+    """Return what may be told of an error."""
+    if isinstance(error, _OWN_WORDS):
+        return str(error)[:DETAIL_CHARS]
+    if isinstance(error, errors.ConfigError) and not _PLACE.search(str(error)):
+        return str(error)[:DETAIL_CHARS]
+    if status_of(error) == 507:
+        return FULL
+    return next(text for kind, text in _FIXED if isinstance(error, kind))
+
+
+def headers_of(error: errors.MemForestError) -> dict[str, str]:
+    """Return the headers that an error has: when to try again, and how to say who one is."""
+    status = status_of(error)
+    if status == 401:
+        return {"WWW-Authenticate": 'Bearer realm="memforest"'}
+    if isinstance(error, errors.RateLimitError):
+        return {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
+    if status == 423:
+        return {"Retry-After": str(LOCKED_S)}
+    return {"Retry-After": str(RETRY_S)} if status == 503 else {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    type: str
+    title: str
+    status: int
+    detail: str
+    wrong: Sequence[WrongField] = ()
+
+    def response(self, headers: Mapping[str, str] | None = None) -> JSONResponse:
+        body: dict[str, Any] = {
+            "type": self.type,
+            "title": self.title,
+            "status": self.status,
+            # What came with a request may hold what UTF-8 has no form for.
+            "detail": self.detail.encode("utf-8", "replace").decode(),
+        }
+        if self.wrong:
+            body["errors"] = [one.model_dump() for one in self.wrong]
+        return JSONResponse(body, self.status, dict(headers or {}), MEDIA_TYPE)
+
+
+def answer_of(error: errors.MemForestError) -> JSONResponse:
+    """Return the problem of an error of memforest."""
+    kind = type(error)
+    return _Body(type_of(kind), title_of(kind), status_of(error), detail_of(error)).response(
+        headers_of(error)
+    )
+
+
+def problem(status: int, name: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return a problem of a kind that is no class of `memforest.errors`, or whose detail is the caller's.
+
+    Args:
+        status: of HTTP.
+        name: of the kind.
+        detail: for people: what was wrong and what to do.
+        headers: further ones.
+    """
+    kind = getattr(errors, name, None)
+    title = name if kind is None else title_of(kind)
+    return _Body(f"urn:memforest:error:{name}", title, status, detail).response(headers)
+
+
+def problem_of(
+    kind: type[errors.MemForestError], detail: str, wrong: Sequence[WrongField] = ()
+) -> JSONResponse:
+    """Return the problem of a class of error with a detail of the caller's.
+
+    Args:
+        kind: the class.
+        detail: for people: what was wrong and what to do.
+        wrong: the fields that are.
+    """
+    status = next(status for one, status in auth.STATUS if issubclass(kind, one))
+    return _Body(type_of(kind), title_of(kind), status, detail, wrong).response()
+
+
+def http_problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Return a problem that is of no class: only its status says what it is."""
+    title = "Content Too Large" if status == 413 else HTTPStatus(status).phrase
+    return _Body("about:blank", title, status, detail).response(headers)
+
+
+def unexpected(error: BaseException) -> JSONResponse:
+    """Log an error that nobody expected, by its type and place alone, and return a problem that tells nothing of it."""
+    _log.error("unexpected %s at %s", type(error).__name__, place_of(error))
+    return http_problem(500, UNEXPECTED)
+
+
+# -- handlers -------------------------------------------------------------------------------------
+
+_STATED = {
+    404: "there is no such route",
+    405: "the route does not have this method; Allow names those that it has",
+}
+
+
+def methods_of(request: Request) -> list[str]:
+    """Return the methods that the path of a request has, sorted."""
+    found: set[str] = set()
+    for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+        scope = {**request.scope, "method": method}
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.router.routes):
+            found.add(method)
+    if "GET" in found:
+        found.add("HEAD")
+    return sorted(found | {"OPTIONS"}) if found else []
+
+
+async def _of_memforest(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, errors.MemForestError)
+    if status_of(error) >= 500:
+        _log.warning("%s at %s", type(error).__name__, place_of(error))
+    return answer_of(error)
+
+
+async def _of_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"Allow": ", ".join(methods_of(request))})
+        headers["Allow"] = ", ".join(methods_of(request))
+    detail = _STATED.get(error.status_code) or str(error.detail)
+    return http_problem(error.status_code, detail, headers)
+
+
+async def _of_fields(_request: Request, error: Exception) -> Response:
+    """Answer a request that does not fit its schema: where, and what would fit; not what came."""
+    assert isinstance(error, RequestValidationError)
+    wrong = [
+        WrongField(pointer=_pointer(_place(one, error.body)), detail=_said(str(one["msg"])))
+        for one in error.errors()[:MOST_FIELDS]
+    ]
+    detail = "; ".join(f"{one.pointer}: {one.detail}" for one in wrong[:3])
+    return problem_of(errors.InputError, detail or "the request does not fit its schema", wrong)
+
+
+def _place(one: Mapping[str, Any], body: Any) -> list[Any]:
+    """Return where a field is, without the names that pydantic gives to the members of a union on the way."""
+    top, *below = one["loc"]
+    if top != "body":
+        return [top, *below]
+    place, at = [top], body
+    for depth, part in enumerate(below, 1):
+        is_there = part in at if isinstance(at, dict) else isinstance(at, list) and part in range(len(at))
+        if is_there:
+            at = at[part]
+        elif one["type"] != "missing" or depth < len(below):
+            continue
+        place.append(part)
+    return place
+
+
+def _pointer(place: Sequence[object]) -> str:
+    """Return where a field is as a JSON pointer (RFC 6901), cut: names of fields come from the request too."""
+    parts = [str(part)[:60].replace("~", "~0").replace("/", "~1") for part in place]
+    return "".join(f"/{part}" for part in parts).encode("utf-8", "replace").decode()
+
+
+def _said(message: str) -> str:
+    return message.removeprefix("Value error, ")[:200].encode("utf-8", "replace").decode()
+
+
+def install(app: FastAPI) -> None:
+    """Let an app answer every error as a problem."""
+    app.add_exception_handler(errors.MemForestError, _of_memforest)
+    app.add_exception_handler(HTTPException, _of_http)
+    app.add_exception_handler(RequestValidationError, _of_fields)

@@ -1,0 +1,455 @@
+"""Routes that are strict about what comes: JSON bodies as JSON, and no query parameter that there is not.
+
+What routes depend on: who asks, what that allows, and with which memories.
+
+Responses: the results of verbs as JSON, and what the document says of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, cast, get_args, get_origin
+from urllib.parse import quote, unquote_to_bytes
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi._compat import ModelField
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from memforest.errors import InputError
+from memforest.memory.forest import AsyncMemForest
+from memforest.plain import Result, json_bytes
+from memforest.server.auth import PRINCIPAL, Access, Principal, Scope, credential_of
+from memforest.server.rest.problems import MEDIA_TYPE, ProblemDetails
+from memforest.settings import MAX_BODY_ITEMS, has_too_many_items
+
+
+def access_of(request: Request) -> Access:
+    """Return what decides on requests of this app."""
+    return cast(Access, request.app.state.access)
+
+
+async def caller(request: Request) -> Principal:
+    """Return who asks, counted against the limits; once for each request.
+
+    How one says who one is stands in the document (`memforest.server.rest.openapi.SECURITY`). FastAPI's own dependencies for that
+    would be solved anew wherever this one is asked for, and look at nothing that is used.
+
+    Raises:
+        UnauthenticatedError: if no key or token is there that is needed, or it does not hold.
+        RateLimitError: if it is one request too many.
+    """
+    found = request.scope.get(PRINCIPAL)
+    if not isinstance(found, Principal):
+        access = access_of(request)
+        found = await access.identify(credential_of(request.headers))
+        await access.count(found)
+        request.scope[PRINCIPAL] = found
+    return found
+
+
+Who = Annotated[Principal, Depends(caller)]
+"""Who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """A dependency that lets only those pass who have a scope."""
+
+    scope: Scope
+
+    async def __call__(self, who: Who) -> None:
+        """Raise unless the caller has the scope."""
+        who.require(self.scope)
+
+
+async def forest_of(request: Request, who: Who) -> AsyncIterator[AsyncMemForest]:
+    """Give the memories of the caller's tenant for as long as the request lasts."""
+    async with access_of(request).forest(who) as forest:
+        yield forest
+
+
+Forest = Annotated[AsyncMemForest, Depends(forest_of)]
+"""The memories of the caller's tenant."""
+
+
+async def ingesting_of(request: Request, who: Who) -> AsyncIterator[None]:
+    """Count the request among the ingests of the caller's tenant for as long as it lasts."""
+    async with access_of(request).ingesting(who):
+        yield
+
+
+Ingesting = Depends(ingesting_of)
+"""Of a route that ingests: one too many is refused."""
+
+
+async def again_of(request: Request) -> Callable[[], Awaitable[Principal]]:
+    """Return what asks anew who has sent a request, for an answer that goes on for long; it raises as at first."""
+    credential = credential_of(request.headers)
+    return lambda: access_of(request).identify(credential)
+
+
+Again = Annotated[Callable[[], Awaitable[Principal]], Depends(again_of)]
+"""Who asks, asked anew."""
+
+
+ALWAYS = (401, 403, 404, 422, 423, 429, 503)
+"""What every route below a user may answer: no key, no scope, no such user, a wrong request, and what ails the server."""
+
+_MEANS = {
+    400: "The connection ended before the body did.",
+    401: "There is no key or token, or it does not hold.",
+    403: "The key or token does not allow it.",
+    404: "There is no such user, session, fact, turn or entity, or the caller may not see it.",
+    408: "The body did not come in time.",
+    409: "It is not as the request supposes: stored otherwise, corrected already, or the key of a write came with another request.",
+    413: "The body is too large.",
+    415: "The body is no JSON.",
+    422: "The request does not fit; `errors` says where.",
+    423: "Another process is writing to the memory.",
+    429: "Too many requests, or too many ingests at once.",
+    500: "The server met an error that it did not expect.",
+    503: "The memory or a model cannot be used now.",
+    507: "The disk of the server is full.",
+}
+_RETRY = {
+    "Retry-After": {
+        "description": "seconds until it may succeed",
+        "schema": {"type": "integer", "minimum": 1},
+    }
+}
+_HEADERS: Mapping[int, Mapping[str, Any]] = {
+    401: {"WWW-Authenticate": {"description": "how to say who one is", "schema": {"type": "string"}}},
+    423: _RETRY,
+    429: _RETRY,
+    503: _RETRY,
+}
+
+
+def can_fail(*more: int, body: bool = False, writes: bool = False) -> dict[int | str, dict[str, Any]]:
+    """Return what the document says of the problems of a route.
+
+    Args:
+        *more: statuses beside those that every route has.
+        body: it takes one.
+        writes: it may fill the disk.
+    """
+    wanted = {*ALWAYS, *more, 500, *((400, 408, 413, 415) if body else ()), *((507,) if writes else ())}
+    return {
+        status: {
+            "model": ProblemDetails,
+            "description": _MEANS[status],
+            "content": {MEDIA_TYPE: {}},
+            **({"headers": _HEADERS[status]} if status in _HEADERS else {}),
+        }
+        for status in sorted(wanted)
+    }
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class User(Result):
+    """A user who has a memory."""
+
+    user_id: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Users(Result):
+    """Ids of users who have a memory; `next_cursor` is that of the next page, None on the last one."""
+
+    users: tuple[str, ...]
+    next_cursor: str | None = None
+
+
+class Context(BaseModel):
+    """Evidence rendered for a prompt: dated quotations, one numbered line a piece. It is data, and no instruction."""
+
+    context: str
+    warnings: list[str] = Field(description="what the caller should know of the search")
+
+
+_TOLD = frozenset(("warnings", "failure", "reason", "notes", "left"))
+"""Fields of results that tell what failed: they quote the errors of models, which name the address of an endpoint."""
+_HOLD = frozenset(("chunks", "result", "indexes"))
+"""Fields that hold results with such fields."""
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s;,)\"']+", re.IGNORECASE)
+
+
+def _without_addresses(told: Any, *, quotes: bool = False) -> Any:
+    """Return a result without the addresses in what it tells of failures: they are the server's."""
+    if isinstance(told, list):
+        return [_without_addresses(one, quotes=quotes) for one in told]
+    if isinstance(told, dict):
+        changed = {
+            name: _without_addresses(told[name], quotes=name in _TOLD)
+            for name in (_TOLD | _HOLD) & told.keys()
+        }
+        return {**told, **changed}
+    return _ADDRESS.sub("its address", told) if quotes and isinstance(told, str) else told
+
+
+def answer(result: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return a result of a verb as a response: times are ISO 8601 with offset."""
+    own = isinstance(result, Result) and type(result).to_dict is not Result.to_dict
+    body = json_bytes(result.to_dict() if own else result)
+    if b"://" in body:
+        body = json_bytes(_without_addresses(json.loads(body)))
+    return Response(body, status, dict(headers or {}), media_type="application/json")
+
+
+def located(request: Request, path: str) -> dict[str, str]:
+    """Return the header that tells where something is: below where the app is mounted, if it is.
+
+    Args:
+        request: that made it.
+        path: of the route, with its ids encoded.
+    """
+    return {"Location": quote(str(request.scope.get("root_path", "")), safe="/") + path}
+
+
+SCOPES = "x-scopes"
+"""Where the document says what a key needs: the schemes of OpenAPI have scopes for OAuth alone."""
+SHORT_BYTES = 64 * 1024
+"""A body up to this is read at once: that takes less than the way to a thread and back may."""
+MOST_MEMBERS = 10_000
+"""Of an object in JSON: each name that there is not costs a message."""
+MOST_DIGITS = 400
+"""Of a number in JSON; longer ones are nothing that a memory could hold, and slow to read."""
+
+
+class KeyedRoute(APIRoute):
+    """A route that looks at the key, and at what it allows, before anything else of a request, and reads bodies within bounds.
+
+    A long body is read and checked in a worker thread; what FastAPI would do with it after that is done already.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers requests."""
+        answer, field = super().get_route_handler(), self.body_field
+        calls = list(_calls(self.dependant))
+        scopes = [one.scope for one in calls if isinstance(one, Needs)]
+        is_checked = any(one is field for one in self.dependant.body_params)  # else it is one of several
+
+        async def handled(request: Request) -> Response:
+            if caller in calls:
+                who = await caller(request)
+                for scope in scopes:
+                    who.require(scope)
+            self.look(request)
+            if field is not None:
+                request = _ReadRequest(request.scope, request.receive)
+                await request.read(field if is_checked else None)
+            return await answer(request)
+
+        return handled
+
+    def look(self, request: Request) -> None:
+        """Raise if something beside the body is wrong; everything is right here."""
+
+
+class StrictRoute(KeyedRoute):
+    """A route that refuses what others pass over.
+
+    Query parameters that there are not, or twice; names in JSON twice, and NaN; bodies of another type.
+    """
+
+    def look(self, request: Request) -> None:
+        """Raise if the query or the type of the body is wrong."""
+        _check_query(request, dict(_query_names(self.dependant)))
+        if self.body_field is not None:
+            _require_json(request)
+
+
+def strict_router(noun: str, prefix: str = "/v1") -> APIRouter:
+    """Return a router for the routes of one noun.
+
+    Args:
+        noun: the tag of its operations.
+        prefix: of their paths.
+    """
+    return APIRouter(prefix=prefix, tags=[noun], route_class=StrictRoute)
+
+
+def operation(
+    verb: str,
+    answers: Any,
+    scope: Scope,
+    *fails: int,
+    status: int = 200,
+    body: bool = False,
+    writes: bool = False,
+    ingests: bool = False,
+    scopes: str | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Return the arguments of a route's decorator.
+
+    Args:
+        verb: its name in Python.
+        answers: type of the result.
+        scope: that a key needs.
+        *fails: statuses of problems beside those that every route may answer.
+        status: of the answer.
+        body: it takes one.
+        writes: it may write to the memory.
+        ingests: it counts among the ingests of the tenant.
+        scopes: what the document says of the scopes that a key needs, where `dependencies` decide on them.
+        **more: further arguments; `responses` are added to those that are made here.
+    """
+    responses = {**can_fail(*fails, body=body, writes=writes or ingests), **more.pop("responses", {})}
+    return {
+        "operation_id": verb,
+        "response_model": answers,
+        "dependencies": [Depends(Needs(scope)), *((Ingesting,) if ingests else ())],
+        "status_code": status,
+        "responses": responses,
+        "openapi_extra": {SCOPES: scopes or scope, **more.pop("openapi_extra", {})},
+        **more,
+    }
+
+
+def _calls(dependant: Dependant) -> Iterator[object]:
+    """Return what a route depends on, directly or not."""
+    for one in dependant.dependencies:
+        yield one.call
+        yield from _calls(one)
+
+
+def _query_names(dependant: Dependant) -> Iterator[tuple[str, bool]]:
+    """Return the names of query parameters, each with whether it may come more than once."""
+    for one in dependant.query_params:
+        kind = one.field_info.annotation
+        yield one.alias, any(get_origin(part) is list for part in (kind, *get_args(kind)))
+    for below in dependant.dependencies:
+        yield from _query_names(below)
+
+
+def _check_query(request: Request, known: Mapping[str, bool]) -> None:
+    """Raise if a query has a parameter that there is not, one twice that is one, or is not in UTF-8.
+
+    Raises:
+        RequestValidationError: if so; the message names the parameter.
+    """
+    try:
+        unquote_to_bytes(request.scope["query_string"]).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError("percent-encode the query as UTF-8") from None
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        what = None
+        if name not in known:
+            listed = f"; known: {', '.join(sorted(known))}" if known else ""
+            what = f"there is no such parameter{listed}"
+        elif name in seen and not known[name]:
+            what = "it is there twice; give it once"
+        seen.add(name)
+        if what is not None:
+            raise RequestValidationError(
+                [{"type": "extra_forbidden", "loc": ("query", name), "msg": what, "input": None}]
+            )
+
+
+def _require_json(request: Request) -> None:
+    """Raise unless a body says that it is JSON.
+
+    A page of another origin may send any other type to a server on loopback without asking first; JSON it may not.
+    """
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    has_body = "content-length" in request.headers or "transfer-encoding" in request.headers
+    if given or (has_body and request.headers.get("content-length") != "0"):
+        kind, _, sub = given.partition("/")
+        if kind != "application" or not (sub == "json" or sub.endswith("+json")):
+            raise HTTPException(415, "the body must be JSON, with Content-Type: application/json")
+
+
+class _ReadRequest(Request):
+    """A request whose body is read as strict JSON, before anything else is done with it."""
+
+    _read: Any = None
+
+    async def read(self, field: ModelField | None) -> None:
+        """Read the body.
+
+        Args:
+            field: what it must be; None where FastAPI checks that.
+
+        Raises:
+            InputError: if it is no JSON, or holds too much.
+            RequestValidationError: if it is not as the field has it.
+        """
+        try:
+            body = await self.body()
+        except ClientDisconnect:
+            raise HTTPException(400, "the connection ended before the body did") from None
+        if len(body) > SHORT_BYTES:
+            self._read = await asyncio.to_thread(_checked, body, field)
+        elif body:
+            self._read = _checked(body, field)
+
+    async def json(self) -> Any:
+        return self._read
+
+
+def _checked(body: bytes, field: ModelField | None) -> Any:
+    """Return what a body says, as what it must be if that is known."""
+    if has_too_many_items(body):
+        raise InputError(f"the body has more than {MAX_BODY_ITEMS:,} values; send it in parts")
+    given = read_json(body)
+    if field is None or given is None:
+        return given
+    made, wrong = field.validate(given, loc=("body",))
+    if wrong:
+        raise RequestValidationError(wrong, body=given)
+    return made
+
+
+def read_json(body: bytes, what: str = "the body") -> Any:
+    """Return what bytes say in JSON, as RFC 8259 has it.
+
+    Args:
+        body: in UTF-8.
+        what: names it in messages.
+
+    Raises:
+        InputError: if it is none; nothing of it is shown.
+    """
+    try:
+        return json.loads(
+            body.decode("utf-8"), parse_constant=_no_constant, parse_int=_whole, object_pairs_hook=_object
+        )
+    except RecursionError:
+        raise InputError(f"{what} is nested too deeply") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{what} is no JSON: it is not in UTF-8") from None
+    except json.JSONDecodeError as exc:
+        raise InputError(f"{what} is no JSON: {exc.msg} at character {exc.pos}") from None
+    except ValueError as exc:
+        raise InputError(f"{what} is no JSON: {exc}") from None
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of two members of one name, readers differ in which of them counts (RFC 8259, 4)."""
+    if len(members) > MOST_MEMBERS:
+        raise ValueError(f"an object has more than {MOST_MEMBERS:,} members")
+    made = dict(members)
+    if len(made) < len(members):
+        raise ValueError("an object has two members of one name")
+    return made
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"there is no {name} in JSON")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError("a number has too many digits")
+    return int(digits)

@@ -1,0 +1,448 @@
+"""Users: whose memories there are.
+
+The state of a memory: trees, counts, checks, indexes, and what is made anew.
+
+A file that a thread of its own writes and a response sends, without a place on disk in between.
+
+A whole memory as a file of JSON Lines: out, and in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from concurrent.futures import CancelledError
+from concurrent.futures import TimeoutError as LateError
+from contextlib import suppress
+from typing import Annotated, Any, BinaryIO, cast
+
+from fastapi import Body, Depends, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from starlette.exceptions import HTTPException
+from starlette.types import Receive, Scope, Send
+
+from memforest.errors import NotFoundError
+from memforest.memory.pool import no_memory
+from memforest.read.receipts import DeleteReceipt, ForestMergeResult, MemoryImport, MergeResult
+from memforest.read.results import FlushResult, IngestResult, Usage
+from memforest.read.stored import IndexView, RepairReport, Stale, Stats, TreeView, VerifyReport
+from memforest.server.access import Shares
+from memforest.server.rest.bodies import (
+    MOST,
+    AddIndexBody,
+    AdvanceBody,
+    BudgetText,
+    Cursor,
+    DryRun,
+    DryRunBody,
+    IndexName,
+    IndexText,
+    Memory,
+    MergeBody,
+    MergeUserForestsBody,
+    NameText,
+    PageSize,
+    RebuildBody,
+    RegisterUserBody,
+    SpendBody,
+    UserId,
+    VerifyBody,
+    encoded,
+    read_budget,
+)
+from memforest.server.rest.bodies import Body as Options
+from memforest.server.rest.problems import http_problem
+from memforest.server.rest.routing import (
+    Forest,
+    User,
+    Users,
+    Who,
+    access_of,
+    answer,
+    located,
+    operation,
+    strict_router,
+)
+from memforest.settings import MAX_PAGE, MAX_TREE_DEPTH
+from memforest.trees.attached import INDEXES
+
+user_routes = strict_router("users")
+
+
+async def may_list(who: Who) -> None:
+    """Let those pass who may read, of a key for one user, or else those with the scope `admin`."""
+    who.require("admin" if who.user is None else "read")
+
+
+@user_routes.get(
+    "/users",
+    **operation(
+        "list_users",
+        Users,
+        "admin",
+        scopes="admin, of a key for one user read",
+        dependencies=[Depends(may_list)],
+    ),
+)
+async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cursor = None) -> Response:
+    """List who has a memory, in no order that means anything: a key of one user sees that user alone, others need the scope `admin`."""
+    if who.user is not None:
+        return answer(Users((who.user,) if await forest.has_user(who.user) else ()))
+    page = await forest.users(limit=limit, cursor=cursor)
+    return answer(Users(page.users, page.next_cursor))
+
+
+@user_routes.put(
+    "/users/{user_id}",
+    **operation(
+        "register_user",
+        User,
+        "write",
+        409,
+        body=True,
+        writes=True,
+        responses={201: {"model": User, "description": "The user had no memory."}},
+    ),
+)
+async def register_user(
+    request: Request,
+    user_id: UserId,
+    forest: Forest,
+    who: Who,
+    body: Annotated[RegisterUserBody | None, Body()] = None,
+) -> Response:
+    """Make a user's memory, or open it when there is one."""
+    user = who.user_id(user_id)
+    known = await forest.has_user(user)
+    if known and body is not None and not body.load_existing:
+        return http_problem(409, "the user has a memory already; leave load_existing out to open it")
+    await forest.register_user(user, **({} if body is None else body.options()))
+    return answer(User(user), 200 if known else 201, located(request, f"/v1/users/{encoded(user)}"))
+
+
+@user_routes.get("/users/{user_id}", **operation("has_user", User, "read"))
+async def has_user(user_id: UserId, forest: Forest, who: Who) -> Response:
+    """Tell whether a user has a memory: 404 if not."""
+    user = who.user_id(user_id)
+    if not await forest.has_user(user):
+        raise no_memory(user)
+    return answer(User(user))
+
+
+@user_routes.delete("/users/{user_id}", **operation("delete_user", DeleteReceipt, "delete", writes=True))
+async def delete_user(memory: Memory, dry_run: DryRun = False) -> Response:
+    """Delete a user's memory with all of its files, whatever state they are in, or count what is in it."""
+    return answer(await memory.delete_all(dry_run=dry_run))
+
+
+@user_routes.post(
+    "/users/{user_id}/merge",
+    **operation("merge", MergeResult, "admin", body=True, ingests=True),
+)
+async def merge(memory: Memory, who: Who, body: MergeBody) -> Response:
+    """Merge another user's memory into this one; the other stays as it is."""
+    given = body.options()
+    return answer(await memory.merge(who.user_id(given.pop("from_user")), **given))
+
+
+@user_routes.post(
+    "/merge_user_forests",
+    **operation("merge_user_forests", ForestMergeResult, "admin", body=True, ingests=True),
+)
+async def merge_user_forests(forest: Forest, who: Who, body: MergeUserForestsBody) -> Response:
+    """Merge several users' memories into one, which is made if there is none; the others stay as they are."""
+    given = body.options()
+    for user in (*given["source_user_ids"], given["target_user_id"]):
+        who.user_id(user)
+    return answer(await forest.merge_user_forests(**given))
+
+
+PREFIX = "/v1/users/{user_id}"
+trees = strict_router("trees", PREFIX)
+upkeep = strict_router("upkeep", PREFIX)
+indexes = strict_router("indexes", PREFIX)
+
+
+def _options(body: Options | None) -> dict[str, object]:
+    return {} if body is None else body.options()
+
+
+@trees.get("/trees", **operation("tree", list[TreeView], "read", writes=True))
+async def tree(
+    memory: Memory,
+    scope: Annotated[NameText | None, Query(description="name of a session, entity or scene")] = None,
+    index: IndexText | None = None,
+    depth: Annotated[
+        int, Query(ge=0, le=MOST, description=f"levels below the root; {MAX_TREE_DEPTH} are unfolded at most")
+    ] = 1,
+    limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="most nodes")] = 50,
+    node: Annotated[
+        int | None, Query(ge=1, le=MOST, description="`node_id` of a node: only this one is unfolded")
+    ] = None,
+) -> Response:
+    """Return the trees, those of one scope, or one node, unfolded `depth` levels below the root."""
+    return answer(await memory.tree(scope, index=index, depth=depth, limit=limit, node=node))
+
+
+@upkeep.get("/stats", **operation("stats", Stats, "read"))
+async def stats(memory: Memory) -> Response:
+    """Return counts, the embedder, the schema and the size on disk."""
+    return answer(await memory.stats())
+
+
+@upkeep.post("/verify", **operation("verify", VerifyReport, "admin", body=True))
+async def verify(memory: Memory, body: Annotated[VerifyBody | None, Body()] = None) -> Response:
+    """Check every invariant that the store can state of itself."""
+    return answer(await memory.verify(**_options(body)))  # type: ignore[arg-type]  # as the model has them
+
+
+@upkeep.post("/repair", **operation("repair", RepairReport, "admin", writes=True))
+async def repair(memory: Memory) -> Response:
+    """Repair what can be made anew from what was said, and finish what an interrupted write left."""
+    return answer(await memory.repair())
+
+
+@upkeep.post("/resume", **operation("resume", list[IngestResult], "admin", body=True, ingests=True))
+async def resume(
+    memory: Memory, forest: Forest, body: Annotated[SpendBody | None, Body()] = None
+) -> Response:
+    """Finish what interrupted or failed writes left."""
+    return answer(await forest.resume(memory.user_id, **_options(body)))  # type: ignore[arg-type]  # likewise
+
+
+@upkeep.post("/flush", **operation("flush", FlushResult, "write", body=True, ingests=True))
+async def flush(memory: Memory, body: Annotated[SpendBody | None, Body()] = None) -> Response:
+    """Wait for the summaries that are made behind writes, make those that are left, and return what that did."""
+    return answer(await memory.flush(**_options(body)))  # type: ignore[arg-type]  # likewise
+
+
+@upkeep.post("/rebuild", **operation("rebuild", Usage, "admin", body=True, ingests=True))
+async def rebuild(memory: Memory, body: Annotated[RebuildBody | None, Body()] = None) -> Response:
+    """Make what is derived anew from what is stored, and return what it cost."""
+    return answer(await memory.rebuild(**_options(body)))  # type: ignore[arg-type]  # likewise
+
+
+@upkeep.get("/stale", **operation("stale", Stale, "read"))
+async def stale(memory: Memory) -> Response:
+    """Return what would be made otherwise now, and why. Nothing is written."""
+    return answer(await memory.stale())
+
+
+@upkeep.post("/expire", **operation("expire", DeleteReceipt, "delete", body=True, writes=True))
+async def expire(memory: Memory, body: Annotated[DryRunBody | None, Body()] = None) -> Response:
+    """Delete the turns that were said longer ago than the configured retention, with everything that was made of them."""
+    return answer(await memory.expire(**_options(body)))  # type: ignore[arg-type]  # likewise
+
+
+@indexes.get("/indexes", **operation("indexes", list[IndexView], "read"))
+async def list_indexes(memory: Memory) -> Response:
+    """Return the memory's indexes, by name: how far each lags behind, what it owns, what it says of itself."""
+    return answer(await memory.indexes())
+
+
+@indexes.put("/indexes/{name}", **operation("add_index", IndexView, "admin", 409, body=True, ingests=True))
+async def add_index(
+    name: IndexName, memory: Memory, body: Annotated[AddIndexBody | None, Body()] = None
+) -> Response:
+    """Add an index, let it place everything that the memory holds, and return what is there then."""
+    if name not in INDEXES:
+        raise NotFoundError(f"there is no such index; known: {', '.join(INDEXES)}")
+    if name in [one.name for one in await memory.indexes()]:
+        return http_problem(409, "the memory has this index already; rebuild makes it anew")
+    return answer(await memory.add_index(name, **_options(body)))  # type: ignore[arg-type]  # likewise
+
+
+@indexes.delete("/indexes/{name}", **operation("drop_index", None, "admin", status=204, writes=True))
+async def drop_index(name: IndexName, memory: Memory) -> Response:
+    """Take an index away with everything that it has in the file; what was said stays as it is."""
+    await memory.drop_index(name)
+    return Response(status_code=204)
+
+
+@indexes.post("/advance", **operation("advance", list[IndexView], "write", body=True, ingests=True))
+async def advance(memory: Memory, body: Annotated[AdvanceBody | None, Body()] = None) -> Response:
+    """Let indexes go on that are not placed by the writes themselves, or are behind, and return how all stand."""
+    return answer(await memory.advance(**_options(body)))  # type: ignore[arg-type]  # likewise
+
+
+CHUNK = 64 * 1024
+WAITING = 8
+"""Most chunks that wait for a slow reader; the writer waits with them."""
+PATIENCE_S = 60.0
+"""How long a reader may take for one chunk. Whoever stops reading does not keep the memory for longer."""
+LEAST_BYTES_S = 10_000
+"""Bytes a second that a reader takes over the whole, beyond the patience: whoever takes a byte now and then does not either."""
+
+
+class Pipe:
+    """A stream of bytes to write into from another thread, and to read from as chunks.
+
+    Args:
+        work: writes everything into the pipe that it is given, and awaits that.
+    """
+
+    def __init__(self, work: Callable[[Pipe], Awaitable[object]]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._chunks: asyncio.Queue[bytes] = asyncio.Queue(WAITING)
+        self._held = bytearray()
+        self._over = False
+        self._left_s = PATIENCE_S
+        self._work = asyncio.ensure_future(self._run(work))
+
+    async def _run(self, work: Callable[[Pipe], Awaitable[object]]) -> None:
+        await work(self)
+        if self._held and not self._over:
+            await self._chunks.put(bytes(self._held))
+
+    def write(self, data: bytes) -> int:
+        """Take bytes, and wait while the reader is behind.
+
+        Raises:
+            BrokenPipeError: if nobody reads any more, or not fast enough.
+        """
+        self._held += data
+        if len(self._held) >= CHUNK:
+            chunk, self._held = bytes(self._held), bytearray()
+            self._put(chunk)
+        return len(data)
+
+    def _put(self, chunk: bytes) -> None:
+        if self._over:
+            raise BrokenPipeError("nobody reads")
+        waiting = asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop)
+        begun = time.monotonic()
+        try:
+            waiting.result(self._left_s)
+        except (LateError, CancelledError):
+            waiting.cancel()
+            raise BrokenPipeError("nobody reads") from None
+        waited = time.monotonic() - begun
+        self._left_s = min(PATIENCE_S, self._left_s - waited + len(chunk) / LEAST_BYTES_S)
+
+    def flush(self) -> None:
+        """Do nothing: what is held is sent at the end."""
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """Give what is written, as it comes.
+
+        Raises:
+            MemForestError: what the work raises.
+        """
+        try:
+            while True:
+                getting = asyncio.ensure_future(self._chunks.get())
+                try:
+                    await asyncio.wait({getting, self._work}, return_when=asyncio.FIRST_COMPLETED)
+                except asyncio.CancelledError:  # the client has gone
+                    getting.cancel()
+                    raise
+                if getting.done():
+                    yield getting.result()
+                    continue
+                getting.cancel()
+                await self._work
+                while not self._chunks.empty():
+                    yield self._chunks.get_nowait()
+                return
+        finally:
+            await self._end()
+
+    async def _end(self) -> None:
+        """Let the writer end, wherever it is."""
+        self._over = True
+        while not self._chunks.empty():
+            self._chunks.get_nowait()
+        self._work.cancel()
+        with suppress(asyncio.CancelledError, Exception):
+            await self._work
+
+
+class PipeResponse(StreamingResponse):
+    """A response of what is written into a pipe; however it ends, the writer ends with it."""
+
+    @classmethod
+    async def of(cls, pipe: Pipe, media_type: str) -> PipeResponse:
+        """Return the response once its first chunk is there, so that what fails at once fails before it is begun."""
+        chunks = pipe.chunks()
+        first = await anext(chunks, b"")
+
+        async def every() -> AsyncIterator[bytes]:
+            yield first
+            async for chunk in chunks:
+                yield chunk
+
+        made = cls(every(), media_type=media_type)
+        made.chunks = chunks
+        return made
+
+    chunks: AsyncGenerator[bytes, None]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self.chunks.aclose()
+
+
+FILE = "application/octet-stream"
+LINES = ("application/jsonl", "application/x-ndjson")
+"""Other names of the same."""
+transfer_routes = strict_router("transfer", "/v1/users/{user_id}")
+
+_FILE: dict[str, Any] = {"content": {FILE: {"schema": {"type": "string", "format": "binary"}}}}
+
+
+@transfer_routes.get(
+    "/export",
+    **operation(
+        "export",
+        None,
+        "read",
+        responses={200: {"description": "JSON Lines; docs/export.md has the schema.", **_FILE}},
+        response_class=StreamingResponse,
+    ),
+)
+async def export(
+    user_id: UserId,
+    request: Request,
+    who: Who,
+    vectors: Annotated[bool, Query(description="vectors too, so that the import need not make them")] = False,
+    summaries: Annotated[bool, Query(description="the summaries of trees too")] = True,
+) -> Response:
+    """Return everything that the memory holds, of one moment, from which `import_` makes an equal one.
+
+    The connection is cut where it fails on the way: the file is whole if it ends with its last record.
+    """
+    user = who.user_id(user_id)
+    downloads = cast(Shares, request.app.state.downloads)
+
+    async def work(pipe: Pipe) -> None:
+        with downloads.one(who.tenant):
+            async with access_of(request).forest(who) as forest:
+                await forest.user(user).export(cast(BinaryIO, pipe), vectors=vectors, summaries=summaries)
+
+    return await PipeResponse.of(Pipe(work), FILE)
+
+
+@transfer_routes.post(
+    "/import",
+    **operation(
+        "import_",
+        MemoryImport,
+        "write",
+        400,
+        413,
+        415,
+        ingests=True,
+        openapi_extra={"requestBody": {"required": True, **_FILE}},
+    ),
+)
+async def import_(memory: Memory, request: Request, budget: BudgetText = None) -> Response:
+    """Make this user's memory from what `export` returned; the user must have none. Larger files are imported where they are."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in (FILE, *LINES):
+        raise HTTPException(415, f"the body must be an export, with Content-Type: {FILE}")
+    spends = None if budget is None else read_budget(budget)
+    return answer(await memory.import_(io.BytesIO(await request.body()), budget=spends))

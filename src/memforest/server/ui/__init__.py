@@ -1,0 +1,1 @@
+"""The inspector: pages in a browser that show what a memory holds."""

@@ -1,0 +1,325 @@
+"""A question explained: how it was understood, what was searched, and why each piece of evidence stands where it does.
+
+Two instants compared: what was so at one and not at the other, or what the memory held and learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby, zip_longest
+from typing import Any
+
+from starlette.responses import Response
+
+from memforest.errors import InputError, NotFoundError
+from memforest.memory.user import AsyncUserMemory
+from memforest.read.changes import ChangePage, Diff
+from memforest.read.results import AskResult, Evidence, QueryResult
+from memforest.read.stored import TimelineEntry
+from memforest.server.ui.visit import PAGE, AxisSpan, PageRequest, draw, plain
+from memforest.settings import MAX_PAGE
+from memforest.times import local_time
+
+HALF = 100.0
+"""Width of the drawing of a score, from its middle to either side."""
+TOP_K = 10
+
+_DONE = ("time_order", "propagation", "rerank", "guide", "explored")
+"""What a search may do beside filtering, as `trace["explain"]` names it; None where it did nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBar:
+    """A part of a score: its value, and the bar from `x` on; `cut` where it is longer than the drawing."""
+
+    name: str
+    value: float
+    x: float
+    width: float
+    cut: bool
+
+
+def score_bars(parts: Mapping[str, float]) -> list[ScoreBar]:
+    """Return the parts of a score, the heaviest first, on one scale; what lifts an answer over all others is cut.
+
+    Example:
+        >>> [(one.name, one.width, one.cut) for one in score_bars({"turn": -0.5, "fact": 1.0, "lead": 1000.0})]
+        [('lead', 100.0, True), ('fact', 100.0, False), ('turn', 50.0, False)]
+    """
+    ordinary = [abs(value) for name, value in parts.items() if name != "lead"]
+    most = max(ordinary, default=0.0) or max((abs(value) for value in parts.values()), default=0.0) or 1.0
+    bars = []
+    for name, value in sorted(parts.items(), key=lambda pair: (-abs(pair[1]), pair[0])):
+        width = round(min(abs(value) / most, 1.0) * HALF, 1)
+        bars.append(ScoreBar(name, value, HALF if value >= 0 else HALF - width, width, abs(value) > most))
+    return bars
+
+
+def steps_of(path: Sequence[str]) -> list[str]:
+    """Return a path as it is read: a day stands once, and what is the same some steps long is counted.
+
+    Example:
+        >>> steps_of(["session a", "2024-01-02..2024-03-04", "2024-01-02..2024-01-02", "2024-01-02..2024-01-02"])
+        ['session a', '2024-01-02..2024-03-04', '2024-01-02 (2 levels)']
+    """
+    found = []
+    for step, same in groupby(path):
+        first, dots, last = step.partition("..")
+        count = len(list(same))
+        found.append(
+            (first if dots and first == last else step) + (f" ({count} levels)" if count > 1 else "")
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Along:
+    """A window that was asked about (`place` is None), or a piece of evidence, along the time."""
+
+    label: str
+    start: datetime | None
+    end: datetime | None
+    place: int | None = None
+
+
+def _along(result: QueryResult) -> list[Along]:
+    """Return the windows and the evidence of a question; nothing where there is no evidence."""
+    plan, filters = result.plan, result.trace.get("explain", {}).get("filters", {})
+    found: list[Along] = []
+    if plan.start is not None or plan.end is not None:
+        found.append(Along("window asked about", plan.start, plan.end))
+    if (during := filters.get("during")) is not None:
+        found.append(Along("kept: during", during[0], during[1]))
+    for name, at in (("asked as of", plan.as_of), ("kept: so at", filters.get("as_of"))):
+        if at is not None:
+            found.append(Along(name, at, at))
+    found += [Along(_label(one), one.start, one.end, at) for at, one in enumerate(result.evidence, 1)]
+    return found if result.evidence else []
+
+
+def _label(one: Evidence) -> str:
+    return plain(one.text, 200)
+
+
+def _piece(one: Along) -> AxisSpan:
+    if one.place is None:
+        return AxisSpan(one.label, one.start, one.end, "window")
+    return AxisSpan(f"{one.place}. {one.label}", one.start, one.end, "state", one.label)
+
+
+async def ask(visit: PageRequest) -> Response:
+    """Show the form for a question, and what became of it when there is one."""
+    user, question = visit.user, visit.given("q")
+    names = ("as_of", "reference_date", "said_by", "known_at", "index")
+    asked: dict[str, Any] = {name: visit.given(name) for name in names}
+    top_k = visit.number("top_k", TOP_K, PAGE) or TOP_K
+    wants_answer = visit.given("answer") is not None
+    result: QueryResult | None = None
+    answered: AskResult | None = None
+    await visit.memory.sessions(limit=1)  # whether there is such a memory
+    indexes = [one.name for one in await visit.memory.indexes()]
+    if question is not None:
+        given = {name: value for name, value in asked.items() if value is not None}
+        result, answered = await _asked(
+            visit.memory, question, wants_answer, top_k=top_k, explain=True, **given
+        )
+    found = result.evidence if result is not None else ()
+    along = _along(result) if result is not None else []
+    return visit.page(
+        "ask.html",
+        user=user,
+        here="ask",
+        q=question,
+        asked=asked,
+        top_k=top_k,
+        indexes=indexes,
+        wants_answer=wants_answer,
+        result=result,
+        answered=answered,
+        why=result.trace.get("explain", {}) if result is not None else {},
+        plan=_plan_rows(result) if result is not None else [],
+        done=_done_rows(result) if result is not None else [],
+        bars=[score_bars(one.scores) for one in found],
+        along=along,
+        drawn=draw([_piece(one) for one in along], visit.forest.config.zone),
+        steps=[steps_of(one.path) for one in found],
+    )
+
+
+async def _asked(
+    memory: AsyncUserMemory, question: str, wants_answer: bool, **options: Any
+) -> tuple[QueryResult, AskResult | None]:
+    if wants_answer:
+        answered = await memory.ask(question, **options)
+        return answered.result, answered
+    return await memory.search(question, **options), None
+
+
+def _plan_rows(result: QueryResult) -> list[tuple[str, Any]]:
+    """Return how a question was understood, in rows."""
+    plan = result.plan
+    rows: list[tuple[str, Any]] = [
+        ("asks", plan.kind),
+        ("about", ", ".join(plan.entities)),
+        ("attribute", plan.attribute),
+        ("relative to", plan.anchor),
+        ("as of", plan.as_of),
+        ("window from", plan.start),
+        ("window to", plan.end),
+        ("asked by", plan.asker),
+        ("words of", ", ".join(plan.speakers or ())),
+        ("operator", plan.operator.kind if plan.operator is not None else None),
+        ("dates in it", ", ".join(plan.dates)),
+        ("keywords", ", ".join(plan.keywords)),
+        ("now is", result.reference_date),
+        ("index", result.index),
+        ("planner", result.trace.get("planner")),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
+def _done_rows(result: QueryResult) -> list[tuple[str, str]]:
+    """Return what the search did beside filtering, in rows."""
+    why = result.trace.get("explain", {})
+    rows = []
+    for name in _DONE:
+        done = why.get(name)
+        if isinstance(done, Mapping):
+            told = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in done.items() if value)
+            rows.append((name.replace("_", " "), told))
+    return rows
+
+
+WAYS = ("valid", "known")
+"""Compared by when things were so, or by when this memory held them."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPair:
+    """A state of an entity as a memory held it at each of two instants; None where it held none such."""
+
+    before: TimelineEntry | None
+    after: TimelineEntry | None
+
+    @property
+    def either(self) -> TimelineEntry:
+        """The state, as held later where both instants have it."""
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+    @property
+    def change(self) -> str:
+        """What has become of it."""
+        if self.before is None:
+            return "new"
+        if self.after is None:
+            return "gone"
+        times = [(one.start, one.end) for one in (self.before, self.after)]
+        return "same" if times[0] == times[1] else "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The states that were held at two instants; `cut` where there were more than one reads."""
+
+    pairs: Sequence[HeldPair]
+    cut: bool
+
+
+def side_by_side(before: Sequence[TimelineEntry], after: Sequence[TimelineEntry]) -> list[HeldPair]:
+    """Return the states of two timelines in pairs: those of one attribute and value, first by when they began, then in order.
+
+    So a state that has ended meanwhile, or whose time was corrected, is one row and not two.
+
+    Example:
+        >>> entry = TimelineEntry("state", "", None, None, "residence", "Berlin")
+        >>> [one.change for one in side_by_side([entry], [entry, entry])]
+        ['same', 'new']
+    """
+    sides = [_by_value(before), _by_value(after)]
+    pairs: list[HeldPair] = []
+    for name in dict.fromkeys((*sides[0], *sides[1])):
+        left, right = list(sides[0].get(name, ())), list(sides[1].get(name, ()))
+        for one in tuple(left):
+            same = next((other for other in right if other.start == one.start), None)
+            if same is not None:
+                pairs.append(HeldPair(one, same))
+                left.remove(one)
+                right.remove(same)
+        pairs += [HeldPair(one, other) for one, other in zip_longest(left, right)]
+    return sorted(pairs, key=_place)
+
+
+def _by_value(entries: Sequence[TimelineEntry]) -> dict[tuple[str, str], list[TimelineEntry]]:
+    found: dict[tuple[str, str], list[TimelineEntry]] = {}
+    for one in entries:
+        if one.kind == "state":
+            found.setdefault((one.attribute or "", one.value or ""), []).append(one)
+    return found
+
+
+def _place(pair: HeldPair) -> tuple[str, float, str]:
+    one = pair.either
+    return one.attribute or "", float("-inf") if one.start is None else one.start.timestamp(), one.value or ""
+
+
+async def diff(visit: PageRequest) -> Response:
+    """Show the form for two instants, and what differs when both are given."""
+    names = ("a", "b", "entity", "said_by", "known_at", "after")
+    asked = {name: visit.given(name) for name in names}
+    way = visit.given("by") or "valid"
+    if way not in WAYS:
+        raise InputError("by: give valid or known")
+    memory = visit.memory
+    found: Diff | None = None
+    changes: ChangePage | None = None
+    held: _Held | None = None
+    a, b = asked["a"], asked["b"]
+    sessions = await memory.sessions(limit=1)  # and whether there is such a memory
+    both = None if a is None or b is None else (a, b)
+    if both is not None and way == "valid":
+        found = await memory.diff(
+            *both, entity=asked["entity"], said_by=asked["said_by"], known_at=asked["known_at"]
+        )
+    elif both is not None:
+        changes = await memory.changes(both[0], until=both[1], limit=PAGE, after=asked["after"])
+        if asked["entity"] is not None and asked["after"] is None:
+            held = await _held(memory, asked["entity"], asked["said_by"], both)
+    return visit.page(
+        "diff.html",
+        user=visit.user,
+        here="diff",
+        asked=asked,
+        way=way,
+        found=found,
+        changes=changes,
+        held=held,
+        begins=local_time(sessions[0].start, visit.forest.config.zone).date() if sessions else None,
+    )
+
+
+async def _held(
+    memory: AsyncUserMemory, entity: str, said_by: str | None, instants: tuple[str, str]
+) -> _Held:
+    """Return the states of an entity that a memory held at two instants.
+
+    Raises:
+        NotFoundError: if it knew nothing of the entity at either.
+    """
+    sides: list[Sequence[TimelineEntry]] = []
+    cut, unknown = False, None
+    for instant in instants:
+        try:
+            page = await memory.timeline(entity, said_by=said_by, known_at=instant, limit=MAX_PAGE)
+        except NotFoundError as exc:
+            if unknown is not None:
+                raise
+            unknown = exc
+            sides.append(())
+            continue
+        sides.append(page.entries)
+        cut = cut or page.next_cursor is not None
+    return _Held(side_by_side(*sides), cut)

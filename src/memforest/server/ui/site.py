@@ -1,0 +1,515 @@
+"""The site's door: who comes, whether they may, and what they read when they may not.
+
+Who is logged in: sessions of browsers, kept in this process, bounded in number and time, and the tokens of their forms.
+
+The ticket by which the person at the terminal enters once.
+
+What nobody expected: answered with a page, and logged by its kind and place alone.
+
+Errors as pages: which status, and what a person may read of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import math
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from memforest import errors
+from memforest.errors import ForbiddenError, MemForestError, RateLimitError, UnauthenticatedError
+from memforest.memory.forest import AsyncMemForest
+from memforest.server.auth import (
+    Access,
+    OpenAccess,
+    Principal,
+    Scope,
+    from_elsewhere,
+    is_local_host,
+    place_of,
+    status_of,
+)
+from memforest.server.jobs import Intake
+from memforest.server.ui.visit import PageRequest, environment, link, read_form
+
+MOST = 20
+"""Most sessions of one key at once; one more ends that of it which was used least recently."""
+MOST_OF_TENANT = 1_000
+"""Most of a tenant's keys together; a key with further sessions ends its own alone, a key without one is refused."""
+IDLE_S = 2 * 3600.0
+"""A session that nobody used for so long has ended."""
+LIFE_S = 12 * 3600.0
+"""A session lasts no longer, however much it is used."""
+
+RETRY_S = 60.0
+_ID_BYTES = 32
+
+
+@dataclass(slots=True)
+class _Session:
+    credential: str
+    tenant: str | None
+    key: str
+    begun: float
+    used: float
+
+
+class Sessions:
+    """Sessions by the id in their cookie. Ids are kept as digests: what is here is no way in.
+
+    A restart ends them all. The credential that a session was begun with is kept, because whether it still holds is
+    asked anew at each request.
+
+    Args:
+        clock: seconds that only grow.
+        most: bound on how many there are of one key.
+        most_of_tenant: and of all keys of a tenant.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        most: int = MOST,
+        most_of_tenant: int = MOST_OF_TENANT,
+    ) -> None:
+        self._clock = clock
+        self._most = most
+        self._most_of_tenant = most_of_tenant
+        self._secret = secrets.token_bytes(32)
+        self._open: OrderedDict[bytes, _Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @staticmethod
+    def new_id() -> str:
+        """Return a random id for a cookie: 256 bits."""
+        return secrets.token_urlsafe(_ID_BYTES)
+
+    def begin(self, credential: str, who: Principal) -> str:
+        """Begin a session and return its id, which is a new one: whoever knew an id before knows none of this.
+
+        Raises:
+            RateLimitError: if the tenant's keys have as many as may be, and this one has none that could be ended.
+        """
+        made, now = self.new_id(), self._clock()
+        for digest in [digest for digest, one in self._open.items() if self._has_ended(one, now)]:
+            del self._open[digest]
+        tenants = [(digest, one) for digest, one in self._open.items() if one.tenant == who.tenant]
+        own = [digest for digest, one in tenants if one.key == who.key]
+        if len(own) >= self._most or len(tenants) >= self._most_of_tenant:
+            if not own:
+                raise RateLimitError("too many sessions of this tenant are open", retry_after_s=RETRY_S)
+            del self._open[own[0]]
+        self._open[_digest(made)] = _Session(credential, who.tenant, who.key, now, now)
+        return made
+
+    def credential(self, session_id: str) -> str | None:
+        """Return what a session was begun with; None if there is none, or it has ended."""
+        key, now = _digest(session_id), self._clock()
+        found = self._open.get(key)
+        if found is None:
+            return None
+        if self._has_ended(found, now):
+            del self._open[key]
+            return None
+        found.used = now
+        self._open.move_to_end(key)
+        return found.credential
+
+    @staticmethod
+    def _has_ended(one: _Session, now: float) -> bool:
+        return now - one.used > IDLE_S or now - one.begun > LIFE_S
+
+    def end(self, session_id: str) -> None:
+        """End a session, if there is one."""
+        self._open.pop(_digest(session_id), None)
+
+    def token(self, session_id: str) -> str:
+        """Return the token that forms of this session carry; nobody who does not see the page can know it."""
+        return hmac.new(self._secret, session_id.encode(), hashlib.sha256).hexdigest()
+
+    def is_token(self, session_id: str, given: str) -> bool:
+        """Return whether a form came with the token of its session, in constant time."""
+        return hmac.compare_digest(self.token(session_id).encode(), given.encode("utf-8", "replace"))
+
+
+def _digest(session_id: str) -> bytes:
+    return hashlib.sha256(session_id.encode("utf-8", "replace")).digest()
+
+
+class Ticket:
+    """A word in an address that opens the inspector once: for ``memforest inspect``, whose reader is at the terminal.
+
+    What it gives is a credential that only the server knows and only its sessions hold.
+    """
+
+    def __init__(self) -> None:
+        self.word = secrets.token_urlsafe(32)
+        self.credential = secrets.token_urlsafe(32)
+        self.name = secrets.token_hex(4)
+        """Sets its cookie apart: a browser has one jar for all ports of a machine, and two inspectors may run."""
+        self._used = False
+
+    def take(self, given: str) -> str | None:
+        """Return the credential for the right word the first time it is given, else None."""
+        right = hmac.compare_digest(self.word.encode(), given.encode("utf-8", "replace"))
+        if not right or self._used:
+            return None
+        self._used = True
+        return self.credential
+
+
+class TicketAccess(OpenAccess):
+    """One forest for whoever came in by a ticket, and for nobody else on this machine.
+
+    Args:
+        forest: whose memories.
+        ticket: gives the credential.
+        user: the only user that is shown; None for all.
+        owned: close the forest with this.
+    """
+
+    def __init__(
+        self, forest: AsyncMemForest, ticket: Ticket, *, user: str | None = None, owned: bool = False
+    ) -> None:
+        super().__init__(forest, owned=owned)
+        self._ticket = ticket
+        self._user = user
+
+    async def identify(self, credential: str | None) -> Principal:
+        """Return the person at the terminal.
+
+        Raises:
+            UnauthenticatedError: if the credential is not the ticket's.
+        """
+        if credential is None or not hmac.compare_digest(
+            credential.encode("utf-8", "replace"), self._ticket.credential.encode()
+        ):
+            raise UnauthenticatedError("open the address that `memforest inspect` has printed; it opens once")
+        return Principal(user=self._user, key="inspect")
+
+
+_log = logging.getLogger(__name__)
+
+
+class ErrorsAnswered:
+    """Middleware: nothing is raised out of it, so that no server writes the text or the trace of an error into its log.
+
+    Args:
+        app: what it stands around.
+        page: makes the page that says that something went wrong.
+    """
+
+    def __init__(self, app: ASGIApp, page: Callable[[Request], Response]) -> None:
+        self._app = app
+        self._page = page
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        started = False
+
+        async def sends(message: Message) -> None:
+            nonlocal started
+            started = started or message["type"] == "http.response.start"
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sends)
+        except Exception as exc:  # noqa: BLE001 - whatever it is, Starlette would let the server log its trace
+            _log.error("unexpected %s at %s", type(exc).__name__, place_of(exc))
+            if not started:
+                await self._page(Request(scope))(scope, receive, send)
+            # A page that was begun stays unfinished, by which the browser sees that it failed.
+
+
+_FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
+    (errors.StoreLockedError, "Another program is writing to this memory. Try again in a moment."),
+    (errors.SchemaVersionError, "Another version of memforest wrote this memory; look at it with that one."),
+    (
+        errors.StoreKeyError,
+        "This memory is encrypted, and not with the key that this server has, if it has one.",
+    ),
+    (
+        errors.CorruptStoreError,
+        "This memory is damaged; `memforest verify` says where, `memforest repair` mends.",
+    ),
+    (
+        errors.IndexStateError,
+        "An index of this memory could not be brought up to date; `memforest index list` says why.",
+    ),
+    (errors.StoreError, "This memory cannot be read just now; `memforest doctor` says why."),
+    (errors.BudgetError, "What may be spent on models for one question is used up."),
+    (errors.ModelError, "A model that this needs cannot be used just now; `memforest doctor` says why."),
+    (errors.ConfigError, "The configuration of this server does not allow that."),
+)
+"""What is said of errors whose own message may hold a path or an address of the server."""
+
+
+def sentence_of(error: errors.MemForestError) -> str:
+    """Return what a person may read of an error: its message, or a sentence of ours where that may name the server's own."""
+    said = next((text for kind, text in _FIXED if isinstance(error, kind)), None)
+    if said is not None:
+        return said
+    return str(error) if status_of(error) < 500 else "Something went wrong on the server."
+
+
+COOKIE = "memforest_ui"
+_ID_CHARS = 43
+"""Characters of a session's id."""
+
+ELSEWHERE = "Another site's page has asked for this, which may cost or change something. Open it from here."
+
+Handler = Callable[[PageRequest], Awaitable[Response]]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Site:
+    """Everything that the pages share.
+
+    Args:
+        access: decides.
+        hosts: names of this server that a request without a key may bear, beside those of this machine.
+        ticket: lets the person in who has its word.
+        intake: the ingest jobs of the server.
+        https: the cookie is for https, whatever a request came by.
+        sessions: who is logged in.
+    """
+
+    def __init__(
+        self,
+        access: Access,
+        *,
+        hosts: Collection[str] = (),
+        ticket: Ticket | None = None,
+        intake: Intake | None = None,
+        https: bool = False,
+        sessions: Sessions | None = None,
+    ) -> None:
+        self._access = access
+        self._hosts = hosts
+        self._ticket = ticket
+        self._intake = intake
+        self._https = https
+        self._sessions = sessions or Sessions()
+        self._cookie = COOKIE if ticket is None else f"{COOKIE}_{ticket.name}"
+        self._templates = environment()
+
+    # -- pages and forms ------------------------------------------------------------------------
+
+    def page(self, handler: Handler) -> Endpoint:
+        """Return the endpoint of a page, which takes the scope ``read``."""
+        return self._endpoint(handler, "read", posted=False)
+
+    def form(self, handler: Handler, scope: Scope) -> Endpoint:
+        """Return the endpoint of a form, which takes a scope and the token of the session."""
+        return self._endpoint(handler, scope, posted=True)
+
+    def _endpoint(self, handler: Handler, scope: Scope, *, posted: bool) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            session = self._session_of(request)
+            credential = self._sessions.credential(session)
+            try:
+                who = await self._identify(request, credential)
+                await self._access.count(who)
+                who.require(scope)
+                if from_elsewhere(request.headers) and (posted or request.query_params):
+                    raise ForbiddenError(ELSEWHERE)
+                form = await self._checked_form(request, session) if posted else {}
+                async with self._access.forest(who) as forest:
+                    visit = PageRequest(
+                        request,
+                        self._templates,
+                        who,
+                        forest,
+                        self._sessions.token(session),
+                        credential is not None,
+                        form,
+                        lambda: self._identify(request, credential),
+                        self._intake,
+                    )
+                    answer = await handler(visit)
+            except UnauthenticatedError:
+                self._sessions.end(session)
+                answer = RedirectResponse(link(_base(request), "login"), 303)
+            except MemForestError as exc:
+                answer = self._refusal(request, exc)
+            return self._with_cookie(request, answer, session)
+
+        return endpoint
+
+    async def _identify(self, request: Request, credential: str | None) -> Principal:
+        """Return who comes.
+
+        Raises:
+            UnauthenticatedError: if a key is needed and there is none that holds.
+            ForbiddenError: if none is needed and the request bears another site's name.
+        """
+        who = await self._access.identify(credential)
+        if self._ticket is not None or await self._is_open():
+            self._check_host(request)
+        return who
+
+    async def _is_open(self) -> bool:
+        """Return whether no key is needed: then one that was given tells nothing of who gave it."""
+        try:
+            await self._access.identify(None)
+        except UnauthenticatedError:
+            return False
+        return True
+
+    def _check_host(self, request: Request) -> None:
+        if not is_local_host(request.headers.get("host", ""), self._hosts):
+            raise ForbiddenError("without a key this server is reached by the name of this machine alone")
+
+    async def _checked_form(self, request: Request, session: str) -> dict[str, str]:
+        """Return the fields of a form that came from one of our own pages.
+
+        Raises:
+            ForbiddenError: if it did not.
+            InputError: if it is no form.
+        """
+        if from_elsewhere(request.headers):
+            raise ForbiddenError(ELSEWHERE)
+        form = await read_form(request)
+        if not self._sessions.is_token(session, form.pop("token", "")):
+            raise ForbiddenError("this form is out of date; open the page again and repeat")
+        return form
+
+    # -- coming and going -----------------------------------------------------------------------
+
+    async def login(self, request: Request) -> Response:
+        """Ask for a key, and begin a session with one that holds."""
+        session = self._session_of(request)
+        if request.method != "POST":
+            return self._login_page(request, session)
+        try:
+            form = await self._checked_form(request, session)
+            credential = form.get("key", "").strip()
+            if not credential:
+                return self._login_page(request, session, "Give a key.", 422)
+            who = await self._identify(request, credential)
+            await self._access.count(who)
+            who.require("read")
+            self._sessions.end(session)
+            begun = self._sessions.begin(credential, who)
+        except UnauthenticatedError:
+            return self._login_page(request, session, "This key is not known, or no longer valid.", 401)
+        except MemForestError as exc:
+            return _in_time(self._login_page(request, session, sentence_of(exc), status_of(exc)), exc)
+        answer = RedirectResponse(link(_base(request), ""), 303)
+        return self._with_cookie(request, answer, begun, anew=True)
+
+    async def enter(self, request: Request) -> Response:
+        """Let the person in who has the ticket's word."""
+        credential = None
+        if self._ticket is not None and is_local_host(request.headers.get("host", ""), self._hosts):
+            credential = self._ticket.take(request.query_params.get("ticket", ""))
+        if credential is None:
+            return RedirectResponse(link(_base(request), "login"), 303)
+        answer = RedirectResponse(link(_base(request), ""), 303)
+        return self._with_cookie(request, answer, self._sessions.begin(credential, Principal()), anew=True)
+
+    async def logout(self, request: Request) -> Response:
+        """End the session."""
+        session = self._session_of(request)
+        try:
+            await self._checked_form(request, session)
+        except MemForestError as exc:
+            return self._refusal(request, exc)
+        self._sessions.end(session)
+        answer = RedirectResponse(link(_base(request), "login"), 303)
+        answer.delete_cookie(self._cookie, path=_base(request) or "/", httponly=True, samesite="strict")
+        return answer
+
+    # -- what all answers share -----------------------------------------------------------------
+
+    async def no_page(self, request: Request, error: Exception) -> Response:
+        """Say that there is no such page, or that it is no page but what a form is posted to."""
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        said = "There is no such page." if status == 404 else "This is no page; a form is posted here."
+        return self._message(request, said, status)
+
+    def failed(self, request: Request) -> Response:
+        """Say that something went wrong, and no more."""
+        return self._message(request, "Something went wrong on the server.", 500)
+
+    def _refusal(self, request: Request, error: MemForestError) -> Response:
+        return _in_time(self._message(request, sentence_of(error), status_of(error)), error)
+
+    def _message(self, request: Request, sentence: str, status: int) -> Response:
+        def url(page: str, **params: object) -> str:
+            return link(_base(request), page, **params)
+
+        body = self._templates.get_template("message.html").render(
+            url=url,
+            sentence=sentence,
+            status=status,
+            user=None,
+            only=None,
+            here="",
+            keyed=False,
+            token="",
+            has_jobs=False,
+        )
+        return HTMLResponse(body, status)
+
+    def _login_page(self, request: Request, session: str, problem: str = "", status: int = 200) -> Response:
+        def url(page: str, **params: object) -> str:
+            return link(_base(request), page, **params)
+
+        body = self._templates.get_template("login.html").render(
+            url=url,
+            token=self._sessions.token(session),
+            problem=problem,
+            ticket=self._ticket is not None,
+            user=None,
+            only=None,
+            here="login",
+            keyed=False,
+            has_jobs=False,
+        )
+        return self._with_cookie(request, HTMLResponse(body, status), session)
+
+    def _session_of(self, request: Request) -> str:
+        """Return the id in the cookie, or a new one."""
+        given = request.cookies.get(self._cookie, "")
+        return given if len(given) == _ID_CHARS and given.isascii() else Sessions.new_id()
+
+    def _with_cookie(
+        self, request: Request, answer: Response, session: str, *, anew: bool = False
+    ) -> Response:
+        """Return an answer that gives the browser its id, if it does not have it yet."""
+        if anew or request.cookies.get(self._cookie) != session:
+            answer.set_cookie(
+                self._cookie,
+                session,
+                max_age=int(LIFE_S),
+                path=_base(request) or "/",
+                httponly=True,
+                samesite="strict",
+                secure=self._https or request.url.scheme == "https",
+            )
+        return answer
+
+
+def _base(request: Request) -> str:
+    return str(request.scope.get("root_path", ""))
+
+
+def _in_time(answer: Response, error: MemForestError) -> Response:
+    """Return the answer to what is refused, with the time to wait if waiting helps."""
+    if isinstance(error, RateLimitError):
+        answer.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+    return answer

@@ -1,0 +1,534 @@
+"""One request for a page: who looks, into whose memory, with what parameters, and how the answer is written.
+
+Pages of 50: what is shown, and where the next ones begin.
+
+How pages show what was stored: texts as texts, times in the memory's zone, sizes and counts in words.
+
+A time axis with bars on it, as numbers for an SVG: where ticks stand and how long bars are.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone, tzinfo
+from importlib.resources import files
+from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qsl, urlencode
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from memforest.errors import InputError
+from memforest.memory.forest import AsyncMemForest
+from memforest.memory.user import AsyncUserMemory
+from memforest.server.auth import Principal, Scope
+from memforest.server.jobs import Intake
+from memforest.times import UNSAFE, local_time, one_line
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PageOf(Generic[T]):
+    """Items of one page. `next` is given as ``from=`` for the page behind it; None behind the last. `first` is where it begins."""
+
+    items: Sequence[T]
+    total: int | None
+    next: str | None
+    first: bool = True
+
+
+TEXT_CHARS = 20_000
+"""Longest text on a page; of a longer one the rest is counted."""
+
+_KEPT = "\n\t"
+_BROKEN = re.compile("[\ud800-\udfff]")
+
+
+def safe_text(text: object, limit: int = TEXT_CHARS) -> Markup:
+    """Return a stored text as it may stand between tags: escaped, isolated in its direction, and what acts unseen is named.
+
+    A control or a directional mark in a text changes how the page reads; here it stands as its code point.
+
+    Args:
+        text: what was stored.
+        limit: most characters that are shown.
+    """
+    whole = str(text)
+    found, at, shown = [], 0, whole[:limit]
+    for match in _marks(shown):
+        found += [escape(shown[at : match.start()]), _named(match.group())]
+        at = match.end()
+    found.append(escape(shown[at:]))
+    if len(whole) > limit:
+        found.append(Markup('<span class="note"> … {:,} more characters</span>').format(len(whole) - limit))
+    return Markup('<bdi dir="auto">{}</bdi>').format(Markup("").join(found))
+
+
+def _marks(text: str) -> list[re.Match[str]]:
+    marks = [
+        one for pattern in (UNSAFE, _BROKEN) for one in pattern.finditer(text) if one.group() not in _KEPT
+    ]
+    return sorted(marks, key=re.Match.start)
+
+
+def _named(char: str) -> Markup:
+    return Markup('<span class="mark">U+{}</span>').format(f"{ord(char):04X}")
+
+
+def short(text: object, limit: int = 120) -> Markup:
+    """Return a text on one line of a table, as `safe_text` does, cut with an ellipsis."""
+    line = _BROKEN.sub("\ufffd", one_line(str(text)))
+    cut = line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+    return Markup('<bdi dir="auto">{}</bdi>').format(cut)
+
+
+def plain(text: object, limit: int = 120) -> str:
+    """Return a text for an attribute or a title: one line without marks; Jinja escapes it."""
+    line = _BROKEN.sub("\ufffd", one_line(str(text)))
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def minute(when: datetime | None, zone: tzinfo) -> Markup:
+    """Return a time to the minute as a ``<time>``; a dash for none."""
+    return _time(when, zone, "%Y-%m-%d %H:%M")
+
+
+def day(when: datetime | None, zone: tzinfo) -> Markup:
+    """Return a day as a ``<time>``; a dash for none."""
+    return _time(when, zone, "%Y-%m-%d")
+
+
+def _time(when: datetime | None, zone: tzinfo, form: str) -> Markup:
+    if when is None:
+        return Markup("–")
+    local = local_time(when, zone)
+    year = f"{local.year:04d}"  # strftime writes years before 1000 with fewer digits on some systems
+    return Markup('<time datetime="{}">{}</time>').format(
+        local.isoformat(), local.strftime(form.replace("%Y", year))
+    )
+
+
+def human_bytes(count: int) -> str:
+    """Return a size in words.
+
+    Example:
+        >>> human_bytes(900), human_bytes(1_200_000)
+        ('900 B', '1.2 MB')
+    """
+    size, unit = float(count), "B"
+    for bigger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, bigger
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+
+
+def counted(count: int, thing: str) -> str:
+    """Return a count with its noun.
+
+    Example:
+        >>> counted(1, "tree"), counted(1200, "tree")
+        ('1 tree', '1,200 trees')
+    """
+    if count == 1:
+        return f"1 {thing}"
+    several = thing[:-1] + "ies" if thing.endswith("y") else thing + "s"
+    return f"{count:,} {several}"
+
+
+def link(base: str, page: str, **params: object) -> str:
+    """Return the address of a page; parameters without a value are left out.
+
+    Ids travel as parameters, never as parts of a path: no proxy and no router folds what is in them.
+
+    Example:
+        >>> link("/ui", "forest", user="../ann")
+        '/ui/forest?user=..%2Fann'
+    """
+    given = {name: str(value) for name, value in params.items() if value is not None and value != ""}
+    return f"{base}/{page}" + (f"?{urlencode(given, errors='replace')}" if given else "")
+
+
+def environment() -> Environment:
+    """Return the templates: everything is escaped, and a name that is not given is an error."""
+    room = files("memforest.server.ui") / "templates"
+
+    def load(name: str) -> str:
+        return (room / name).read_text(encoding="utf-8")
+
+    made = Environment(
+        loader=FunctionLoader(load),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "text": safe_text,
+        "short": short,
+        "plain": plain,
+        "bytes": human_bytes,
+        "minute": minute,
+        "day": day,
+    }
+    made.globals |= {"counted": counted}
+    return made
+
+
+PAGE = 50
+"""Items of one page."""
+MOST_FORM_BYTES = 64_000
+"""Largest form: a corrected statement of the most characters, each of four bytes and escaped, is smaller."""
+_MOST_FIELDS = 50
+_MOST_CHARS = 8_000
+
+
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request for a page by somebody who may see it."""
+
+    request: Request
+    templates: Environment
+    who: Principal
+    forest: AsyncMemForest
+    token: str
+    """What the page's forms carry."""
+    keyed: bool
+    """Whether they are logged in, and can log out."""
+    form: Mapping[str, str]
+    """The fields that were posted; empty for a page that is read."""
+    again: Callable[[], Awaitable[object]]
+    """Asks anew whether who looks may; raises as at first."""
+    intake: Intake | None = None
+    """The ingest jobs of the server, if it takes any."""
+
+    @property
+    def base(self) -> str:
+        """Where the inspector is mounted."""
+        return str(self.request.scope.get("root_path", ""))
+
+    def url(self, page: str, **params: object) -> str:
+        """Return the address of a page."""
+        return link(self.base, page, **params)
+
+    def may(self, scope: Scope) -> bool:
+        """Return whether who looks has a scope."""
+        return scope in self.who.scopes
+
+    def given(self, name: str) -> str | None:
+        """Return a parameter or field; None if it is blank or not there.
+
+        Raises:
+            InputError: if it is too long.
+        """
+        value = self.form.get(name) if self.form else self.request.query_params.get(name)
+        if value is not None and len(value) > _MOST_CHARS:
+            raise InputError(f"{name} has {len(value):,} characters; {_MOST_CHARS:,} at most")
+        return value if value is not None and value.strip() else None
+
+    def needed(self, name: str) -> str:
+        """Return a parameter or field.
+
+        Raises:
+            InputError: if it is blank or not there.
+        """
+        value = self.given(name)
+        if value is None:
+            raise InputError(f"this page needs {name}=")
+        return value
+
+    def number(self, name: str, default: int, most: int) -> int:
+        """Return a whole number of 0 or more.
+
+        Raises:
+            InputError: if it is none, or more than `most`.
+        """
+        value = self.given(name)
+        if value is None:
+            return default
+        if not (value.isascii() and value.isdigit() and len(value) < 19) or int(value) > most:
+            raise InputError(f"{name}: give a whole number of 0 to {most:,}")
+        return int(value)
+
+    @property
+    def user(self) -> str:
+        """The user whose memory the page is about.
+
+        Raises:
+            InputError: if none is named.
+            NotFoundError: if who looks may not see that user.
+        """
+        return self.who.user_id(self.needed("user"))
+
+    @property
+    def memory(self) -> AsyncUserMemory:
+        """The memory that the page is about.
+
+        Raises:
+            InputError: if no user is named.
+            NotFoundError: if who looks may not see that user.
+        """
+        return self.forest.user(self.user)
+
+    def page(
+        self, template: str, *, user: str | None = None, here: str = "", status: int = 200, **context: Any
+    ) -> Response:
+        """Return a page.
+
+        Args:
+            template: its name.
+            user: whose memory it is about, for the navigation.
+            here: the page's own name in the navigation.
+            status: of HTTP.
+            **context: what the template shows.
+        """
+        body = self.part(
+            template,
+            user=user,
+            here=here,
+            token=self.token,
+            keyed=self.keyed,
+            only=self.who.user,
+            has_jobs=self.intake is not None,
+            **context,
+        )
+        return HTMLResponse(body, status)
+
+    def part(self, template: str, **context: Any) -> str:
+        """Return what a template writes, of a page or of a part of one."""
+        found = self.templates.get_template(template)
+        return found.render(url=self.url, zone=self.forest.config.zone, may=self.may, **context)
+
+    def go(self, page: str, **params: object) -> Response:
+        """Return the answer to a form that was carried out: go and see."""
+        return RedirectResponse(self.url(page, **params), 303)
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a posted form.
+
+    Raises:
+        InputError: if it is no form, not UTF-8, too large, or a field is there twice.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise InputError("post a form (application/x-www-form-urlencoded)")
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_FORM_BYTES:
+            raise InputError(f"the form has more than {MOST_FORM_BYTES:,} bytes")
+    try:
+        pairs = parse_qsl(
+            body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS
+        )
+    except ValueError:
+        raise InputError("the form is not encoded as UTF-8, or has too many fields") from None
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        raise InputError("a field of the form is there twice")
+    return fields
+
+
+LABELS = 210
+"""Width of the names in front of the bars."""
+WIDTH = 1000
+EDGE = 44
+"""Room at the right: the text of a tick stands half beside it."""
+ROW = 26
+HEAD = 30
+LEAST = 5.0
+"""Narrowest bar: an instant is seen, too."""
+CHAR = 7.4
+"""About the width of a character; a wide one, as in Chinese, takes two."""
+PAD = 6.0
+LEAST_CELLS = 4
+"""Of a text in a bar: what is shorter says nothing."""
+MOST_CELLS = 40
+MOST_TICKS = 9
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_FIRST = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH).total_seconds()
+_LAST = (datetime(9999, 12, 31, 23, tzinfo=timezone.utc) - _EPOCH).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
+class AxisSpan:
+    """Something that was so from `start` to `end`; None is open. `label` stands in front of its row, `note` tells of it."""
+
+    label: str
+    start: datetime | None
+    end: datetime | None
+    kind: str = "node"
+    note: str = ""
+    row: str | None = None
+    """Pieces of one row share its lines, one below the other where they overlap; None for a line of its own."""
+    said: str = ""
+    """Stands in the bar, or behind it, as far as there is room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A piece as it is drawn."""
+
+    x: float
+    y: float
+    width: float
+    kind: str
+    note: str
+    open: bool
+    """It has no beginning or no end that is known, and is drawn to the edge."""
+    text: str = ""
+    """As much of what it says as fits; `text_x` is where that begins."""
+    text_x: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """All of a drawing: `ticks` and `names` are places with their texts."""
+
+    width: int
+    height: int
+    ticks: tuple[tuple[float, str], ...]
+    names: tuple[tuple[float, str], ...]
+    bars: tuple[Bar, ...]
+
+
+def draw(pieces: Sequence[AxisSpan], zone: tzinfo) -> Picture | None:
+    """Return the drawing of some pieces; None where none of them has a time.
+
+    Args:
+        pieces: what is drawn, in the order of their rows.
+        zone: whose days the ticks are.
+    """
+    times = [when for one in pieces for when in (one.start, one.end) if when is not None]
+    if not times:
+        return None
+    first, last = _seconds(min(times)), _seconds(max(times))
+    if any(one.end is None or one.start is None for one in pieces) or last - first < 60:
+        room = max((last - first) * 0.12, 3600.0)
+        first, last = first - (room if any(one.start is None for one in pieces) else 0), last + room
+    scale = (WIDTH - LABELS - EDGE) / (last - first)
+    rows: dict[str, list[tuple[float, float, AxisSpan]]] = {}
+    for at, piece in enumerate(pieces):
+        begin = first if piece.start is None else _seconds(piece.start)
+        end = last if piece.end is None else _seconds(piece.end)
+        width = max((end - begin) * scale, LEAST)
+        x = min(LABELS + (begin - first) * scale, WIDTH - EDGE - width)
+        key = f"{at}" if piece.row is None else f"={piece.row}"
+        rows.setdefault(key, []).append((round(x, 1), round(width, 1), piece))
+    y, bars, names = float(HEAD), list[Bar](), list[tuple[float, str]]()
+    for placed in rows.values():
+        names.append((y + ROW / 2, fitting(placed[0][2].label, int((LABELS - 2 * PAD) / CHAR))))
+        for line in _lines(placed):
+            bars += _bars(line, y + 5)
+            y += ROW
+    ticks = [(round(LABELS + (at - first) * scale, 1), text) for at, text in _ticks(first, last, zone)]
+    return Picture(WIDTH, int(y) + 8, tuple(ticks), tuple(names), tuple(bars))
+
+
+def fitting(text: str, cells: int) -> str:
+    """Return as much of a text as fits into so many cells, with an ellipsis where it is cut.
+
+    Example:
+        >>> fitting("Lisbon", 6), fitting("Lisbon, Portugal", 7), fitting("東京都庁", 6)
+        ('Lisbon', 'Lisbon…', '東京…')
+    """
+    if _cells(text) <= cells:
+        return text
+    kept, room = "", cells - 1
+    for char in text:
+        room -= _cells(char)
+        if room < 0:
+            break
+        kept += char
+    return kept.rstrip() + "…"
+
+
+def _cells(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
+
+
+_Placed = tuple[float, float, AxisSpan]
+"""Where a piece begins, its width, and it."""
+
+
+def _lines(placed: Sequence[_Placed]) -> Iterable[list[_Placed]]:
+    """Return the pieces of a row on as few lines as none hides another; events, which say nothing, all on one."""
+    lines: list[list[_Placed]] = []
+    for one in sorted(placed, key=lambda one: one[:2]):
+        free = (line for line in lines if not one[2].said or line[-1][0] + line[-1][1] <= one[0] + 0.2)
+        line = next(free, None)
+        if line is None:
+            lines.append([one])
+        else:
+            line.append(one)
+    return lines
+
+
+def _bars(line: Sequence[_Placed], y: float) -> Iterable[Bar]:
+    """Yield the bars of a line: what one says stands in it, or behind it where there is more room before the next."""
+    for at, (x, width, piece) in enumerate(line):
+        wanted = _cells(piece.said)
+        inside = int((width - 2 * PAD) / CHAR)
+        behind = int(((line[at + 1][0] if at + 1 < len(line) else WIDTH) - x - width - 2 * PAD) / CHAR)
+        cells, text_x = (inside, x + PAD) if inside >= min(wanted, behind) else (behind, x + width + PAD)
+        text = fitting(piece.said, min(cells, MOST_CELLS)) if cells >= min(wanted, LEAST_CELLS) else ""
+        yield Bar(
+            x, y, width, piece.kind, piece.note, None in (piece.start, piece.end), text, round(text_x, 1)
+        )
+
+
+def _seconds(when: datetime) -> float:
+    return (when - _EPOCH).total_seconds()
+
+
+def _ticks(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, str]]:
+    """Yield the beginnings of years, months, days, hours or minutes, whichever are few enough."""
+    days = (last - first) / 86_400
+    if days > 62:
+        yield from _months(first, last, zone)
+        return
+    steps = (
+        *((60, "%H:%M"), (300, "%H:%M"), (900, "%H:%M"), (3_600, "%H:%M"), (3 * 3_600, "%d %b %H:%M")),
+        *((6 * 3_600, "%d %b %H:%M"), (86_400, "%d %b %Y"), (2 * 86_400, "%d %b %Y")),
+        *((7 * 86_400, "%d %b %Y"), (14 * 86_400, "%d %b %Y")),
+    )
+    step, form = next((pair for pair in steps if (last - first) / pair[0] <= MOST_TICKS - 2), steps[-1])
+    start = _local(first, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    at = _seconds(start)
+    at += max(0, int((first - at) // step)) * step
+    while at <= last:
+        if at >= first:
+            yield at, _local(at, zone).strftime(form)
+        at += step
+
+
+def _months(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, str]]:
+    begin, end = _local(first, zone), _local(last, zone)
+    months = (end.year - begin.year) * 12 + end.month - begin.month
+    step = next(
+        (one for one in (1, 2, 3, 6, 12, 24, 60, 120, 600, 1200) if months / one <= MOST_TICKS - 2), 12_000
+    )
+    number = -(-(begin.year * 12 + begin.month - 1) // step) * step
+    while number <= end.year * 12 + end.month - 1:
+        year, month = divmod(number, 12)
+        number += step
+        if not 1 <= year <= 9999:
+            continue
+        when = begin.replace(year=year, month=month + 1, day=1, hour=0, minute=0, second=0, microsecond=0)
+        at = _seconds(when)
+        if first <= at <= last:
+            text = f"{year:04d}" if step % 12 == 0 else f"{when:%b} {year:04d}"
+            yield at, text
+
+
+def _local(at: float, zone: tzinfo) -> datetime:
+    within = min(max(at, _FIRST), _LAST)  # the edges of a picture may lie beyond the calendar
+    return local_time(_EPOCH + timedelta(seconds=within), zone)

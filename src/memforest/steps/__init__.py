@@ -1,1 +1,0 @@
-"""The model-shaped steps as ports, and their local implementations."""

@@ -1,1 +1,0 @@
-"""The model-shaped steps done by a chat model."""

@@ -1,1 +1,0 @@
-"""Steps that run here, without a model behind an endpoint: deterministic code and shipped word lists."""

@@ -1,0 +1,254 @@
+"""Names as they were spelled: how occurrences of facts call an entity, where that is not by its label alone.
+
+A mention without a row here spells the label, so most need none. An occurrence that spells a name in several ways has a
+row of each, the label among them; so what is counted does not depend on which spelling came first and became the label.
+
+
+Aliases: short names by which occurrences call an entity. An unused alias is deleted.
+
+Where occurrences mean two entities by one alias, it stands for the one that was called so first, whichever
+session was stored first.
+
+
+Relations: what an occurrence of a fact says of two entities that it names. A relation goes with its occurrence.
+
+They are observations; what the graph makes of them (edges with weights, intervals and evidence) is kept nowhere.
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from memforest.store import meta
+from memforest.store.connections import AMONG, Tx
+from memforest.store.facts import OccurrenceRef
+
+SPEAKS = 1
+"""The bit of a mention's roles that names nobody: who speaks."""
+
+
+class NameUse(NamedTuple):
+    """A name by which an occurrence calls an entity."""
+
+    occurrence: int
+    entity: int
+    name: str
+
+
+class Spelled(NamedTuple):
+    """A name by which an occurrence of a fact calls an entity."""
+
+    fact: int
+    occurrence: int
+    entity: int
+    name: str
+
+
+def add_name(tx: Tx, occurrence: int, entity: int, spelled: Collection[str], label: str) -> None:
+    """Record how an occurrence spells the name of an entity; of its label alone nothing is recorded."""
+    if set(spelled) <= {label}:
+        return
+    tx.executemany(
+        "INSERT INTO name_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+        [(occurrence, entity, name) for name in sorted(spelled)],
+    )
+
+
+def counts(tx: Tx, entities: Collection[int] | None = None) -> dict[int, dict[str, int]]:
+    """Return entity -> name -> in how many occurrences it is spelled so, of all names but the label.
+
+    The label has the rest of what `mentions_named` counts.
+
+    Args:
+        tx: a transaction.
+        entities: whose names; None for those of all.
+    """
+    of, args = _of("n.entity", tx, entities)
+    rows = tx.execute(
+        f"""SELECT n.entity, n.name, count(*) FROM name_use n JOIN entity e ON e.id = n.entity
+            WHERE n.name != e.label {of} GROUP BY n.entity, n.name ORDER BY n.entity, n.name""",
+        args,
+    )
+    found: dict[int, dict[str, int]] = {}
+    for entity, name, count in rows:
+        found.setdefault(entity, {})[name] = count
+    return found
+
+
+def mentions_named(tx: Tx, entities: Collection[int] | None = None) -> dict[int, int]:
+    """Return entity -> how often occurrences spell a name of it: once each, or once for every spelling that one has.
+
+    Who only speaks there is not named. What `counts` does not have of it is spelled as the label.
+    """
+    of, args = _of("m.entity", tx, entities)
+    found: dict[int, int] = dict(
+        tx.execute(
+            f"""SELECT m.entity, count(*) FROM mention m WHERE (m.roles != {SPEAKS} OR EXISTS (SELECT 1 FROM name_use n
+                WHERE n.occurrence = m.occurrence AND n.entity = m.entity)) {of} GROUP BY m.entity""",
+            args,
+        ).fetchall()
+    )
+    of, args = _of("n.entity", tx, entities)
+    several = tx.execute(
+        f"""SELECT n.entity, count(*) - count(DISTINCT n.occurrence) FROM name_use n WHERE 1 {of} GROUP BY n.entity""",
+        args,
+    )
+    for entity, more in several:
+        found[entity] = found.get(entity, 0) + more
+    return found
+
+
+def uses(tx: Tx) -> list[Spelled]:
+    """Return every name that an occurrence has a row of, by occurrence, entity and name."""
+    rows = tx.execute(
+        """SELECT o.fact, n.occurrence, n.entity, n.name FROM name_use n JOIN occurrence o ON o.id = n.occurrence
+           ORDER BY n.occurrence, n.entity, n.name"""
+    )
+    return [Spelled(*row) for row in rows]
+
+
+def spelled(tx: Tx, entities: Collection[int]) -> list[Spelled]:
+    """Return every name by which an occurrence calls some entities, labels among them, by entity, fact and occurrence."""
+    rows = tx.execute(
+        f"""SELECT m.fact, m.occurrence, m.entity, coalesce(n.name, e.label) FROM mention m JOIN entity e ON e.id = m.entity
+            LEFT JOIN name_use n ON n.occurrence = m.occurrence AND n.entity = m.entity
+            WHERE m.roles != {SPEAKS} AND m.entity {AMONG} ORDER BY m.entity, m.fact, m.occurrence, 4""",
+        (tx.ids(entities),),
+    )
+    return [Spelled(*row) for row in rows]
+
+
+def named_apart(tx: Tx) -> list[tuple[int, int, int]]:
+    """Return (fact, occurrence, entity) of every mention by the facts that have several occurrences, in this order."""
+    return tx.execute(
+        """SELECT fact, occurrence, entity FROM mention
+           WHERE fact IN (SELECT fact FROM occurrence GROUP BY fact HAVING count(*) > 1) ORDER BY 1, 2, 3"""
+    ).fetchall()
+
+
+def of_occurrences(tx: Tx, occurrences: Collection[int]) -> list[NameUse]:
+    """Return the rows of occurrences, in order."""
+    rows = tx.execute(
+        f"SELECT occurrence, entity, name FROM name_use WHERE occurrence {AMONG} ORDER BY occurrence, entity, name",
+        (tx.ids(occurrences),),
+    )
+    return [NameUse(*row) for row in rows]
+
+
+def _of(column: str, tx: Tx, entities: Collection[int] | None) -> tuple[str, tuple[object, ...]]:
+    return ("", ()) if entities is None else (f"AND {column} {AMONG}", (tx.ids(entities),))
+
+
+_USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
+    JOIN fact f ON f.id = o.fact JOIN entity e ON e.id = u.entity WHERE u.key = {key} ORDER BY o.said_ms, coalesce(o.tie, f.tie), e.key LIMIT 1"""
+
+
+def use_alias(tx: Tx, key: str, entity: int, occurrence: int) -> None:
+    """Record that an occurrence calls an entity by an alias."""
+    tx.execute("INSERT INTO alias_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (key, entity, occurrence))
+    resolve_aliases(tx, (key,))
+
+
+def aliases_of_cell(tx: Tx, cell: int) -> set[str]:
+    """Return the aliases that the occurrences of a cell use."""
+    rows = tx.execute(
+        "SELECT DISTINCT u.key FROM alias_use u JOIN occurrence o ON o.id = u.occurrence WHERE o.cell = ?",
+        (cell,),
+    )
+    return {row[0] for row in rows}
+
+
+def aliases_of_occurrences(tx: Tx, occurrences: Collection[int]) -> set[str]:
+    """Return the aliases that occurrences use."""
+    rows = tx.execute(f"SELECT DISTINCT key FROM alias_use WHERE occurrence {AMONG}", (tx.ids(occurrences),))
+    return {row[0] for row in rows}
+
+
+def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
+    """Set the entity of each alias from its uses, after some were added or deleted."""
+    for key in sorted(keys):
+        had = tx.execute("SELECT entity FROM alias WHERE key = ?", (key,)).fetchone()
+        now = tx.execute(_USED.format(key="?"), (key,)).fetchone()
+        if had == now:
+            continue
+        tx.execute("DELETE FROM alias WHERE key = ?", (key,))
+        if now is not None:
+            tx.execute("INSERT INTO alias VALUES (?, ?)", (key, now[0]))
+
+
+def wrong_aliases(tx: Tx) -> list[tuple[str, str]]:
+    """Return (alias, what is wrong) of aliases whose entity is not the one that their uses give."""
+    told = "stands for another entity than whom it is used for, or is used by nothing"
+    rows = tx.execute(f"SELECT a.key FROM alias a WHERE a.entity IS NOT ({_USED.format(key='a.key')})")
+    found = [(row[0], told) for row in rows]
+    rows = tx.execute("SELECT DISTINCT key FROM alias_use WHERE key NOT IN (SELECT key FROM alias)")
+    found += [(row[0], "is used, and is not there") for row in rows]
+    rows = tx.execute(
+        """SELECT DISTINCT u.key FROM alias_use u WHERE NOT EXISTS
+           (SELECT 1 FROM occurrence o JOIN mention m ON m.fact = o.fact AND m.entity = u.entity AND m.occurrence = o.id
+            WHERE o.id = u.occurrence)"""
+    )
+    return found + [(row[0], "is used by an occurrence that does not mention the entity") for row in rows]
+
+
+STAMP = "graph_stamp"
+"""The setting of the memory that triggers raise with every write of a relation, a name's use or a choice."""
+
+
+class RelationRow(NamedTuple):
+    """A relation that an occurrence of a fact tells, and when: `at_ms` is when the fact's stated time begins, else `said_ms`."""
+
+    id: int
+    fact: int
+    occurrence: int
+    source: int
+    label: str
+    target: int
+    at_ms: int
+    said_ms: int
+
+
+_RELATION = """SELECT r.id, r.fact, r.occurrence, r.source, r.label, r.target, coalesce(f.start_ms, o.said_ms), o.said_ms
+    FROM relation r JOIN occurrence o ON o.id = r.occurrence JOIN fact f ON f.id = r.fact"""
+
+
+def add_relation(tx: Tx, occurrence: OccurrenceRef, source: int, label: str, target: int) -> None:
+    """Record that an occurrence of a fact tells a relation between two entities that it mentions.
+
+    The same one told twice there is one; a relation of an entity to itself is none, and is not recorded.
+    """
+    if source != target:
+        tx.execute(
+            """INSERT INTO relation (fact, occurrence, source, label, target) VALUES (?, ?, ?, ?, ?)
+               ON CONFLICT DO NOTHING""",
+            (*occurrence, source, label, target),
+        )
+
+
+def drop(tx: Tx, rows: Collection[int]) -> None:
+    """Delete relations."""
+    tx.executemany("DELETE FROM relation WHERE id = ?", [(row,) for row in sorted(rows)])
+
+
+def read_relations(tx: Tx) -> list[RelationRow]:
+    """Return all relations, by id."""
+    return [RelationRow(*row) for row in tx.execute(f"{_RELATION} ORDER BY r.id")]
+
+
+def of_facts(tx: Tx, facts: Collection[int]) -> list[RelationRow]:
+    """Return the relations that facts tell, by id."""
+    found = tx.execute(f"{_RELATION} WHERE r.fact {AMONG} ORDER BY r.id", (tx.ids(facts),))
+    return [RelationRow(*row) for row in found]
+
+
+def stamp(tx: Tx) -> int:
+    """Return a number that is another one after every change of a relation, a name's use or a choice."""
+    row = tx.execute("SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?", (STAMP,)).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def has_changed(tx: Tx) -> None:
+    """Move the stamp where rows were written past the triggers."""
+    meta.put(tx, STAMP, str(stamp(tx) + 1))

@@ -1,1 +1,0 @@
-"""The indexes: ways to find evidence in one persistent state."""

@@ -1,1 +1,0 @@
-"""The paper's flat retrieval of facts."""

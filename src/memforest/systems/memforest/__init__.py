@@ -1,1 +1,0 @@
-"""The MemForest index: routing into trees, recall, browse, score flow, time order."""

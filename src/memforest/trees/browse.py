@@ -1,0 +1,505 @@
+"""Planned and model-guided browse (paper §4.3, §6.2): what to look for in each recalled tree, and where to go down.
+
+Recall, then at most one call of a planner, which gives each tree sub-queries of its own, then a way down for every
+tree and sub-query. A browser is asked level by level, about all trees at once: which level a call is made for does
+not depend on how fast others are answered, so that limits fall on the same trees every time. What a model cannot
+do is done by embedding, tree by tree, and said in the trace; a query never fails for want of a model.
+
+No transaction is open while a model is asked. The trees' shape is that of one snapshot, the texts are read from the
+store when they are needed, and leaves are handed on by node id: what is gone by then is left out.
+
+
+Descending a tree level by level, where a model or the embedding chooses the children to follow (paper §4.3).
+
+`recall.browse` steers by the similarity to the question. Here whoever steers (a model, or the similarity to a
+sub-query) orders the children of a level, and what counts of a leaf is its place on each level of its path. So the
+leaves of trees that were browsed in different ways can be compared. Nothing here asks a model.
+
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.concurrency import all_of
+from memforest.errors import ModelError, ModelRefusedError
+from memforest.records import QuestionPlan, TreeCard
+from memforest.search.cache import embedded_forest
+from memforest.search.filters import Prepared, Search, told_by
+from memforest.search.forest import CELL, FACT, INNER, EmbeddedForest, Forest
+from memforest.search.snapshot import Snapshot, ranges
+from memforest.search.vectors import without_names
+from memforest.store.connections import Tx
+from memforest.text import cut
+from memforest.times import from_ms
+from memforest.trees.index import FALLS_BACK, Host, adopted, sub_queries
+from memforest.trees.memforest_recall import RecalledTree, node_cards
+from memforest.trees.memforest_rows import DEFAULTS, MemForestSettings
+
+MOST_CHILDREN = 24
+"""Most children that are put before a model at once: longer lists are read with less care, and cost a call more."""
+UNASKED = 0.5
+"""Share of a level at which nobody was asked, because all children fitted into the beam: neither for nor against."""
+
+
+class Descent:
+    """A descent of one tree for one sub-query: its frontier, and the leaves reached.
+
+    A leaf's score is the mean, over the levels of its path, of 1 - place / beam, the first place being 0; a level that
+    nobody ordered counts `UNASKED`. It is in (0, 1].
+
+    Args:
+        forest: the trees.
+        root: forest row of the tree's root.
+        beam: most nodes kept of a level.
+    """
+
+    def __init__(self, forest: Forest, root: int, beam: int = DEFAULTS.beam_width) -> None:
+        self._children = forest.children
+        self._beam = beam
+        self._paths = {root: 0.0}
+        """Node of the frontier, in time order -> sum over the levels down to it."""
+        self._parent: dict[int, int] = {}
+        self.levels = 0
+        """Levels that were gone down."""
+        self.reached: dict[int, float] = {}
+        """Forest row of a leaf -> its score."""
+        self._take_out_leaves()
+
+    @property
+    def below(self) -> list[int]:
+        """The children of the frontier in time order, as forest rows; empty when the way down has ended."""
+        return list(self._parent)
+
+    @property
+    def fits(self) -> bool:
+        """Whether all children of the frontier fit into the beam, so that no choice is needed."""
+        return len(self._parent) <= self._beam
+
+    def keep(self, rows: Sequence[int], *, ordered: bool) -> None:
+        """Go one level down.
+
+        Args:
+            rows: the children to keep, best first; what is behind the beam is not kept.
+            ordered: whether their order counts.
+        """
+        kept = {}
+        for place, row in enumerate(rows[: self._beam]):
+            share = 1 - place / self._beam if ordered else UNASKED
+            kept[row] = self._paths[self._parent[row]] + share
+        self.levels += 1
+        self._paths = {row: kept[row] for row in self._parent if row in kept}
+        self._take_out_leaves()
+
+    def _take_out_leaves(self) -> None:
+        """Move leaves from the frontier to `reached`, and read the children of the remaining nodes."""
+        self._parent = {}
+        for row, total in self._paths.items():
+            children = self._children[row]
+            if not children:
+                self.reached[row] = total / self.levels if self.levels else UNASKED
+            self._parent.update(dict.fromkeys(children, row))
+
+
+def browse_by(descent: Descent, nearness: Callable[[Sequence[int]], list[float]]) -> None:
+    """Finish a descent by nearness, which orders the children of every level; ties by node."""
+    while rows := descent.below:
+        near = dict(zip(rows, nearness(rows), strict=True))
+        descent.keep(sorted(rows, key=lambda row: (-near[row], row)), ordered=True)
+
+
+def split(rows: Sequence[int], most: int = MOST_CHILDREN) -> list[Sequence[int]]:
+    """Return the rows in as few runs of at most `most` as there can be, of about the same length.
+
+    Example:
+        >>> [len(part) for part in split(range(50))]
+        [17, 17, 16]
+    """
+    parts = -(-len(rows) // most)
+    length, longer = divmod(len(rows), parts) if parts else (0, 0)
+    ends = [(i + 1) * length + min(i + 1, longer) for i in range(parts)]
+    return [rows[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+
+def merged(chosen: Iterable[Sequence[int]]) -> list[int]:
+    """Return what was chosen of several runs as one order: the first of each, the second of each; ties by node.
+
+    Example:
+        >>> merged([[7, 3], [5]])
+        [5, 7, 3]
+    """
+    placed = [(place, row) for part in chosen for place, row in enumerate(part)]
+    return [row for _, row in sorted(placed)]
+
+
+def nearness_to(
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    vector: Row,
+    bare: Row,
+    settings: MemForestSettings = DEFAULTS,
+) -> Callable[[Sequence[int]], list[float]]:
+    """Return a function from forest rows to how near they are to a sub-query.
+
+    As in `recall`: a node is as near as its summary, and a leaf without one as its fact or its best turn. An inner node of
+    a scene is as near as the facts below it on average, if `scene_vectors` says so. With `leaves` "facts" a leaf of turns
+    without a summary is as near as the best fact that they support.
+
+    Args:
+        snapshot: of the memory.
+        found: the trees with their vectors.
+        vector: of the sub-query, unit length.
+        bare: of the sub-query without participants' names.
+        settings: `scene_vectors` and `leaves` count; of these "aligned" changes nothing inside of a tree.
+    """
+    forest = found.forest
+    by_vector = np.isin(np.arange(len(forest.ids)), forest.embedded)
+    if settings.scene_vectors == "facts":
+        by_vector &= ~forest.of_kind("scene")[forest.tree]
+    by_facts = None
+    if settings.leaves == "facts":
+        none = np.full(len(snapshot.turns.ids), -1.0)
+        by_facts = told_by(snapshot).best(snapshot.facts.vectors.cosines(bare), none)
+
+    def facts_below(row: int) -> list[int]:
+        if forest.kind[row] == FACT:
+            return [int(forest.item[row])]
+        return [fact for child in forest.children[row] for fact in facts_below(child)]
+
+    def nearness(rows: Sequence[int]) -> list[float]:
+        nodes = np.array(rows, dtype=np.int64)
+        out = np.zeros(len(nodes))
+        kind, own = forest.kind[nodes], by_vector[nodes]
+        out[own] = found.cosines_at(nodes[own], vector)
+        cells = np.flatnonzero((kind == CELL) & ~own)
+        starts, ends = forest.item[nodes[cells]], forest.item_end[nodes[cells]]
+        if len(cells):
+            turns = ranges(starts, ends)
+            cosines = forest.turns.vectors.cosines_at(turns, vector) if by_facts is None else by_facts[turns]
+            out[cells] = np.maximum.reduceat(cosines, np.cumsum(ends - starts) - (ends - starts))
+        for i in np.flatnonzero((kind == FACT) | ((kind == INNER) & ~own)):
+            facts = np.array(facts_below(int(nodes[i])), dtype=np.int64)
+            out[i] = forest.facts.vectors.cosines_at(facts, bare).mean()
+        return [float(value) for value in out]
+
+    return nearness
+
+
+Row = NDArray[np.float32]
+Recall = Callable[[Tx, Snapshot, Search], Sequence[RecalledTree]]
+
+
+@dataclass(slots=True)
+class _Tree:
+    """A tree being browsed: its sub-queries, the descent of each, and the model calls made."""
+
+    of: RecalledTree
+    queries: tuple[str, ...]
+    ways: list[Descent] = field(default_factory=list)
+    calls: int = 0
+    fallback: str | None = None
+    """Why it is browsed by embedding, from there on, although a model was to do it."""
+    failure: ModelError | None = None
+
+    def fall_back(self, error: ModelError) -> None:
+        self.failure = error
+        self.fallback = cut(str(error), 300)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """A descent that waits for the browser's choice: its children, split into runs of one call each."""
+
+    tree: _Tree
+    way: Descent
+    query: str
+    runs: Sequence[Sequence[int]]
+    cards: Mapping[int, TreeCard]
+    """By forest row."""
+
+
+class GuidedBrowse:
+    """Browses the trees recalled for one question.
+
+    Args:
+        host: the memory.
+        recall: returns the trees to browse, best first, in a read transaction.
+        request: the question, with a mode other than ``"emb"``.
+        owner: the index whose trees they are.
+        settings: the index's: its beam, and how leaves are compared.
+    """
+
+    def __init__(
+        self, host: Host, recall: Recall, request: Search, owner: str, settings: MemForestSettings
+    ) -> None:
+        self._host = host
+        self._owner = owner
+        self._settings = settings
+        self._recall = recall
+        self._request = request
+        self._reference = from_ms(request.reference_ms)
+        self._calls = 0
+
+    async def browse(self) -> Prepared:
+        """Return what browsing the recalled trees reaches; as in mode ``"emb"`` where nothing can be guided."""
+        if not self._host.embeds:
+            return self._not_guided("without vectors of an embedder no trees can be recalled")
+        with self._host.timed("recall"):
+            snapshot, found, recalled = await self._host.read(self._recalled)
+        if not recalled:
+            return Prepared(self._request, trace={"mode": self._request.mode, "browse": []})
+        if all(tree.card.leaves > 1 and not tree.card.summary for tree in recalled):
+            return self._not_guided("the trees have no summaries yet; resume() makes them")
+        try:
+            return await self._guided(snapshot, found, recalled)
+        except ModelRefusedError as exc:
+            return self._not_guided(str(exc))
+
+    def _not_guided(self, why: str) -> Prepared:
+        return Prepared(
+            self._request,
+            warnings=(f"mode {self._request.mode!r} did what 'emb' does: {why}",),
+            trace={"mode": "emb"},
+        )
+
+    def _recalled(
+        self, tx: Tx, snapshot: Snapshot
+    ) -> tuple[Snapshot, EmbeddedForest, Sequence[RecalledTree]]:
+        recalled = self._recall(tx, snapshot, self._request)
+        return snapshot, embedded_forest(tx, snapshot, self._owner), recalled
+
+    async def _guided(
+        self, snapshot: Snapshot, found: EmbeddedForest, recalled: Sequence[RecalledTree]
+    ) -> Prepared:
+        request = self._request
+        trace: dict[str, Any] = {"mode": request.mode}
+        warnings: list[str] = []
+        plan = request.plan
+        queries: list[tuple[str, ...]] = [(self._host.question,)] * len(recalled)
+        if "+planner" in request.mode:
+            with self._host.timed("guide"):
+                plan, queries, trace["guide"], said = await self._plan(recalled)
+            warnings += said
+        with self._host.timed("browse"):
+            trees = [
+                _Tree(tree, own, [Descent(found.forest, tree.root, self._settings.beam_width) for _ in own])
+                for tree, own in zip(recalled, queries, strict=True)
+            ]
+            if request.mode.startswith("llm"):
+                await self._by_model(found.forest, trees)
+            warnings += await self._by_embedding(snapshot, found, trees)
+        trace["browse"] = [self._told(tree) for tree in trees]
+        return Prepared(
+            replace(request, plan=plan, leaves=_best_of(found.forest, trees)),
+            trees=tuple((tree.title, round(tree.score, 4)) for tree in recalled),
+            trace=trace,
+            warnings=(*warnings, *_fallbacks(trees)),
+        )
+
+    def _told(self, tree: _Tree) -> dict[str, Any]:
+        """Return how a tree was browsed, for the trace."""
+        return {
+            "title": tree.of.title,
+            "queries": list(tree.queries),
+            "mode": "llm" if self._request.mode.startswith("llm") and tree.fallback is None else "emb",
+            "calls": tree.calls,
+            "levels": max(way.levels for way in tree.ways),
+            "leaves": len({row for way in tree.ways for row in way.reached}),
+            "fallback": tree.fallback,
+        }
+
+    # -- what to look for -------------------------------------------------------------------------
+
+    async def _plan(
+        self, recalled: Sequence[RecalledTree]
+    ) -> tuple[QuestionPlan, list[tuple[str, ...]], dict[str, Any], list[str]]:
+        """Return the plan of the question, the sub-queries of each tree, and what became of planning."""
+        guide, request = self._host.steps.guide, self._request
+        assert guide is not None
+        told: dict[str, Any] = {"name": guide.name, "kind": None, "anchor": None, "failure": None}
+        try:
+            made = await guide.plan_browse(
+                self._host.question,
+                plan=request.plan,
+                reference=self._reference,
+                trees=[tree.card for tree in recalled],
+            )
+            queries = sub_queries(made, self._host.question, len(recalled))
+        except FALLS_BACK as exc:
+            told["failure"] = cut(str(exc), 300)
+            warning = f"{told['failure']}: the trees were browsed by the question itself"
+            return request.plan, [(self._host.question,)] * len(recalled), told, [warning]
+        plan = adopted(request.plan, made, self._host.question)
+        if plan.kind != request.plan.kind:
+            told["kind"] = plan.kind
+        if plan.anchor != request.plan.anchor:
+            told["anchor"] = plan.anchor
+        return plan, queries, told, []
+
+    # -- by a model -------------------------------------------------------------------------------
+
+    async def _by_model(self, forest: Forest, trees: Sequence[_Tree]) -> None:
+        """Go down all trees together, a level at a time, asking the browser where there is a choice."""
+        for tree in trees:
+            if not tree.of.summarised:
+                tree.fallback = "it has no summary yet; resume() makes it"
+        while waiting := _waiting(trees):
+            cards = await self._host.read(partial(self._cards, forest, waiting))
+            asks = self._asks(forest, waiting, cards)
+            jobs = [self._choose(ask, run) for ask in asks for run in ask.runs]
+            answers = iter(await all_of(jobs))
+            for ask in asks:
+                self._follow(ask, [next(answers) for _ in ask.runs])
+
+    @staticmethod
+    def _cards(
+        forest: Forest, waiting: Sequence[tuple[_Tree, Descent, str]], tx: Tx, _now: Snapshot
+    ) -> dict[int, TreeCard]:
+        """Return the cards of the nodes of this level."""
+        ids = forest.ids
+        scopes = {
+            int(ids[row]): (tree.of.card.kind, tree.of.card.label)
+            for tree, way, _ in waiting
+            for row in way.below
+        }
+        return node_cards(tx, scopes)
+
+    def _asks(
+        self,
+        forest: Forest,
+        waiting: Sequence[tuple[_Tree, Descent, str]],
+        found: Mapping[int, TreeCard],
+    ) -> list[_Ask]:
+        """Return the choices to ask for on this level, within the calls left."""
+        ids = forest.ids
+        asks = []
+        for tree, way, query in waiting:
+            cards = {row: card for row in way.below if (card := found.get(int(ids[row]))) is not None}
+            runs = split(list(cards))
+            if len(cards) <= self._settings.beam_width:
+                way.keep(list(cards), ordered=False)
+            elif not all(card.summary for card in cards.values()):
+                tree.fallback = "a node on the way has no summary yet; resume() makes it"
+            elif self._calls + len(runs) > self._request.browse_calls:
+                tree.fallback = f"the limit of {self._request.browse_calls} browse calls is reached"
+            else:
+                self._calls += len(runs)
+                tree.calls += len(runs)
+                asks.append(_Ask(tree, way, query, runs, cards))
+        return asks
+
+    async def _choose(self, ask: _Ask, run: Sequence[int]) -> list[int] | ModelError:
+        """Return the chosen of one run of children, best first, or why there is no choice."""
+        browser = self._host.steps.browser
+        assert browser is not None
+        children = [ask.cards[row] for row in run]
+        try:
+            chosen = await browser.choose(
+                ask.query, reference=self._reference, children=children, most=self._settings.beam_width
+            )
+        except FALLS_BACK as exc:
+            return exc
+        known = (place for place in dict.fromkeys(chosen) if 0 <= place < len(run))
+        return [run[place] for place in known][: self._settings.beam_width]
+
+    @staticmethod
+    def _follow(ask: _Ask, answers: Sequence[list[int] | ModelError]) -> None:
+        """Descend to the chosen children; to none if none was chosen."""
+        chosen = []
+        for answer in answers:
+            if isinstance(answer, ModelError):
+                ask.tree.fall_back(answer)
+                return
+            chosen.append(answer)
+        ask.way.keep(merged(chosen), ordered=True)
+
+    # -- by embedding -----------------------------------------------------------------------------
+
+    async def _by_embedding(
+        self, snapshot: Snapshot, forest: EmbeddedForest, trees: Sequence[_Tree]
+    ) -> list[str]:
+        """Finish every descent by embedding, from the root where no model was asked; return warnings."""
+        left = [
+            (way, query)
+            for tree in trees
+            for way, query in zip(tree.ways, tree.queries, strict=True)
+            if way.below
+        ]
+        warnings = []
+        try:
+            vectors = await self._vectors(snapshot, {query for _, query in left})
+        except ModelError as exc:  # the question has its vector already
+            warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
+            left = [(way, self._host.question) for way, _ in left]
+            vectors = await self._vectors(snapshot, ())
+        await asyncio.to_thread(_by_vectors, snapshot, forest, left, vectors, self._settings)
+        return warnings
+
+    async def _vectors(self, snapshot: Snapshot, queries: Iterable[str]) -> Mapping[str, tuple[Row, Row]]:
+        """Return the vectors of sub-queries, with and without participants' names, from one call of the embedder."""
+        request = self._request
+        assert request.vector is not None
+        own = (request.vector, request.vector if request.bare_vector is None else request.bare_vector)
+        new = sorted(set(queries) - {self._host.question})
+        if not new:
+            return {self._host.question: own}
+        bare = {query: without_names(query, snapshot.speakers) for query in new}
+        texts = sorted({*new, *bare.values()})
+        rows = dict(zip(texts, await self._host.embed_questions(texts), strict=True))
+        return {self._host.question: own, **{query: (rows[query], rows[bare[query]]) for query in new}}
+
+
+def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:
+    """Descend where all children fit, and return the descents that wait for a choice, with their sub-queries."""
+    found = []
+    for tree in trees:
+        if tree.fallback is not None:
+            continue
+        for way, query in zip(tree.ways, tree.queries, strict=True):
+            while way.below and way.fits:
+                way.keep(way.below, ordered=False)
+            if way.below:
+                found.append((tree, way, query))
+    return found
+
+
+def _by_vectors(
+    snapshot: Snapshot,
+    forest: EmbeddedForest,
+    ways: Sequence[tuple[Descent, str]],
+    vectors: Mapping[str, tuple[Row, Row]],
+    settings: MemForestSettings,
+) -> None:
+    nearness = {query: nearness_to(snapshot, forest, *both, settings) for query, both in vectors.items()}
+    for way, query in ways:
+        browse_by(way, nearness[query])
+
+
+def _best_of(forest: Forest, trees: Sequence[_Tree]) -> dict[int, float]:
+    """Return the leaves that were reached by node id, each with its best score over trees and sub-queries."""
+    found: dict[int, float] = {}
+    for tree in trees:
+        for way in tree.ways:
+            for row, score in way.reached.items():
+                leaf = int(forest.ids[row])
+                found[leaf] = max(score, found.get(leaf, 0.0))
+    return found
+
+
+def _fallbacks(trees: Sequence[_Tree]) -> list[str]:
+    """Say for how many trees a model failed, a line for each kind of failure."""
+    failed: dict[type[ModelError], list[str]] = {}
+    for tree in trees:
+        if tree.failure is not None:
+            failed.setdefault(type(tree.failure), []).append(cut(str(tree.failure), 300))
+    return [
+        f"{reasons[0]}: {len(reasons)} of {len(trees)} trees were browsed by embedding"
+        for reasons in failed.values()
+    ]

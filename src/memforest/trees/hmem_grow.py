@@ -1,0 +1,592 @@
+"""The trees of the index, edited inside a write transaction: events, and the memories of weeks, months and years above them.
+
+There is one tree a year. Which nodes it has follows from the events that are stored, their times and vectors, the memory's
+zone and the settings, and from nothing else: in each window nodes are placed in the order in which they were begun
+(`memforest.trees.hmem_rows`), by the vectors of the events that began them. So what comes in order is added and moves
+nothing, and what comes late, or goes, has only what is behind it in its own windows placed anew. A node that is begun by the
+same event keeps its id and text.
+
+
+From the feed to the trees: events that are new, changed or gone, and all that stands above them.
+
+What the memory of a week, a month or a year is made of.
+
+Placing what the feed has noted, and building levels that have become active.
+
+What the index does inside the transactions of others: what told of events that change or go is not told any more.
+
+What must hold of the trees beyond their contract: windows, likenesses, states, and that each event is in one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.nodes import Node, TreeHead
+from memforest.reading.periods import CalendarWindow, Unit, window_of
+from memforest.records import SummaryRequest
+from memforest.search.filters import memory_zone
+from memforest.store import derived, indexes
+from memforest.store import trees as trees_rows
+from memforest.store.connections import Tx
+from memforest.store.indexes import Items
+from memforest.store.trees import SqliteArena, drop_leaves
+from memforest.times import from_ms, to_ms
+from memforest.trees import hmem_rows
+from memforest.trees.hmem_rows import (
+    EVENT,
+    KINDS,
+    LEVELS,
+    ROOT,
+    WEEK,
+    WITHIN,
+    YEAR,
+    Event,
+    HMemMade,
+    HMemNode,
+    HMemSettings,
+    assign,
+    events,
+    forget,
+    items_of,
+    made_by,
+    note,
+    now,
+    top_level,
+)
+from memforest.trees.index import STEP, Host, IndexProblem, Placed
+from memforest.trees.refresh import NodeWork
+
+OWNER, KIND = "hmem", "year"
+
+_Place = tuple[int, str]
+_FIRST: _Place = (-(2**63), "")
+_UNIT: Mapping[int, Unit] = {level + 1: unit for level, unit in WITHIN.items()}
+
+
+class EventTrees:
+    """The trees, while they are edited; `close` writes everything back.
+
+    Args:
+        tx: the write transaction.
+        settings: of the index.
+        zone: the memory's.
+        alphas: the least likenesses of events, weeks and months.
+        now_ms: the present, by which the age of the memory says how many levels it has.
+        top: the highest level that the trees have.
+
+    Attributes:
+        top: the highest level that they have now.
+    """
+
+    def __init__(
+        self,
+        tx: Tx,
+        settings: HMemSettings,
+        zone: tzinfo,
+        alphas: Sequence[float],
+        now_ms: int | None,
+        top: int,
+    ) -> None:
+        self._tx, self._settings, self._zone, self._alphas = tx, settings, zone, alphas
+        self._now_ms, self.top = now_ms, top
+        self._kind = KINDS[settings.events]
+        self._arena = SqliteArena(tx)
+        self._changed: dict[int, dict[str, _Place]] = {level: {} for level in range(ROOT)}
+        """Level -> window -> the first place from which on nodes are to be placed anew."""
+        self._touched: set[int] = set()
+        """Nodes whose children, or what these tell, are others now; some may be gone."""
+        self._heads: dict[str, TreeHead] = {}
+        self._trees: set[int] = set()
+        self._windows: dict[Unit, CalendarWindow] = {}
+
+    # -- events -----------------------------------------------------------------------------------
+
+    def put(self, items: Collection[int]) -> None:
+        """Give items the places that they have now: those that are no events any more have none."""
+        wanted, have = events(self._tx, self._kind, items), hmem_rows.by_founder(self._tx, EVENT, items)
+        for item in items:
+            event, row = wanted.get(item), have.get(item)
+            if event is not None and row is not None and row.place == (event.said_ms, event.tie):
+                hmem_rows.put_event(self._tx, row.node, event)
+                self._touch(row.parent)
+                continue
+            if row is not None:
+                self._drop(row)
+            if event is not None:
+                self._add_event(event)
+
+    def take(self, items: Collection[int]) -> None:
+        """Take items out; they may be gone already."""
+        for row in hmem_rows.by_founder(self._tx, EVENT, items).values():
+            self._drop(row)
+
+    def _add_event(self, event: Event) -> None:
+        within = self._within(EVENT, event.said_ms)
+        row = HMemNode(
+            self._arena.new_id(),
+            EVENT,
+            event.item,
+            None,
+            within,
+            event.said_ms,
+            event.tie,
+            None,
+            event.start_ms,
+            event.end_ms,
+            1,
+            event.r_ms,
+            event.n,
+        )
+        hmem_rows.add(self._tx, row)
+        self._arena.put(self._node(row))
+        self._change(row)
+
+    def _within(self, level: int, said_ms: int) -> str:
+        """Return the key of the window of the parent's size in which something was told; of a year's memory, of the year."""
+        return self._window(WITHIN.get(level, "year"), said_ms)
+
+    def _window(self, unit: Unit, said_ms: int) -> str:
+        """Return the key of a window; what is told in one session mostly lies in one."""
+        instant, last = from_ms(said_ms), self._windows.get(unit)
+        if last is None or not last.contains(instant):
+            last = self._windows[unit] = window_of(instant, unit, self._zone)
+        return last.key
+
+    def _node(self, row: HMemNode) -> Node:
+        leaf = row.level == EVENT
+        unit = _UNIT.get(row.level)
+        return Node(
+            id=row.node,
+            tree=self._head(row.within[:4]).tree,
+            level=row.level,
+            key=(row.start_ms, row.tie),
+            start_ms=row.start_ms,
+            end_ms=row.end_ms,
+            count=row.leaves,
+            children=(),
+            item_kind=self._kind if leaf else None,
+            item=row.founder if leaf else None,
+            version=1,
+            dirty=not leaf,
+            window=None if unit is None else self._window(unit, row.said_ms),
+        )
+
+    def _head(self, year: str) -> TreeHead:
+        if year not in self._heads:
+            found = trees_rows.find_head(self._tx, OWNER, KIND, int(year))
+            if found is None:
+                found = trees_rows.put_head(self._tx, OWNER, KIND, int(year), TreeHead(0, 0))
+            self._heads[year] = found
+        return self._heads[year]
+
+    # -- what is to be done -----------------------------------------------------------------------
+
+    def _change(self, row: HMemNode) -> None:
+        """Have the nodes of a window placed anew from a node on."""
+        first = self._changed[row.level].get(row.within)
+        if first is None or row.place < first:
+            self._changed[row.level][row.within] = row.place
+
+    def _touch(self, node: int | None) -> None:
+        if node is not None:
+            self._touched.add(node)
+
+    def _drop(self, row: HMemNode) -> None:
+        """Take a node out, and what was begun by it; what stood under it is behind it, and is placed anew."""
+        begun = hmem_rows.by_founder(self._tx, row.level + 1, [row.founder or 0]) if row.level < YEAR else {}
+        if row.level == EVENT:
+            drop_leaves(self._tx, [row.node])
+        else:
+            self._arena.drop(row.node)
+        hmem_rows.delete(self._tx, [row.node])
+        self._change(row)
+        self._touch(row.parent)
+        self._head(row.within[:4])
+        for above in begun.values():
+            self._drop(above)
+
+    # -- levels -----------------------------------------------------------------------------------
+
+    def _set_top(self) -> None:
+        """Add the levels that the memory has grown old enough for; none is ever taken away."""
+        first_ms = hmem_rows.first_said(self._tx)
+        if first_ms is None or self._now_ms is None:
+            return
+        top = top_level(first_ms, self._now_ms)
+        if top > self.top:
+            for within in hmem_rows.windows_of(self._tx, self.top):
+                self._changed[self.top][within] = _FIRST
+            self.top = top
+
+    # -- joining ----------------------------------------------------------------------------------
+
+    def _cluster(self, level: int, within: str, place: _Place) -> None:
+        """Place the nodes of a window from a place on; of those before it no more are read than can be joined."""
+        behind = hmem_rows.behind(self._tx, level, within, place)
+        if not behind:
+            return
+        found = [*hmem_rows.before(self._tx, level, within, behind[0].place, self._settings.cap), *behind]
+        known, begun = self._known(found[: -len(behind)], level)
+        joined = assign(
+            self._vectors(found), known, self._alphas[level], self._settings.linkage, cap=self._settings.cap
+        )
+        founders = {at: row.founder or 0 for at, row in enumerate(found)} | begun
+        wanted = {row.founder or 0 for row in behind} | {founders[one.founder] for one in joined}
+        above = hmem_rows.by_founder(self._tx, level + 1, wanted)
+        for row, one in zip(behind, joined, strict=True):
+            if one.likeness is not None and row.founder in above:
+                self._drop(above.pop(row.founder))
+            elif one.likeness is None and row.founder is not None and row.founder not in above:
+                above[row.founder] = self._begin(level + 1, row)
+        parents = [above[founders[one.founder]].node for one in joined]
+        self._join(behind, parents, [one.likeness for one in joined])
+
+    def _known(self, found: Sequence[HMemNode], level: int) -> tuple[list[int], dict[int, int]]:
+        """Return the places of those that began the clusters of nodes that stay where they are, and whom the places below 0 are of."""
+        begun = hmem_rows.founders_of(self._tx, {row.parent for row in found if row.parent is not None})
+        places = {row.founder: at for at, row in enumerate(found)}
+        earlier = hmem_rows.by_founder(self._tx, level, {one for one in begun.values() if one not in places})
+        ordered = sorted(earlier, key=lambda founder: earlier[founder].place, reverse=True)
+        places |= {founder: -1 - at for at, founder in enumerate(ordered)}
+        known = [places[begun[row.parent or 0]] for row in found]
+        return known, {-1 - at: founder for at, founder in enumerate(ordered)}
+
+    def _vectors(self, found: Sequence[HMemNode]) -> NDArray[np.float32]:
+        """Return the vectors of the events that began nodes."""
+        founders = np.array([row.founder or 0 for row in found], dtype=np.int64)
+        items, vectors = zip(*derived.vector_blocks(self._tx, self._kind, founders.tolist()), strict=True)
+        given: NDArray[np.float32] = np.concatenate(vectors)[np.searchsorted(np.concatenate(items), founders)]
+        return given
+
+    def _begin(self, level: int, child: HMemNode) -> HMemNode:
+        """Begin the memory of a window with a node below it."""
+        row = child._replace(
+            node=self._arena.new_id(),
+            level=level,
+            parent=None,
+            within=self._within(level, child.said_ms),
+            likeness=None,
+        )
+        hmem_rows.add(self._tx, row)
+        self._arena.put(self._node(row))
+        self._change(row)
+        return row
+
+    def _join(
+        self, found: Sequence[HMemNode], parents: Sequence[int], likenesses: Sequence[float | None]
+    ) -> None:
+        """Put nodes under others."""
+        joins = []
+        for row, parent, likeness in zip(found, parents, likenesses, strict=True):
+            if row.parent != parent:
+                self._touch(row.parent)
+            if (row.parent, row.likeness) != (parent, likeness):
+                joins.append((parent, likeness, row.node))
+                self._touch(parent)
+        hmem_rows.join(self._tx, joins)
+
+    def _attach(self, within: str) -> None:
+        """Put the highest nodes of a window under the root of their year."""
+        root = hmem_rows.root_of(self._tx, within[:4])
+        found = hmem_rows.not_under(self._tx, self.top, within, None if root is None else root.node)
+        if not found:
+            return
+        root = root or self._root(found[0])
+        self._join(found, [root.node] * len(found), [None] * len(found))
+
+    def _root(self, child: HMemNode) -> HMemNode:
+        year = child.within[:4]
+        row = child._replace(
+            node=self._arena.new_id(),
+            level=ROOT,
+            founder=None,
+            parent=None,
+            within=year,
+            said_ms=0,
+            tie="",
+            likeness=None,
+        )
+        hmem_rows.add(self._tx, row)
+        self._arena.put(self._node(row))
+        return row
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def close(self) -> Placed:
+        """Place what is to be placed, bring what is above up to date, write everything back, and return the counts."""
+        self._set_top()
+        for level in range(EVENT, self.top):
+            for within, place in self._changed[level].items():
+                self._cluster(level, within, place)
+        for within in self._changed[self.top]:
+            self._attach(within)
+        self._renew_all()
+        self._arena.flush()
+        for year, head in self._heads.items():
+            self._put_head(year, head)
+        return Placed(self._arena.written, frozenset(self._trees))
+
+    def _renew_all(self) -> None:
+        """Bring nodes up to date, and what is above them, the lowest level first."""
+        waiting: dict[int, dict[int, HMemNode]] = {level: {} for level in range(WEEK, ROOT + 1)}
+        for level in range(WEEK, ROOT + 1):
+            for row in hmem_rows.by_node(self._tx, self._touched).values():
+                waiting[row.level][row.node] = row
+            self._touched.clear()
+            for _, row in sorted(waiting[level].items()):
+                self._renew(row)
+
+    def _renew(self, row: HMemNode) -> None:
+        """Give a node the children it has now, and have what is above it follow."""
+        node = row.node
+        self._head(row.within[:4])
+        self._touch(row.parent)
+        made = hmem_rows.hull(self._tx, node)
+        if made is None:
+            self._arena.drop(node)
+            hmem_rows.delete(self._tx, [node])
+            return
+        stored = self._arena.get(node)
+        stored.children, stored.count = made.children, made.leaves
+        stored.start_ms, stored.end_ms, stored.key = made.start_ms, made.end_ms, (made.start_ms, row.tie)
+        stored.version, stored.dirty = stored.version + 1, True
+        self._arena.put(stored)
+        self._trees.add(stored.tree)
+
+    def _put_head(self, year: str, head: TreeHead) -> None:
+        root = hmem_rows.root_of(self._tx, year)
+        if root is None:
+            trees_rows.drop_tree(self._tx, head)
+            return
+        now = replace(head, root=root.node, height=ROOT, count=self._arena.get(root.node).count)
+        if now != head:
+            trees_rows.put_head(self._tx, OWNER, KIND, int(year), now)
+
+
+def trees(tx: Tx, settings: HMemSettings, made: HMemMade, now_ms: int | None) -> EventTrees:
+    """Return the trees to edit, as they were made."""
+    return EventTrees(tx, settings, memory_zone(tx), made.alphas, now_ms, made.top)
+
+
+def receive(tx: Tx, settings: HMemSettings, until: int, now_ms: int, step: int = STEP) -> bool:
+    """Place the next notes of the feed, and return whether more are left.
+
+    If the index is not behind any more, another process was quicker, and nothing is done.
+    """
+    row = indexes.find(tx, OWNER)
+    if row is None or row.cursor >= until:
+        return False
+    items, upto = indexes.read(tx, row.cursor, step, until)
+    made = made_by(tx) or now(tx, settings)
+    noted = items.get(KINDS[settings.events], ())
+    if noted and made is not None:
+        edited = trees(tx, settings, made, now_ms)
+        edited.put(noted)
+        edited.close()
+        note(tx, replace(made, top=edited.top))
+    indexes.move(tx, OWNER, upto)
+    return upto < until
+
+
+def grown(tx: Tx, now_ms: int) -> bool:
+    """Return whether the memory has grown old enough for more levels than its trees have."""
+    made, first_ms = made_by(tx), hmem_rows.first_said(tx)
+    return made is not None and first_ms is not None and top_level(first_ms, now_ms) > made.top
+
+
+def raise_levels(tx: Tx, settings: HMemSettings, now_ms: int) -> None:
+    """Build the levels that have become active, of everything that there is, in order."""
+    made = made_by(tx)
+    if made is not None:
+        edited = trees(tx, settings, made, now_ms)
+        edited.close()
+        note(tx, replace(made, top=edited.top))
+
+
+def empty(tx: Tx) -> None:
+    """Delete the trees and the rows of the table."""
+    trees_rows.drop_trees(tx, OWNER)
+    indexes.empty_tables(tx, OWNER)
+    forget(tx)
+
+
+def requests_of(
+    nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]], settings: HMemSettings
+) -> list[NodeWork]:
+    """Return how the memories of nodes are consolidated; one with a single child says what that says. Roots say nothing."""
+    return [
+        NodeWork(
+            node.id,
+            SummaryRequest(
+                kind=KIND,
+                label="",
+                start=from_ms(node.start_ms),
+                end=from_ms(node.end_ms),
+                inputs=inputs[node.id],
+                max_words=int(settings.words[node.level - WEEK]),
+                level=node.level,
+                window=node.window or "",
+                prompt="memory",
+            ),
+            kept=len(node.children) == 1,
+            words=True,
+        )
+        for node in nodes
+        if WEEK <= node.level < ROOT
+    ]
+
+
+async def advance(host: Host, settings: HMemSettings, until: int) -> None:
+    """Place the notes of the feed up to a number; with `eager`, have all that is above an event consolidated before the next.
+
+    Raises:
+        ConfigError: if the zone of the memory is not known here.
+    """
+    now_ms = to_ms(host.now)
+    behind, older = await host.look(partial(_state, until=until, now_ms=now_ms))
+    step = 1 if settings.eager else STEP
+    while behind:
+        behind = await host.write(partial(receive, settings=settings, until=until, now_ms=now_ms, step=step))
+        if settings.eager:
+            await host.ensure_fresh(lambda tx: trees_rows.dirty_children(tx, owner=OWNER))
+    if older:
+        await host.write(partial(raise_levels, settings=settings, now_ms=now_ms))
+
+
+def _state(tx: Tx, until: int, now_ms: int) -> tuple[bool, bool]:
+    """Return whether notes wait, and whether the memory is old enough for more levels."""
+    row = indexes.find(tx, OWNER)
+    return row is not None and row.cursor < until, grown(tx, now_ms)
+
+
+class HMemPlacing:
+    """Takes events out of the trees in a transaction that changes them; see `memforest.trees.index.Placing`.
+
+    Nothing is placed here: the index is deferred.
+    """
+
+    def __init__(self, tx: Tx, settings: HMemSettings) -> None:
+        self._tx, self._settings = tx, settings
+        self._left: set[int] = set()
+
+    def leave(self, items: Items) -> None:
+        """Drop the texts that tell of events, and those that are out of date: they may be of what stood elsewhere then."""
+        found = hmem_rows.by_founder(self._tx, EVENT, items.get(KINDS[self._settings.events], ()))
+        if not found:
+            return
+        told = {row.node for row in hmem_rows.above(self._tx, [row.node for row in found.values()])}
+        told |= trees_rows.dirty_children(self._tx, owner=OWNER).keys()
+        derived.drop_summaries(self._tx, sorted(told))
+        self._left |= found.keys()
+
+    def place(self, items: Items) -> None:
+        """Place nothing: `advance` does."""
+
+    def close(self) -> Placed:
+        """Take the events out that have gone; what stood behind them in their windows is placed anew."""
+        made = made_by(self._tx)
+        if not self._left or made is None:
+            return Placed()
+        edited = trees(self._tx, self._settings, made, None)
+        edited.take(self._left)
+        return edited.close()
+
+
+def problems(tx: Tx, settings: HMemSettings) -> list[IndexProblem]:
+    """Return what is wrong with the table of the index, and with what it says of the trees.
+
+    What has not been placed yet is passed over.
+    """
+    made = made_by(tx)
+    if made is None:
+        stray = sum(hmem_rows.level_sizes(tx).values())
+        return [IndexProblem("tree", f"{stray} nodes that nothing says how they were made")] if stray else []
+    row = indexes.find(tx, OWNER)
+    waiting: set[int] = set()
+    if row is not None:
+        waiting = set(indexes.read(tx, row.cursor)[0].get(KINDS[settings.events], ()))
+    told = events(tx, KINDS[settings.events], items_of(tx, KINDS[settings.events]))
+    found = hmem_rows.everything(tx)
+    by_node = {one.node: one for one in found}
+    return [
+        IndexProblem("tree", message)
+        for message in (
+            *_events(found, told, waiting),
+            *_windows(tx, found),
+            *_parents(found, by_node, made),
+            *_states(found),
+        )
+    ]
+
+
+def _name(row: HMemNode) -> str:
+    return f"{LEVELS[row.level]} node {row.node}"
+
+
+def _events(found: Sequence[HMemNode], told: dict[int, Event], waiting: set[int]) -> Iterator[str]:
+    """Yield events that are not where they were told, or are in no tree, or in one without being there."""
+    placed = {row.founder: row for row in found if row.level == EVENT and row.founder is not None}
+    for item in told.keys() - placed.keys() - waiting:
+        yield f"event {item} is in no tree"
+    for item, row in placed.items():
+        event = told.get(item)
+        if item in waiting:
+            continue
+        if event is None:
+            yield f"{_name(row)}: its event {item} is not there"
+        elif (event.said_ms, event.tie) != row.place or (event.r_ms, event.n) != (row.r_ms, row.n):
+            yield f"{_name(row)}: does not say when and how often its event {item} was told"
+
+
+def _windows(tx: Tx, found: Sequence[HMemNode]) -> Iterator[str]:
+    """Yield nodes that are not in the window in which they were begun."""
+    zone = memory_zone(tx)
+    for row in found:
+        if row.level > YEAR:
+            continue
+        key = window_of(from_ms(row.said_ms), WITHIN.get(row.level, "year"), zone).key
+        if key != row.within:
+            yield f"{_name(row)}: is in the window {row.within}, and was begun in {key}"
+
+
+def _parents(found: Sequence[HMemNode], by_node: dict[int, HMemNode], made: HMemMade) -> Iterator[str]:
+    """Yield nodes that are not below one of the next level that was begun in their window by one like them, or by themselves."""
+    for row in found:
+        if row.level == ROOT:
+            continue
+        parent = by_node.get(row.parent or 0)
+        level = row.level + 1 if row.level < made.top else ROOT
+        if parent is None or parent.level != level:
+            yield f"{_name(row)}: is not below a {LEVELS[level]} node"
+        elif level == ROOT:
+            if parent.within != row.within[:4]:
+                yield f"{_name(row)}: is below the year {parent.within}"
+        elif (row.founder == parent.founder) != (row.likeness is None):
+            yield f"{_name(row)}: says that it {'joined' if row.likeness is not None else 'began'} what it is below"
+        elif row.likeness is not None and row.likeness < made.alphas[row.level]:
+            yield f"{_name(row)}: joined with a likeness of {row.likeness}, less than {made.alphas[row.level]}"
+        elif row.place < parent.place:
+            yield f"{_name(row)}: was begun before what it is below"
+
+
+def _states(found: Sequence[HMemNode]) -> Iterator[str]:
+    """Yield nodes that do not say when and how often what is below them was consolidated."""
+    below: dict[int, list[HMemNode]] = {}
+    for row in found:
+        if row.parent is not None:
+            below.setdefault(row.parent, []).append(row)
+    for row in found:
+        if row.level == EVENT:
+            continue
+        kids = below.get(row.node, [])
+        if not kids:
+            yield f"{_name(row)}: has nothing below it"
+        elif (row.r_ms, row.n) != (max(kid.r_ms for kid in kids), sum(kid.n + 1 for kid in kids) - 1):
+            yield f"{_name(row)}: does not say when and how often it was consolidated"

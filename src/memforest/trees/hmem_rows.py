@@ -1,0 +1,559 @@
+"""The table of the index: every node with the window in which it joins others, what it joined, and its state.
+
+A node is known by its founder: the item, fact or turn, that began it; an event by its own; a root has none. `said_ms` and `tie`
+are those of the founder, and order the nodes of a window; a root has 0 and "". `within` is the key of the window of the parent's size, of the memory of a year and of
+a root that of the year. `likeness` is how like its cluster a node was when it joined; None of one that began it. `r_ms` is when
+it was last consolidated, and `n` how often.
+
+
+The events that a memory holds: statements, or turns, with their vectors, times and how often they were told.
+
+The levels of the tree, the windows in which their nodes join, and how many of them a memory of some age has.
+
+Source: H-Mem (arXiv 2605.15701) §3.2 and App. A.2. The paper's L1 to L4 are the levels 0 to 3 here; level 4 is the root of a
+year, which is no memory. A node joins others in one window of the size of its parent, which alone keeps a child's window
+within its parent's; weeks are cut where months end.
+
+
+Writing the table of the index.
+
+Which cluster each node of a window joins, by likeness, in their order: H-Mem (arXiv 2605.15701) §3.2.
+
+The paper leaves open what a node is compared with (here `linkage`), and which of two equally near clusters it joins: the one
+that was begun earlier.
+
+
+The settings of the index hmem: what an event is, how alike is alike, when memories are made, and how it is searched.
+
+Source of the constants: H-Mem (arXiv 2605.15701) App. A.2 and A.4.
+
+
+How alike nodes must be to join, per embedder and level: measured by `scripts/calibrate_memories.py`.
+
+An embedder that was not measured gets the middle of those that were.
+
+
+What the trees were made by: the least likenesses, and the levels that they have.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib.resources import files
+from statistics import median
+from types import MappingProxyType
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.config import Explore
+from memforest.errors import ConfigError
+from memforest.reading.periods import Unit
+from memforest.settings import Bound, Count, Settings
+from memforest.store import meta
+from memforest.store.connections import AMONG, Tx, place_tie
+from memforest.store.corrections import HIDDEN
+from memforest.store.snapshot import muted_turns
+
+EventKind = Literal["fact", "turn"]
+
+KINDS: Mapping[str, EventKind] = MappingProxyType({"facts": "fact", "turns": "turn"})
+"""Setting `events` -> the kind of item that a leaf stands for."""
+
+
+class Event(NamedTuple):
+    """An event: its row, when it was first told, what orders it among those of one instant, its leaf's interval, and its state.
+
+    `r_ms` is when it was last told, and `n` how often again.
+    """
+
+    item: int
+    said_ms: int
+    tie: str
+    start_ms: int
+    end_ms: int
+    r_ms: int
+    n: int
+
+
+_START = "coalesce(f.start_ms, f.said_ms)"
+_FACTS = f"""SELECT f.id, f.said_ms, f.tie || ' ' || f.fact_id, {_START},
+    CASE WHEN f.start_ms IS NULL OR f.end_ms IS NULL THEN {_START} + 1 ELSE max(f.end_ms, f.start_ms + 1) END,
+    (SELECT max(o.said_ms) FROM occurrence o WHERE o.fact = f.id),
+    (SELECT count(*) FROM occurrence o WHERE o.fact = f.id) - 1
+    FROM fact f WHERE f.verdict < {HIDDEN} AND EXISTS (SELECT 1 FROM derived_fact_vector v WHERE v.item = f.id)"""
+
+_TURNS = f"""SELECT t.id, t.said_ms, {place_tie("s.session_id", "t.ordinal")},
+    t.said_ms, t.said_ms + 1, t.said_ms, 0
+    FROM turn t JOIN session s ON s.id = t.session
+    WHERE EXISTS (SELECT 1 FROM derived_turn_vector v WHERE v.item = t.id)"""
+
+
+def events(tx: Tx, kind: EventKind, items: Collection[int]) -> dict[int, Event]:
+    """Return those of some items that are events: stored, not hidden, and with a vector."""
+    if kind == "fact":
+        found = tx.execute(f"{_FACTS} AND f.id {AMONG}", (tx.ids(items),))
+    else:
+        shown = set(items) - set(muted_turns(tx))
+        found = tx.execute(f"{_TURNS} AND t.id {AMONG}", (tx.ids(shown),))
+    return {row[0]: Event(*row) for row in found if row[5] is not None}
+
+
+def items_of(tx: Tx, kind: EventKind) -> list[int]:
+    """Return the rows of all events, for a check."""
+    if kind == "fact":
+        return [row[0] for row in tx.execute(_FACTS)]
+    muted = set(muted_turns(tx))
+    return [row[0] for row in tx.execute(_TURNS) if row[0] not in muted]
+
+
+EVENT, WEEK, MONTH, YEAR, ROOT = range(5)
+LEVELS: Sequence[str] = ("event", "week", "month", "year", "root")
+"""What a node of each level tells of: an event, or the time whose events it is made of."""
+
+WITHIN: Mapping[int, Unit] = MappingProxyType({EVENT: "week_of_month", WEEK: "month", MONTH: "year"})
+"""Level -> the unit of the window within which its nodes join one another."""
+
+_DAY_MS = 86_400_000
+_YOUNG_MS, _GROWN_MS = 7 * _DAY_MS, 30 * _DAY_MS
+
+
+def top_level(first_ms: int, now_ms: int) -> int:
+    """Return the highest level that a memory has: that of weeks for 7 days, that of months until it is more than 30 days old.
+
+    Args:
+        first_ms: when its first event was told, UTC ms.
+        now_ms: the present. Before the first event, as with a clock that is wrong, the memory is young.
+    """
+    age_ms = now_ms - first_ms
+    if age_ms < _YOUNG_MS:
+        return WEEK
+    return MONTH if age_ms <= _GROWN_MS else YEAR
+
+
+_COLUMNS = (
+    "i.node, i.level, i.founder, i.parent, i.within, i.said_ms, i.tie, i.likeness,"
+    " i.start_ms, i.end_ms, i.leaves, i.r_ms, i.n"
+)
+
+
+def make_tables(tx: Tx) -> None:
+    """Make the tables of the index."""
+    for statement in (
+        """CREATE TABLE ix_hmem_node (
+            node INTEGER PRIMARY KEY,
+            level INTEGER NOT NULL,
+            founder INTEGER,
+            parent INTEGER,
+            within TEXT NOT NULL,
+            said_ms INTEGER NOT NULL,
+            tie TEXT NOT NULL,
+            likeness REAL,
+            start_ms INTEGER NOT NULL,
+            end_ms INTEGER NOT NULL,
+            leaves INTEGER NOT NULL,
+            r_ms INTEGER NOT NULL,
+            n INTEGER NOT NULL
+        ) STRICT""",
+        "CREATE INDEX ix_hmem_node_within ON ix_hmem_node (level, within, said_ms, tie)",
+        "CREATE UNIQUE INDEX ix_hmem_node_founder ON ix_hmem_node (founder, level)",
+        "CREATE INDEX ix_hmem_node_parent ON ix_hmem_node (parent, said_ms, tie)",
+    ):
+        tx.execute(statement)
+
+
+class HMemNode(NamedTuple):
+    """A node as it is stored."""
+
+    node: int
+    level: int
+    founder: int | None
+    parent: int | None
+    within: str
+    said_ms: int
+    tie: str
+    likeness: float | None
+    start_ms: int
+    end_ms: int
+    leaves: int
+    r_ms: int
+    n: int
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """Where it stands among the nodes of its window."""
+        return self.said_ms, self.tie
+
+
+def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[HMemNode]:
+    return [
+        HMemNode(*row)
+        for row in tx.execute(f"SELECT {_COLUMNS} FROM ix_hmem_node i {condition}", tuple(args))
+    ]
+
+
+def by_node(tx: Tx, nodes: Collection[int]) -> dict[int, HMemNode]:
+    """Return the rows of nodes."""
+    return {row.node: row for row in _read(tx, f"WHERE i.node {AMONG}", (tx.ids(nodes),))}
+
+
+def by_founder(tx: Tx, level: int, founders: Collection[int]) -> dict[int, HMemNode]:
+    """Return the nodes of a level by their founders."""
+    found = _read(tx, f"WHERE i.founder {AMONG} AND i.level = ?", (tx.ids(founders), level))
+    return {row.founder: row for row in found if row.founder is not None}
+
+
+def behind(tx: Tx, level: int, within: str, place: tuple[int, str]) -> list[HMemNode]:
+    """Return the nodes of a level in a window from a place on, in order."""
+    return _read(
+        tx,
+        "WHERE i.level = ? AND i.within = ? AND (i.said_ms, i.tie) >= (?, ?) ORDER BY i.said_ms, i.tie",
+        (level, within, *place),
+    )
+
+
+def before(tx: Tx, level: int, within: str, place: tuple[int, str], most: int) -> list[HMemNode]:
+    """Return the last nodes of a level in a window before a place, in order."""
+    found = _read(
+        tx,
+        """WHERE i.level = ? AND i.within = ? AND (i.said_ms, i.tie) < (?, ?)
+           ORDER BY i.said_ms DESC, i.tie DESC LIMIT ?""",
+        (level, within, *place, most),
+    )
+    return found[::-1]
+
+
+def not_under(tx: Tx, level: int, within: str, parent: int | None) -> list[HMemNode]:
+    """Return the nodes of a level in a window that are not under a node, in order; all of them where there is none."""
+    return _read(
+        tx,
+        "WHERE i.level = ? AND i.within = ? AND (? IS NULL OR i.parent IS NOT ?) ORDER BY i.said_ms, i.tie",
+        (level, within, parent, parent),
+    )
+
+
+def founders_of(tx: Tx, nodes: Collection[int]) -> dict[int, int]:
+    """Return the founders of nodes."""
+    found = tx.execute(
+        f"SELECT node, founder FROM ix_hmem_node WHERE node {AMONG} AND founder IS NOT NULL", (tx.ids(nodes),)
+    )
+    return dict(found.fetchall())
+
+
+def above(tx: Tx, nodes: Collection[int]) -> list[HMemNode]:
+    """Return the nodes above some nodes, up to the roots, each once, the lowest level first."""
+    return _read(
+        tx,
+        f"""WHERE i.node IN (WITH RECURSIVE up(node) AS (
+                SELECT parent FROM ix_hmem_node WHERE node {AMONG}
+                UNION SELECT a.parent FROM up JOIN ix_hmem_node a ON a.node = up.node)
+            SELECT node FROM up) ORDER BY i.level, i.said_ms, i.tie""",
+        (tx.ids(nodes),),
+    )
+
+
+def root_of(tx: Tx, year: str) -> HMemNode | None:
+    """Return the root of a year."""
+    found = _read(tx, "WHERE i.level = ? AND i.within = ?", (ROOT, year))
+    return found[0] if found else None
+
+
+def windows_of(tx: Tx, level: int) -> list[str]:
+    """Return the keys of the windows of a level in which there are nodes, in order."""
+    return [
+        row[0]
+        for row in tx.execute(
+            "SELECT DISTINCT within FROM ix_hmem_node WHERE level = ? ORDER BY within", (level,)
+        )
+    ]
+
+
+def first_said(tx: Tx) -> int | None:
+    """Return when the first event was told, UTC ms; None without any."""
+    found = tx.execute(
+        "SELECT said_ms FROM ix_hmem_node WHERE level = ? ORDER BY within, said_ms, tie LIMIT 1", (EVENT,)
+    ).fetchone()
+    return None if found is None else int(found[0])
+
+
+def level_sizes(tx: Tx) -> Mapping[int, int]:
+    """Return how many nodes each level has."""
+    return dict(tx.execute("SELECT level, count(*) FROM ix_hmem_node GROUP BY level").fetchall())
+
+
+def around(tx: Tx) -> dict[str, int]:
+    """Return how many turns there are, on which events rest, how many entities, and how many relations between these.
+
+    Entities are counted as they are stored, before names are resolved, and relations as they were told, states left out.
+    """
+    found = tx.execute(
+        """SELECT (SELECT count(*) FROM turn), (SELECT count(*) FROM entity),
+           (SELECT count(*) FROM (SELECT DISTINCT source, label, target FROM relation))"""
+    ).fetchone()
+    return dict(zip(("fragments", "entities", "edges"), found, strict=True))
+
+
+def names(tx: Tx, nodes: Collection[int]) -> list[tuple[int, int, int, str | None]]:
+    """Return id, level, times consolidated and calendar window of inner nodes."""
+    found = tx.execute(
+        f"""SELECT i.node, i.level, i.n, m.window FROM ix_hmem_node i JOIN node m ON m.id = i.node
+            WHERE i.node {AMONG} AND i.level > {EVENT}""",
+        (tx.ids(nodes),),
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in found]
+
+
+def everything(tx: Tx) -> list[HMemNode]:
+    """Return all nodes, the lowest level first, in order."""
+    return _read(tx, "ORDER BY i.level, i.within, i.said_ms, i.tie", ())
+
+
+def add(tx: Tx, row: HMemNode) -> None:
+    """Store a node."""
+    tx.execute("INSERT INTO ix_hmem_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def delete(tx: Tx, nodes: Iterable[int]) -> None:
+    """Delete rows."""
+    tx.executemany("DELETE FROM ix_hmem_node WHERE node = ?", [(node,) for node in nodes])
+
+
+def join(tx: Tx, joins: Iterable[tuple[int, float | None, int]]) -> None:
+    """Put nodes under others: the parent, how like it the node was, and the node."""
+    tx.executemany("UPDATE ix_hmem_node SET parent = ?, likeness = ? WHERE node = ?", joins)
+
+
+def put_event(tx: Tx, node: int, event: Event) -> None:
+    """Note of an event when it was so, when it was last told, and how often."""
+    tx.execute(
+        "UPDATE ix_hmem_node SET start_ms = ?, end_ms = ?, r_ms = ?, n = ? WHERE node = ?",
+        (event.start_ms, event.end_ms, event.r_ms, event.n, node),
+    )
+
+
+class Hull(NamedTuple):
+    """What the children of a node are together: ids in order, interval, leaves, when last consolidated, and how often."""
+
+    children: tuple[int, ...]
+    start_ms: int
+    end_ms: int
+    leaves: int
+    r_ms: int
+    n: int
+
+
+def hull(tx: Tx, node: int) -> Hull | None:
+    """Return what the children of a node are together, and note it of the node; None of one without any.
+
+    Each child but the first has been a join, and so has each of a child's own.
+    """
+    ids = tx.execute(
+        "SELECT node FROM ix_hmem_node WHERE parent = ? ORDER BY said_ms, tie", (node,)
+    ).fetchall()
+    if not ids:
+        return None
+    sums = tx.execute(
+        """SELECT min(start_ms), max(end_ms), sum(leaves), max(r_ms), sum(n) + count(*) - 1
+           FROM ix_hmem_node WHERE parent = ?""",
+        (node,),
+    ).fetchone()
+    made = Hull(tuple(one for (one,) in ids), *sums)
+    tx.execute(
+        "UPDATE ix_hmem_node SET start_ms = ?, end_ms = ?, leaves = ?, r_ms = ?, n = ? WHERE node = ?",
+        (*made[1:], node),
+    )
+    return made
+
+
+Linkage = Literal["member", "mean", "parent"]
+"""What the likeness to a cluster is: that to its best member, the mean of those to all members, or that to their mean vector."""
+
+CAP = 2048
+"""Nodes right before a node, in one window, that it is compared with: what a product of 2 MB of half floats costs."""
+
+
+class Joined(NamedTuple):
+    """The cluster of a node, as the place of the node that began it, and how like it was then; None for the one that began it."""
+
+    founder: int
+    likeness: float | None
+
+
+BLOCK = 128
+"""Nodes that are compared at once with what stands before them: one product of matrices instead of many with a vector."""
+
+
+def assign(
+    vectors: NDArray[np.float32],
+    known: Sequence[int],
+    alpha: float,
+    linkage: Linkage = "member",
+    *,
+    cap: int = CAP,
+) -> list[Joined]:
+    """Return the clusters that nodes of a window join, one after the other.
+
+    Args:
+        vectors: of nodes that stand one behind the other, of unit length, shape (m, d).
+        known: the founders' places of the first ones, which have been assigned before; those behind are assigned. A place is one
+            in `vectors`, below 0 for a founder that stands before these, the earlier the lower.
+        alpha: the least likeness, -1 to 1.
+        linkage: what is compared.
+        cap: most nodes that one is compared with.
+
+    Returns:
+        One for each node behind the known ones.
+    """
+    founders = np.empty(len(vectors), dtype=np.int64)
+    founders[: len(known)] = known
+    made: list[Joined] = []
+    for begin in range(len(known), len(vectors), BLOCK):
+        end, reach = min(begin + BLOCK, len(vectors)), max(0, begin - cap)
+        near = vectors[begin:end] @ vectors[reach:end].T
+        for at in range(begin, end):
+            low = max(0, at - cap)
+            found = None
+            if low < at:
+                likeness = near[at - begin, low - reach : at - reach]
+                found = _nearest(likeness, vectors[low:at], founders[low:at], linkage)
+            made.append(Joined(*found) if found is not None and found[1] >= alpha else Joined(at, None))
+            founders[at] = made[-1].founder
+    return made
+
+
+def _nearest(
+    near: NDArray[np.float32], vectors: NDArray[np.float32], founders: NDArray[np.int64], linkage: Linkage
+) -> tuple[int, float]:
+    """Return the nearest cluster of some nodes by their likenesses; of equally near ones that which was begun earliest.
+
+    Likenesses are rounded, as the last digits of a product say how many nodes were in it.
+    """
+    if linkage == "member":
+        rounded = np.round(near.astype(np.float64), 6)
+        most = rounded.max()
+        return int(founders[rounded == most].min()), float(most)
+    clusters, of = np.unique(founders, return_inverse=True)
+    likeness = np.bincount(of, weights=near, minlength=len(clusters)).astype(np.float64)
+    if linkage == "mean":
+        likeness = likeness / np.bincount(of, minlength=len(clusters))
+    else:
+        sums = np.zeros((len(clusters), vectors.shape[1]))
+        np.add.at(sums, of, vectors)
+        lengths = np.linalg.norm(sums, axis=1)
+        likeness = np.divide(likeness, lengths, out=np.full(len(clusters), -1.0), where=lengths > 0)
+    likeness = np.round(likeness, 6)
+    best = int(np.argmax(likeness))
+    return int(clusters[best]), float(likeness[best])
+
+
+Likeness = Annotated[float, Bound(ge=-1, le=1)]
+
+SCHEDULES: Mapping[str, Sequence[float]] = MappingProxyType(
+    {"paper": (0.8, 0.7, 0.6), "strict": (0.9, 0.8, 0.7), "loose": (0.7, 0.6, 0.5)}
+)
+"""Least likenesses with which events join a week's memory, these a month's, and these a year's: the paper's, and the two others
+that it measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class HMemSettings(Settings):
+    """How the index hmem joins events, consolidates them, and is searched."""
+
+    KEPT: ClassVar[tuple[str, ...]] = ("events", "schedule", "linkage", "cap", "eager", "words")
+
+    events: Literal["facts", "turns"] = "facts"
+    """What an event is: a statement with the turns that support it, or a turn, for memories without extraction."""
+    schedule: Literal["calibrated", "paper", "strict", "loose"] | Sequence[Likeness] = "calibrated"
+    """How alike is alike, on three levels: ``"calibrated"``, as measured for the embedder; the paper's .8 .7 .6, its
+    ``"strict"`` .9 .8 .7 and ``"loose"`` .7 .6 .5; or three numbers."""
+    linkage: Linkage = "member"
+    """What a node is compared with: the ``"member"`` of a cluster that is most like it (the paper's pairwise likeness), the
+    ``"mean"`` of the likenesses to all members, or their ``"parent"``, by the mean of their vectors."""
+    cap: Count = CAP
+    """Most nodes of a window that one is compared with: those right before it."""
+    eager: bool = False
+    """Whether everything above an event is consolidated as soon as it has joined, as in the paper; otherwise once for all that
+    has joined, when it is read or the write is over."""
+    words: Sequence[Count] = (120, 180, 240)
+    """Most words of the memory of a week, a month and a year."""
+
+    explore: Explore = field(default_factory=Explore)
+    """How evidence is looked for, where `Ranking.explore` does not say."""
+
+    def _check(self) -> None:
+        """Refuse a schedule or bounds of words that are not three numbers."""
+        if not isinstance(self.schedule, str):
+            object.__setattr__(self, "schedule", tuple(self.schedule))
+        for name in ("schedule", "words"):
+            given = getattr(self, name)
+            if not isinstance(given, str) and len(given) != 3:
+                raise ConfigError(
+                    f"{name}={list(given)!r} has {len(given)} numbers; give three, for weeks, months and years"
+                )
+
+
+_LEVELS = ("week", "month", "year")
+
+
+@cache
+def _table() -> dict[str, dict[str, float]]:
+    text = files("memforest.data").joinpath("memory_thresholds.json").read_text(encoding="utf-8")
+    models: dict[str, dict[str, float]] = json.loads(text)["models"]
+    return models
+
+
+def calibrated(model_id: str) -> tuple[float, ...]:
+    """Return the likenesses that are measured for an embedder, for weeks, months and years."""
+    table = _table()
+    found = table.get(model_id)
+    if found is None:
+        return tuple(float(median(one[level] for one in table.values())) for level in _LEVELS)
+    return tuple(float(found[level]) for level in _LEVELS)
+
+
+def least_likenesses(settings: HMemSettings, model_id: str) -> Sequence[float]:
+    """Return the least likenesses with which events, weeks and months join, -1 to 1."""
+    if settings.schedule == "calibrated":
+        return calibrated(model_id)
+    return SCHEDULES[settings.schedule] if isinstance(settings.schedule, str) else settings.schedule
+
+
+_MADE = "ix_hmem_made"
+"""Entry of `meta`: what the trees were made by, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class HMemMade:
+    """The least likenesses, and the highest level."""
+
+    alphas: Sequence[float]
+    top: int = WEEK
+
+
+def made_by(tx: Tx) -> HMemMade | None:
+    """Return what the trees were made by; None before the first event."""
+    stored = meta.get(tx, _MADE)
+    return None if stored is None else HMemMade(**json.loads(stored))
+
+
+def now(tx: Tx, settings: HMemSettings) -> HMemMade | None:
+    """Return what trees would be made by now; None of a memory without an embedder."""
+    model = meta.get(tx, "embedder")
+    if model is None:
+        return None
+    return HMemMade(list(least_likenesses(settings, model)))
+
+
+def note(tx: Tx, made: HMemMade) -> None:
+    """Note what the trees are made by."""
+    if made_by(tx) != made:
+        meta.put(tx, _MADE, json.dumps(asdict(made)))
+
+
+def forget(tx: Tx) -> None:
+    """Forget what the trees were made by, as there are none."""
+    meta.remove(tx, _MADE)

@@ -1,0 +1,479 @@
+"""F, by which evidence is ranked: how like a question it is, how well its time fits, and how well it has held.
+
+Source: H-Mem (arXiv 2605.15701) eq. 1 to 3, F = .70 S + .15 T + .15 R. `Explore.similarity_of` says what S is, and
+`Explore.entity` adds how near the entities are that lead to a piece, and `Explore.known` what is known of those that are named. A turn and the statement that speaks for it are one piece;
+it has the better of both.
+
+
+Where a question enters the memory: the entities that it names or is near to, those around them, and what these lead to.
+
+Source: H-Mem (arXiv 2605.15701) §3.3: seeds by name and by vectors, then several hops; from entities to what was said, and from there
+to events. That the entities' nearness counts for what they lead to is this package's (`Explore.entity`).
+
+
+What of a ranking says the same twice: a memory of one event, one above another with the same events, and one whose events are all there.
+
+A turn and the event that speaks for it are one piece from the start (`memforest.trees.hmem_find`).
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.config import Explore
+from memforest.graph.graph import Graph, graph_of
+from memforest.graph.paths import Expansion, expand, near, seeds
+from memforest.records import SubQuery
+from memforest.search.cache import embedded_forest
+from memforest.search.context_scores import Base, along_stretches, as_said
+from memforest.search.filters import LEXICAL, Search, told_by
+from memforest.search.forest import FACT, INNER, Forest, once_per_forest
+from memforest.search.scores import Scores, robustness, standardise, time_overlap
+from memforest.search.snapshot import OPEN, Lists, Snapshot, once_per_snapshot, ranges
+from memforest.store.connections import Tx
+from memforest.times import to_ms
+from memforest.trees.index import leaves_beneath
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The score of pieces and the parts that sum to it: ``"similarity"``, ``"time"``, ``"robustness"``, ``"entity"``, ``"profile"``."""
+
+    total: Scores
+    parts: Mapping[str, Scores]
+
+    @classmethod
+    def of(cls, parts: Mapping[str, Scores]) -> Fit:
+        """Return the sum of parts, without those that are all zero."""
+        kept = {name: part for name, part in parts.items() if part.any()}
+        first = next(iter(parts.values()))
+        return cls(sum(kept.values(), np.zeros(len(first))), kept)
+
+
+# -- the time that is asked about -----------------------------------------------------------------
+
+
+def asked_time(sub: SubQuery, request: Search) -> Interval | None:
+    """Return the time [start, end) that a sub-query is about, UTC ms; None where nothing says.
+
+    An open end is the question's present, or the start if that is later.
+    """
+    start, end = (request.plan.start, request.plan.end) if sub.interval is None else sub.interval
+    if start is None:
+        return None
+    begin = to_ms(start)
+    last = request.reference_ms if end is None else to_ms(end)
+    return begin, max(last, begin + 1)
+
+
+def _time(start_ms: Ints, end_ms: Ints, asked: Interval | None, explore: Explore) -> Scores:
+    """Return T of intervals: 0 without a time that is asked about."""
+    if asked is None or not explore.time:
+        return np.zeros(len(start_ms))
+    return time_overlap(start_ms, end_ms, asked, overlap=explore.overlap)
+
+
+# -- how well something has held --------------------------------------------------------------------
+
+
+@once_per_snapshot
+def held(snapshot: Snapshot) -> tuple[Ints, Ints]:
+    """Return when each fact was last told, UTC ms, and how often it was told again; shapes (m,).
+
+    Turns that stand side by side and support a fact together, such as a question and its answer, tell it once.
+    """
+    pairs, turns = snapshot.facts.pairs, snapshot.turns
+    last = np.zeros(len(snapshot.facts.ids), dtype=np.int64)
+    if not len(pairs):
+        return last, last
+    ordered = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+    same = np.diff(ordered[:, 0], prepend=-1) == 0
+    goes_on = same & (turns.previous[ordered[:, 1]] == np.r_[-2, ordered[:-1, 1]])
+    tellings = np.bincount(ordered[~goes_on, 0], minlength=len(last))
+    np.maximum.at(last, ordered[:, 0], turns.said_ms[ordered[:, 1]])
+    return last, np.maximum(tellings - 1, 0)
+
+
+def _robust(last_ms: Ints, times: Ints, at_ms: int, explore: Explore) -> Scores:
+    if not explore.robustness:
+        return np.zeros(len(last_ms))
+    return robustness(
+        last_ms, times, at_ms, decay_days=explore.decay_days, reinforcement=explore.reinforcement
+    )
+
+
+# -- turns and events -------------------------------------------------------------------------------
+
+
+def similarities(snapshot: Snapshot, request: Search, explore: Explore, base: Base) -> Scores:
+    """Return S of every turn, shape (n,): with the statements that it supports.
+
+    Without vectors a cosine is that of words alone: BM25 by its maximum.
+    """
+    if explore.similarity_of == "fused":
+        said = as_said(snapshot, request, base).total
+        return said + sum(along_stretches(snapshot, request, said).values(), np.zeros(len(said)))
+    if request.vector is None or not snapshot.dimension:
+        turn, fact = _share(base.lexical), _share(base.fact_lexical)
+    else:
+        turn, fact = base.turn, base.fact
+    return np.maximum(turn, told_by(snapshot).best(fact, np.full(len(turn), -np.inf)))
+
+
+def _share(values: Scores) -> Scores:
+    most = float(values.max(initial=0.0))
+    return values / most if most > 0 else np.zeros(len(values))
+
+
+def turn_scores(
+    snapshot: Snapshot,
+    request: Search,
+    explore: Explore,
+    asked: Interval | None,
+    similar: Scores,
+    speaks: Ints,
+    near: Scores | None,
+    known: Scores | None = None,
+) -> Fit:
+    """Return F of every turn with the statement that speaks for it.
+
+    Args:
+        snapshot: of the memory.
+        request: the sub-query, read as a question.
+        explore: the weights.
+        asked: the time that is asked about.
+        similar: S of every turn; see `similarities`.
+        speaks: the fact that speaks for each turn, -1 for none.
+        near: how near the entities are that lead to each turn.
+        known: 1 for the turns that tell what is known of an entity that is named.
+    """
+    said = snapshot.turns.said_ms
+    fit, last, times = _time(said, said + 1, asked, explore), said.copy(), np.zeros(len(said), dtype=np.int64)
+    told = np.flatnonzero(speaks >= 0)
+    if len(told):
+        rows = speaks[told]
+        start, end = _fact_times(snapshot)
+        fit[told] = np.maximum(fit[told], _time(start[rows], end[rows], asked, explore))
+        last_told, again = held(snapshot)
+        last[told] = np.maximum(last[told], last_told[rows])
+        times[told] = again[rows]
+    return Fit.of(
+        {
+            "similarity": explore.similarity * similar,
+            "time": explore.time * fit,
+            "robustness": explore.robustness * _robust(last, times, request.reference_ms, explore),
+            "entity": np.zeros(len(said)) if near is None else explore.entity * near,
+            "profile": np.zeros(len(said)) if known is None else explore.known * known,
+        }
+    )
+
+
+@once_per_snapshot
+def _fact_times(snapshot: Snapshot) -> tuple[Ints, Ints]:
+    """Return when each fact was so, [start, end): what it states, else the moment it was first said."""
+    facts = snapshot.facts
+    ended = facts.stated & (facts.end_ms != OPEN)
+    return facts.start_ms, np.where(ended, np.maximum(facts.end_ms, facts.start_ms + 1), facts.start_ms + 1)
+
+
+# -- memories ---------------------------------------------------------------------------------------
+
+
+def node_scores(
+    tx: Tx,
+    snapshot: Snapshot,
+    forest: Forest,
+    nodes: Ints,
+    request: Search,
+    explore: Explore,
+    asked: Interval | None,
+    base: Base,
+) -> Fit:
+    """Return F of some inner nodes, on the scale of `turn_scores`.
+
+    S is that of the vector of the node's text; of one without it, the mean of its events. With ``"fused"`` it is brought to
+    the scale of turns, and words count as those of what is below do on average.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        forest: the index's.
+        nodes: rows of the forest.
+        request: the sub-query.
+        explore: the weights.
+        asked: the time that is asked about.
+        base: how relevant turns and facts are.
+    """
+    cosine = _cosines(tx, snapshot, forest, nodes, request, base)
+    if explore.similarity_of == "fused":
+        words = _means_below(forest, standardise(base.lexical), standardise(base.fact_lexical))[nodes]
+        weights, turn = request.ranking, base.turn
+        vectors = weights.turn + weights.fact
+        spread = float(turn.std())
+        near = (cosine - turn.mean()) / spread if spread else np.zeros(len(nodes))
+        cosine = near * vectors + words * (weights.lexical if spread else weights.lexical + vectors)
+    start, end = forest.intervals
+    last, times = _node_marks(forest, snapshot)
+    return Fit.of(
+        {
+            "similarity": explore.similarity * cosine,
+            "time": explore.time * _time(start[nodes], end[nodes], asked, explore),
+            "robustness": explore.robustness
+            * _robust(last[nodes], times[nodes], request.reference_ms, explore),
+        }
+    )
+
+
+def _cosines(tx: Tx, snapshot: Snapshot, forest: Forest, nodes: Ints, request: Search, base: Base) -> Scores:
+    """Return the cosine of nodes with a question; 0 without vectors."""
+    if request.vector is None or not snapshot.dimension:
+        return np.zeros(len(nodes))
+    found = embedded_forest(tx, snapshot, forest.owner)
+    own = found.cosines_at(nodes, request.vector)
+    missing = own == 0
+    if missing.any():
+        own = np.where(missing, _means_below(forest, base.turn, base.fact)[nodes], own)
+    return np.asarray(own, dtype=np.float64)
+
+
+def _means_below(forest: Forest, turn: Scores, fact: Scores) -> Scores:
+    """Return the mean of the leaves below every node, of values of turns and facts."""
+    values = np.zeros(len(forest.ids))
+    for leaves, of in _leaf_items(forest, turn, fact):
+        values[leaves] = of
+    return forest.ascent.means(values)
+
+
+def _leaf_items(forest: Forest, turn: Scores, fact: Scores) -> list[tuple[Ints, Scores]]:
+    told = np.flatnonzero(forest.kind == FACT)
+    said = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))
+    return [(told, fact[forest.item[told]]), (said, turn[forest.item[said]])]
+
+
+@once_per_forest
+def _node_marks(forest: Forest, snapshot: Snapshot) -> tuple[Ints, Ints]:
+    """Return when what is below every node was last told, UTC ms, and how often that was consolidated: once a telling but the first."""
+    last, times = held(snapshot)
+    latest, tellings = np.zeros(len(forest.ids), dtype=np.int64), np.zeros(len(forest.ids))
+    told = np.flatnonzero(forest.kind == FACT)
+    latest[told], tellings[told] = last[forest.item[told]], times[forest.item[told]] + 1
+    said = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))
+    latest[said], tellings[said] = snapshot.turns.said_ms[forest.item[said]], 1
+    for level in np.unique(forest.level).tolist():
+        below = np.flatnonzero((forest.level == level) & (forest.parent >= 0))
+        np.maximum.at(latest, forest.parent[below], latest[below])
+    return latest, np.maximum(forest.ascent.sums(tellings).astype(np.int64) - 1, 0)
+
+
+SHOWN = 8
+"""Entities of a trace, of each sort."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What entities lead to."""
+
+    facts: Flags | None = None
+    """Which facts they lead to, shape (m,); None where there is no entity to enter by, and everything is searched."""
+    turns: Flags | None = None
+    """Which turns, shape (n,)."""
+    nearness: Scores | None = None
+    """How near the entities are to the question that lead to each turn, as z-scores; None where that tells nothing."""
+    known: Scores | None = None
+    """1 for every turn that tells a state or a relation of an entity that the question names; None where none is asked for."""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    """The entities, for a trace."""
+
+
+NOWHERE = Entry()
+"""A question that enters by no entity."""
+
+
+def names_in(request: Search) -> tuple[str, ...]:
+    """Return the names in a question, each once."""
+    plan = request.plan
+    return tuple(dict.fromkeys((*plan.entities, *plan.mentions, *plan.owners)))
+
+
+def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: Base) -> Entry:
+    """Return what the entities of a question lead to.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        request: the question.
+        explore: `hops`, `neighbours` and `entities` count.
+        base: how relevant facts are by themselves, by words and vectors: an entity is as near as its facts on average.
+    """
+    if not len(snapshot.facts.ids):
+        return NOWHERE
+    graph = graph_of(tx, snapshot)
+    named = seeds(graph, names_in(request))
+    closest = _closest(snapshot, graph, explore, base)
+    if not named and not closest:
+        return NOWHERE
+    found = expand(
+        graph,
+        {**closest, **named},
+        hops=explore.hops,
+        most=explore.neighbours,
+        limit=explore.entities,
+        at_ms=request.as_of_ms,
+    )
+    facts, turns = _led_to(snapshot, graph, found.places)
+    return Entry(
+        facts,
+        turns,
+        _nearness(snapshot, graph, closest),
+        _told_of(snapshot, graph, named),
+        _notes(graph, named, closest, found),
+    )
+
+
+def _closest(snapshot: Snapshot, graph: Graph, explore: Explore, base: Base) -> dict[int, float]:
+    """Return the entities that are nearer than facts usually are: how far above that, the nearest as 1."""
+    told = LEXICAL * standardise(base.fact_lexical) + (1 - LEXICAL) * standardise(base.fact)
+    usual = float(told.mean())
+    excess = {
+        place: value - usual
+        for place, value in near(graph, snapshot, told, explore.entities).items()
+        if value > usual
+    }
+    most = max(excess.values(), default=0.0)
+    return {place: value / most for place, value in excess.items()}
+
+
+def _led_to(snapshot: Snapshot, graph: Graph, places: Sequence[int]) -> tuple[Flags, Flags]:
+    """Return which facts and turns entities lead to."""
+    chosen = np.array(places, dtype=np.int64)
+    facts, turns = (
+        np.zeros(len(snapshot.facts.ids), dtype=np.bool_),
+        np.zeros(len(snapshot.turns.ids), dtype=np.bool_),
+    )
+    for flags, lists in ((facts, graph.facts), (turns, graph.turns)):
+        ends = lists.ends[chosen]
+        flags[lists.values[ranges(ends - lists.counts[chosen], ends)]] = True
+    return facts, turns
+
+
+def _nearness(snapshot: Snapshot, graph: Graph, closest: Mapping[int, float]) -> Scores | None:
+    """Return, per turn, how near the nearest entity of its facts is, as z-scores."""
+    if not closest:
+        return None
+    of_place = np.zeros(len(graph))
+    of_place[list(closest)] = list(closest.values())
+    of_fact = np.zeros(len(snapshot.facts.ids))
+    np.maximum.at(of_fact, graph.facts.values, of_place[graph.facts.owners])
+    found = told_by(snapshot).best(of_fact, np.zeros(len(snapshot.turns.ids)))
+    return standardise(found) if found.any() else None
+
+
+_states: WeakKeyDictionary[Graph, Lists] = WeakKeyDictionary()
+
+
+def _told_of(snapshot: Snapshot, graph: Graph, named: Mapping[int, float]) -> Scores | None:
+    """Return 1 for the turns that tell what is known of the entities that are named whole: their states and relations."""
+    places = [place for place, score in named.items() if score == 1]
+    if not places:
+        return None
+    known = _states.get(graph)
+    if known is None:
+        known = _states.setdefault(graph, _facts_of_states(snapshot, graph))
+    of_fact = np.zeros(len(snapshot.facts.ids))
+    for place in places:
+        of_fact[list(known[place])] = 1.0
+    found = told_by(snapshot).best(of_fact, np.zeros(len(snapshot.turns.ids)))
+    return found if found.any() else None
+
+
+def _facts_of_states(snapshot: Snapshot, graph: Graph) -> Lists:
+    """Return place -> rows of the facts that tell its states, and the relations that it is an end of."""
+    told: list[set[int]] = [set() for _ in range(len(graph))]
+    for line in graph.states:
+        told[line.place].update(state.fact for state in line.states)
+    for one in graph.relations:
+        for place in (one.source, one.target):
+            told[place].update(one.facts)
+    return Lists.of(snapshot.rows_of_facts(sorted(facts)) for facts in told)
+
+
+def _notes(
+    graph: Graph, named: Mapping[int, float], closest: Mapping[int, float], found: Expansion
+) -> dict[str, Any]:
+    return {
+        "named": [graph.labels[place] for place in named],
+        "near": [graph.labels[place] for place in list(closest)[:SHOWN]],
+        "entities": len(found.places),
+        "reached": [
+            f"{graph.labels[via.source]} > {graph.labels[place]}"
+            for place, via in list(found.via.items())[:SHOWN]
+        ],
+    }
+
+
+FIRST = 10
+"""Pieces that stand as evidence whatever comes behind them: as many as are asked for by default."""
+
+
+@once_per_forest
+def leaf_of_fact(forest: Forest) -> Ints:
+    """Return the leaf of every fact, -1 for one that has none."""
+    out = np.full(len(forest.facts.ids), -1, dtype=np.int64)
+    leaves = np.flatnonzero(forest.kind == FACT)
+    out[forest.item[leaves]] = leaves
+    return out
+
+
+@once_per_forest
+def leaf_of_turn(forest: Forest) -> Ints:
+    """Return the leaf of every turn that is an event, -1 for all others."""
+    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
+    leaves = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))
+    lengths = forest.item_end[leaves] - forest.item[leaves]
+    out[ranges(forest.item[leaves], forest.item_end[leaves])] = np.repeat(leaves, lengths)
+    return out
+
+
+@once_per_forest
+def say_more(forest: Forest) -> Flags:
+    """Return which inner nodes have more than one event, and more events than any node below them; shape (N,).
+
+    Any other says what an event says, or the node below it.
+    """
+    leaf = (forest.kind != INNER).astype(np.float64)
+    counts = forest.ascent.sums(leaf)
+    more: Flags = (forest.kind == INNER) & (counts > 1)
+    children = np.flatnonzero(forest.parent >= 0)
+    alike = children[(counts[children] == counts[forest.parent[children]]) & (forest.kind[children] == INNER)]
+    more[forest.parent[alike]] = False
+    return more
+
+
+def without_told(forest: Forest, pieces: Iterable[tuple[bool, int]]) -> Sequence[int]:
+    """Return the nodes of a ranking that tell more than the events that stand with them, in their order.
+
+    Args:
+        forest: the index's.
+        pieces: best first: (whether it is a node, its row of the forest). Of an event its leaf, -1 for what is in none. As many
+            as are looked at.
+    """
+    ranked = list(pieces)
+    told = {row for is_node, row in ranked[:FIRST] if not is_node and row >= 0}
+    kept = []
+    for is_node, row in ranked:
+        if not is_node:
+            told.add(row)
+        elif not told.issuperset(leaves_beneath(forest, row).tolist()):
+            kept.append(row)
+    return kept

@@ -1,0 +1,657 @@
+"""Forest recall and beam browse: from trees to leaves (paper §4.3).
+
+Recall ranks trees by two signals (Eq. 7): how near the root is to the question, and the best match among
+the leaves that the tree holds. Browse descends the recalled trees level by level, keeping the best nodes of
+each tree, and ends at leaves, which are scored like any other candidate.
+
+
+The places of turns and facts in the forest: the nodes above each, by family of trees.
+
+Each is computed once for a forest, at the first search that needs it.
+
+
+The memforest index's score: base relevance of leaves, then flow along the trees.
+
+1. Base: the lexical, turn and fact legs of every index (`memforest.search.context_scores`).
+2. Leaf order, scope and time, which any index may take: `memforest.search.context_scores`.
+3. Down the trees (`flow`): an inner node is as relevant as the best leaf below it, and hands that down, level by
+   level, in session trees and in participants' trees.
+
+There are no side tables. Which parts also held on human chat, and what each adds: docs/ranking.md and
+benchmarks/locomo_recall.py.
+
+
+Evidence in the paper's own form: only what browse reached, or the recalled trees' roots (paper §4.3, Tables 6 and 7).
+
+Nothing else counts here: no words, no leaf order, no time order, no flow. The default ranks everything that was said
+(`memforest.trees.memforest_recall`); what the difference is worth: docs/ranking.md.
+
+
+The turns of the sessions or days that a question asks for as a whole: "What did we talk about last week?".
+
+Such a question shares no words with its answer, so similarity has no say: what stands in front was said (or, of a
+question about what happened, tells of) the time that is asked for.
+
+
+Cards of recalled trees and their nodes, as planner and browser see them: scope, interval, leaves, and summary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.records import TreeCard
+from memforest.search.cache import forest_of
+from memforest.search.context_scores import Base, LeafScores, as_said, nearness, said_within
+from memforest.search.filters import (
+    Allowed,
+    IndexResult,
+    NodeHit,
+    Search,
+    TurnHit,
+    TurnSupports,
+    allowed,
+    fact_places,
+    filter_notes,
+    first_turns,
+    told_by,
+    turn_places,
+)
+from memforest.search.forest import CELL, FACT, INNER, EmbeddedForest, Forest, once_per_forest
+from memforest.search.scores import (
+    Groups,
+    Levels,
+    Scores,
+    group_place,
+    leading,
+    order,
+    stable_order,
+    standardise,
+)
+from memforest.search.snapshot import Snapshot, ranges
+from memforest.store import trees
+from memforest.store.connections import Tx
+from memforest.times import from_ms
+from memforest.trees.index import Index
+from memforest.trees.memforest_rows import DEFAULTS, Leaves, MemForestSettings
+
+Ints = NDArray[np.int64]
+
+
+# -- the nodes above each -------------------------------------------------------------------------
+
+
+@once_per_forest
+def cell_of_turn(forest: Forest) -> Ints:
+    """Shape (n,): the row of the session tree's leaf that holds each turn, or -1."""
+    cells = np.flatnonzero(forest.kind == CELL)
+    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
+    first, end = forest.item[cells], forest.item_end[cells]
+    out[ranges(first, end)] = np.repeat(cells, end - first)
+    return out
+
+
+def session_blocks(forest: Forest) -> Ints:
+    """Shape (levels, n): for each turn the nodes above it in its session's tree, from level 1 up, or -1.
+
+    A tree that has reached its root repeats it, so that every turn has a node on every level.
+    """
+    leaves = np.flatnonzero(forest.kind == CELL)
+    chains = _levels(forest, leaves)
+    first, end = forest.item[leaves], forest.item_end[leaves]
+    blocks = np.full((len(chains), len(forest.turns.ids)), -1, dtype=np.int64)
+    turns = ranges(first, end)
+    for level, nodes in enumerate(chains):
+        blocks[level, turns] = np.repeat(nodes, end - first)
+    return blocks
+
+
+def fact_blocks(forest: Forest) -> Ints:
+    """Shape (levels, m): for each fact the nodes above it in the tree of whoever said it, or -1."""
+    leaves = np.flatnonzero(forest.kind == FACT)
+    tree = forest.tree[leaves]
+    said_by = forest.facts.speaker[forest.item[leaves]]
+    own = leaves[forest.of_kind("entity")[tree] & (forest.tree_scope[tree] == said_by)]
+    chains = _levels(forest, own)
+    blocks = np.full((len(chains), len(forest.facts.ids)), -1, dtype=np.int64)
+    for level, nodes in enumerate(chains):
+        blocks[level, forest.item[own]] = nodes
+    return blocks
+
+
+def scene_blocks(forest: Forest) -> tuple[Ints, Ints]:
+    """The leaves of all scene trees: the fact row of each, shape (m,), and the nodes above it, (levels, m)."""
+    leaves = np.flatnonzero((forest.kind == FACT) & forest.of_kind("scene")[forest.tree])
+    chains = _levels(forest, leaves)
+    return forest.item[leaves], np.array(chains, dtype=np.int64).reshape(len(chains), len(leaves))
+
+
+def _levels(forest: Forest, leaves: Ints) -> list[Ints]:
+    """Return the nodes above leaves, level by level, until every tree has reached its root."""
+    chains, nodes = [], leaves
+    while len(nodes):
+        above = forest.parent[nodes]
+        if (above < 0).all():
+            break
+        nodes = np.where(above < 0, nodes, above)
+        chains.append(nodes)
+    return chains or ([leaves] if len(leaves) else [])
+
+
+# -- laid out for flow ----------------------------------------------------------------------------
+
+
+@once_per_forest
+def session_levels(forest: Forest) -> Levels:
+    """Return the turns by the nodes above them in their sessions' trees."""
+    return Levels.of(session_blocks(forest))
+
+
+@once_per_forest
+def speaker_levels(forest: Forest, told: TurnSupports) -> Levels:
+    """Return the supports of facts by the nodes above the fact in its speaker's tree."""
+    return Levels.of(fact_blocks(forest)[:, told.facts])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SceneLeaves:
+    """The leaves of all scene trees."""
+
+    facts: Ints
+    """The fact that each leaf stands for; a fact may have several."""
+    levels: Levels
+    """The leaves by the nodes above them."""
+
+
+@once_per_forest
+def scene_leaves(forest: Forest) -> SceneLeaves:
+    """Return the leaves of scene trees, laid out for flow up."""
+    facts, nodes = scene_blocks(forest)
+    return SceneLeaves(facts, Levels.of(nodes))
+
+
+# -- laid out for recall --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees:
+    """Trees laid out for recall, the same for every question: leaves with their items, and roots."""
+
+    fact_rows: Ints
+    fact_items: Ints
+    """The leaves that stand for facts, and which facts."""
+    cell_rows: Ints
+    cells: Groups
+    """The leaves that hold turns, and the turns by leaf."""
+    leaf_rows: Ints
+    leaf_ids: Ints
+    leaves: Groups
+    """The leaves, as positions in `leaf_rows`, by tree."""
+    with_leaves: Ints
+    """The tree of each of these groups."""
+    roots: Ints
+    embedded: NDArray[np.bool_]
+    """The nodes that have summaries, shape (N,)."""
+    in_scenes: NDArray[np.bool_]
+    """The nodes of scene trees, shape (N,)."""
+    lone: NDArray[np.bool_]
+    """Trees that are scenes of a single fact: they have nothing to descend, and say what the fact says."""
+
+
+@once_per_forest
+def trees_of(forest: Forest) -> Trees:
+    """Return the trees laid out for recall."""
+    rows = np.flatnonzero(forest.kind != INNER)
+    rows = rows[stable_order(forest.tree[rows])]
+    leaves = Groups.of(forest.tree[rows])
+    scene, roots = forest.of_kind("scene"), forest.roots
+    lone = np.zeros(len(scene), dtype=np.bool_)
+    lone[forest.tree[roots[forest.kind[roots] != INNER]]] = True
+    facts, cell_of = np.flatnonzero(forest.kind == FACT), cell_of_turn(forest)
+    cells = Groups.of(cell_of)
+    return Trees(
+        fact_rows=facts,
+        fact_items=forest.item[facts],
+        cell_rows=cell_of[cells.first],
+        cells=cells,
+        leaf_rows=rows,
+        leaf_ids=forest.ids[rows],
+        leaves=leaves,
+        with_leaves=forest.tree[rows[leaves.starts]],
+        roots=roots,
+        embedded=np.isin(np.arange(len(forest.ids)), forest.embedded),
+        in_scenes=scene[forest.tree],
+        lone=lone & scene,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """The recalled trees with their scores, and the leaves that browse reached with theirs."""
+
+    trees: tuple[tuple[int, float], ...]
+    """(tree index, score), best first."""
+    leaves: dict[int, float]
+    """Forest row of a leaf -> mean similarity of the nodes on its path."""
+
+
+def leaf_similarity(
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    base: Base,
+    vector: NDArray[np.float32],
+    leaves: Leaves = "mixed",
+) -> Scores:
+    """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,).
+
+    `leaves` says how cells are compared with facts; see `MemForestSettings.leaves`. If not by facts, a cell that has a
+    summary is compared by that.
+    """
+    forest, trees = found.forest, trees_of(found.forest)
+    out = np.zeros(len(forest.ids))
+    out[trees.fact_rows] = base.fact[trees.fact_items]
+    of_turns = base.turn
+    if leaves == "facts":
+        of_turns = told_by(snapshot).best(base.fact, np.full(len(base.turn), -1.0))
+    cells = trees.cells.best(of_turns)
+    if leaves != "facts" and len(forest.summarised):
+        own = np.isin(trees.cell_rows, forest.summarised)
+        cells[own] = found.cosines_at(trees.cell_rows[own], vector)
+    if leaves == "aligned" and len(base.fact):
+        cells = standardise(cells) * base.fact.std() + base.fact.mean()
+    out[trees.cell_rows] = cells
+    return out
+
+
+def recall(
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    base: Base,
+    vector: NDArray[np.float32] | None,
+    settings: MemForestSettings = DEFAULTS,
+) -> Recalled:
+    """Return the best trees for a question and the leaves that browsing them reaches.
+
+    Without an embedder there is nothing to recall by, and the result is empty.
+    """
+    chosen, similarity = _recall(snapshot, found, base, vector, settings)
+    if vector is None or not chosen:
+        return Recalled((), {})
+    forest, trees = found.forest, trees_of(found.forest)
+
+    def nearness(nodes: Sequence[int]) -> list[float]:
+        """Compare the question with those summaries that browse comes to, and with no others."""
+        rows = np.array(nodes, dtype=np.int64)
+        compared = rows[trees.embedded[rows]]
+        if settings.scene_vectors == "facts":
+            compared = compared[~trees.in_scenes[compared]]
+        similarity[compared] = found.cosines_at(compared, vector)
+        return [float(value) for value in similarity[rows]]
+
+    leaves: dict[int, float] = {}
+    for tree, _ in chosen:
+        leaves.update(browse(forest, nearness, int(forest.tree_root[tree]), settings.beam_width))
+    return Recalled(chosen, leaves)
+
+
+def recall_trees(
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    base: Base,
+    vector: NDArray[np.float32] | None,
+    settings: MemForestSettings = DEFAULTS,
+) -> tuple[tuple[int, float], ...]:
+    """Return the trees that `recall` returns, without browsing them."""
+    return _recall(snapshot, found, base, vector, settings)[0]
+
+
+def _recall(
+    snapshot: Snapshot,
+    found: EmbeddedForest,
+    base: Base,
+    vector: NDArray[np.float32] | None,
+    settings: MemForestSettings,
+) -> tuple[tuple[tuple[int, float], ...], Scores]:
+    """Return the best trees with their scores, and the similarity of leaves, roots and scenes to the question.
+
+    Source: paper §4.3, Eq. 7; `score(q, T)` is the sum of both similarities.
+    """
+    forest = found.forest
+    if vector is None or not len(forest.roots):
+        return (), np.zeros(0)
+    trees = trees_of(forest)
+    similarity = leaf_similarity(snapshot, found, base, vector, settings.leaves)
+    best_leaf, root_sim = np.full(len(forest.tree_kind), -1.0), np.full(len(forest.tree_kind), -1.0)
+    of_leaves = similarity[trees.leaf_rows]
+    best_leaf[trees.with_leaves] = np.maximum(trees.leaves.best(of_leaves), -1.0)
+    similarity[found.embedded_roots] = found.root_cosines(vector)
+    if settings.scene_vectors == "facts":
+        similarity_of_scenes(forest, base.fact, similarity)
+    root_sim[forest.tree[trees.roots]] = similarity[trees.roots]
+    wanted = np.array([kind in settings.families for kind in forest.tree_kind], dtype=np.bool_)
+    top = settings.recall_trees
+    by_root = leading(np.where(wanted, root_sim, -np.inf), np.arange(len(root_sim)), top)
+    of_wanted = np.where(wanted[forest.tree[trees.leaf_rows]], of_leaves, -np.inf)
+    near_leaves = leading(of_wanted, trees.leaf_ids, settings.facts_to_trees)
+    pool = np.unique(np.r_[by_root, forest.tree[trees.leaf_rows[near_leaves]]])
+    pool = pool[wanted[pool] & ~trees.lone[pool]]
+    scores = root_sim[pool] + best_leaf[pool]
+    chosen = tuple((int(pool[i]), float(scores[i])) for i in order(scores, pool)[:top])
+    return chosen, similarity
+
+
+def similarity_of_scenes(forest: Forest, fact: Scores, similarity: Scores) -> None:
+    """Give the nodes of scene trees, in place, the mean similarity of the facts below them, in the place of a vector."""
+    leaves = scene_leaves(forest)
+    for nodes, means in leaves.levels.means(fact[leaves.facts]):
+        similarity[nodes] = means
+
+
+def browse(
+    forest: Forest,
+    nearness: Callable[[Sequence[int]], list[float]],
+    root: int,
+    beam: int = DEFAULTS.beam_width,
+) -> dict[int, float]:
+    """Descend one tree and return the leaves reached with the mean similarity along their paths.
+
+    Args:
+        forest: the trees.
+        nearness: returns the similarity of nodes to the question; asked level by level.
+        root: where to begin.
+        beam: nodes kept per level.
+    """
+    children = forest.children
+    frontier = [(root, nearness([root])[0], 1)]
+    reached: dict[int, float] = {}
+    while frontier:
+        for node, total, length in frontier:
+            if not children[node]:
+                reached[node] = total / length
+        below = [(child, total, length) for node, total, length in frontier for child in children[node]]
+        near = nearness([child for child, _, _ in below]) if below else []
+        # rows are in the order of ids
+        ranked = sorted(zip(below, near, strict=True), key=lambda step: (-step[1], step[0][0]))
+        frontier = [(child, total + own, length + 1) for (child, total, length), own in ranked[:beam]]
+    return reached
+
+
+def flow(values: Scores, levels: Levels, share: float) -> Scores:
+    """Return the relevance that leaves receive from their ancestors: a node is as relevant as its best leaf.
+
+    Args:
+        values: relevance of the leaves, shape (n,).
+        levels: the nodes above the leaves.
+        share: weight of the whole family of trees, split evenly over the levels.
+    """
+    if share == 0 or not len(values):
+        return np.zeros(len(values))
+    return levels.flow(values) * (share / max(len(levels.groups), 1))
+
+
+def score_leaves(snapshot: Snapshot, forest: Forest, request: Search, base: Base) -> LeafScores:
+    """Return the score of every turn."""
+    scores = as_said(snapshot, request, base)
+    _down_the_trees(snapshot, forest, request, scores)
+    return scores
+
+
+def _down_the_trees(snapshot: Snapshot, forest: Forest, request: Search, scores: LeafScores) -> None:
+    """Let relevance flow down both families of trees; facts stand between turns and the speakers' trees."""
+    weights, h = request.ranking, scores.total
+    share = weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
+    if share:
+        scores.add("session_tree", flow(h, session_levels(forest), share))
+    told = told_by(snapshot)
+    if weights.participant_tree and len(told.turns) and (levels := speaker_levels(forest, told)).groups:
+        out = np.zeros(len(h))
+        out[told.turns] = told.groups.best(flow(h[told.turn_of], levels, weights.participant_tree))
+        scores.add("participant_tree", out)
+
+
+def of_leaves(
+    snapshot: Snapshot,
+    trees: EmbeddedForest,
+    request: Search,
+    base: Base,
+    recalled: Recalled,
+    settings: MemForestSettings,
+) -> IndexResult:
+    """Return the turns and facts of the leaves that browse reached, best first.
+
+    A leaf of a session tree stands for its turns; where all leaves are compared by facts, for the facts that its turns
+    support, or for the turns if there are none.
+
+    Args:
+        snapshot: of the memory.
+        trees: the index's.
+        request: the question, with a vector; of its filters all count, of its weights none.
+        base: the raw relevance of turns and facts.
+        recalled: the leaves, by forest row.
+        settings: `leaves` and `reached_by` count.
+    """
+    assert request.vector is not None  # else nothing was reached
+    forest, keep = trees.forest, allowed(snapshot, request)
+    near = leaf_similarity(snapshot, trees, base, request.vector, settings.leaves)
+    found: dict[tuple[int, int], TurnHit] = {}
+    for leaf, path in recalled.leaves.items():
+        for turn, fact in _stands_for(snapshot, forest, keep, leaf, resolve=settings.leaves == "facts"):
+            score = float(base.fact[fact] if fact >= 0 else near[leaf])
+            if settings.reached_by == "path":
+                score = path
+            have = found.get((turn, fact))
+            if have is None or score > have.score:
+                scores: dict[str, float] = {settings.reached_by: score}
+                found[turn, fact] = TurnHit(turn, fact, score, scores, leaf, browsed=path)
+    notes = {"filters": filter_notes(keep), "reached": len(recalled.leaves)}
+    return IndexResult(_best_first(snapshot, base, found), _by_id(forest, recalled.trees), notes)
+
+
+def of_roots(
+    snapshot: Snapshot, forest: Forest, request: Search, base: Base, trees: tuple[tuple[int, float], ...]
+) -> IndexResult:
+    """Return the roots of recalled trees as evidence, by the score of their recall.
+
+    A root that is a leaf has no summary; it is what it stands for.
+
+    Args:
+        snapshot: of the memory.
+        forest: the index's.
+        request: the question.
+        base: the raw relevance of turns and facts.
+        trees: as (tree row, score), best first.
+    """
+    keep = allowed(snapshot, request)
+    nodes: list[NodeHit] = []
+    found: dict[tuple[int, int], TurnHit] = {}
+    for tree, score in trees:
+        root, scores = int(forest.tree_root[tree]), {"recall": score}
+        if forest.kind[root] == INNER:
+            nodes.append(NodeHit(int(forest.ids[root]), score, scores))
+            continue
+        for turn, fact in _stands_for(snapshot, forest, keep, root, resolve=False):
+            found.setdefault((turn, fact), TurnHit(turn, fact, score, scores, root))
+    notes = {"filters": filter_notes(keep)}
+    return IndexResult(_best_first(snapshot, base, found), _by_id(forest, trees), notes, nodes)
+
+
+def _by_id(forest: Forest, trees: tuple[tuple[int, float], ...]) -> tuple[tuple[int, float], ...]:
+    return tuple((int(forest.tree_ids[tree]), score) for tree, score in trees)
+
+
+def _stands_for(
+    snapshot: Snapshot, forest: Forest, keep: Allowed, leaf: int, *, resolve: bool
+) -> Iterator[tuple[int, int]]:
+    """Yield the turns and facts that a leaf stands for and that pass the filters, as (turn, fact or -1).
+
+    A fact comes with the turn that said it first. `resolve` puts facts in the place of the turns that support them.
+    """
+    first = first_turns(snapshot)
+    item = int(forest.item[leaf])
+    if forest.kind[leaf] == FACT:
+        facts, turns = [item], range(0)
+    else:
+        turns = range(item, int(forest.item_end[leaf]))
+        facts = _facts_of(snapshot, turns) if resolve else []
+    yield from ((int(first[fact]), fact) for fact in facts if keep.facts[fact])
+    if not facts:
+        yield from ((turn, -1) for turn in turns if keep.turns[turn])
+
+
+def _facts_of(snapshot: Snapshot, turns: range) -> list[int]:
+    """Return the facts that some turn of a range supports, ascending."""
+    pairs = snapshot.facts.pairs
+    within = (pairs[:, 1] >= turns.start) & (pairs[:, 1] < turns.stop)
+    return sorted(set(pairs[within, 0].tolist()))
+
+
+def _best_first(snapshot: Snapshot, base: Base, found: dict[tuple[int, int], TurnHit]) -> list[TurnHit]:
+    """Return hits by score; those of one leaf by how near they are themselves, equal ones by when they were said."""
+    turns, facts = turn_places(snapshot), fact_places(snapshot)
+
+    def key(hit: TurnHit) -> tuple[float, float, int, int]:
+        own = base.turn[hit.turn] if hit.fact < 0 else base.fact[hit.fact]
+        place = -1 if hit.fact < 0 else int(facts[hit.fact])
+        return -round(hit.score, 9), -round(float(own), 9), int(turns[hit.turn]), place
+
+    return sorted(found.values(), key=key)
+
+
+_Rows = NDArray[np.int64]
+
+
+class AskedFor(NamedTuple):
+    """Rows of turns, those to show first in front, and why they are there."""
+
+    turns: _Rows
+    why: str = ""
+
+
+_NONE = AskedFor(np.zeros(0, dtype=np.int64))
+
+
+def asked_for(snapshot: Snapshot, request: Search, keep: Allowed) -> AskedFor:
+    """Return the turns of the time that a question of the kind ``sessions`` or ``events`` asks for, else none.
+
+    Sessions take turns: of each its most telling turn comes first, then of each its second, in time order.
+    """
+    plan = request.plan
+    dated = plan.start is not None or plan.end is not None
+    if plan.kind == "events" and dated:
+        rows, why = np.flatnonzero(keep.turns & (nearness(snapshot, plan) == 1.0)), "of the time asked about"
+    elif plan.kind == "sessions" and (dated or plan.operator is not None):
+        rows, why = _of_sessions(snapshot, request, keep)
+    else:
+        return _NONE
+    return AskedFor(_most_telling(snapshot, request, rows), why) if len(rows) else _NONE
+
+
+def _of_sessions(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[_Rows, str]:
+    """Return the turns said in the window, of the first or last session of it where the question says which."""
+    plan, turns = request.plan, snapshot.turns
+    inside = keep.turns & said_within(snapshot, plan) & (turns.said_ms <= request.reference_ms)
+    inside &= _with_all_named(snapshot, request, inside)
+    rows = np.flatnonzero(inside)
+    if plan.operator is None or not len(rows):
+        return rows, "said in the time asked about"
+    first = plan.operator.kind == "first"
+    said = turns.said_ms[rows]
+    end = rows[np.argmin(said) if first else len(said) - 1 - np.argmax(said[::-1])]
+    return rows[turns.session[rows] == turns.session[end]], f"said in the {plan.operator.kind} session"
+
+
+def _with_all_named(snapshot: Snapshot, request: Search, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which turns are of sessions in which every named participant speaks; all, if there is no such session."""
+    turns, found = snapshot.turns, inside.copy()
+    for number, name in enumerate(snapshot.speakers):
+        if name in request.plan.entities:
+            found &= np.isin(turns.session, turns.session[inside & (turns.speaker == number)])
+    return found if found.any() else inside
+
+
+def _most_telling(snapshot: Snapshot, request: Search, rows: _Rows) -> _Rows:
+    """Return turns by their place in their session, the most telling first, and then in time order.
+
+    Telling are long turns, those that support a fact, those of the participant who is named, and no questions.
+    """
+    turns = snapshot.turns
+    facts = np.zeros(len(turns.ids), dtype=np.bool_)
+    facts[told_by(snapshot).turns] = True
+    named = [i for i, name in enumerate(snapshot.speakers) if name in request.plan.entities]
+    telling = (
+        standardise(np.log1p(turns.length[rows].astype(np.float64))) + facts[rows] - turns.asks_last[rows]
+    )
+    if len(named) == 1:
+        telling = telling + 2.0 * (turns.speaker[rows] == named[0])
+    ranked = rows[np.argsort(-telling, kind="stable")]
+    place = group_place(ranked, turns.session)
+    return ranked[np.lexsort((ranked, turns.said_ms[ranked], place))]
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledTree:
+    """A tree to browse: the forest row of its root, how well it was recalled, and its card."""
+
+    root: int
+    score: float
+    card: TreeCard
+
+    @property
+    def title(self) -> str:
+        """Its kind and scope ("entity Ana"), as in `Evidence.path`."""
+        return f"{self.card.kind} {self.card.label}"
+
+    @property
+    def summarised(self) -> bool:
+        """Whether its root says what is below it; a root that is the only leaf has nothing below."""
+        return self.card.leaves == 1 or bool(self.card.summary)
+
+
+def recalled_trees(
+    tx: Tx, snapshot: Snapshot, index: Index, trees: Sequence[tuple[int, float]]
+) -> tuple[RecalledTree, ...]:
+    """Return trees of the snapshot, given as (tree row, score), with their cards.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        index: whose trees they are.
+        trees: as `TreeIndex.recall` returns them.
+    """
+    forest = forest_of(tx, snapshot, index.name)
+    labels = index.labels(tx, [int(forest.tree_ids[tree]) for tree, _ in trees])
+    scopes = {
+        int(forest.ids[forest.tree_root[tree]]): (forest.tree_kind[tree], labels[int(forest.tree_ids[tree])])
+        for tree, _ in trees
+    }
+    cards = node_cards(tx, scopes)
+    roots = [(int(forest.tree_root[tree]), score) for tree, score in trees]
+    return tuple(RecalledTree(root, score, cards[int(forest.ids[root])]) for root, score in roots)
+
+
+def node_cards(tx: Tx, nodes: Mapping[int, tuple[str, str]]) -> dict[int, TreeCard]:
+    """Return the cards of nodes by id; those that are gone have none.
+
+    The text is the summary, of a leaf without one what its item says, and else "".
+
+    Args:
+        tx: a read transaction.
+        nodes: node id -> (kind of its tree, name of the tree's scope).
+    """
+    found = trees.nodes_with_ids(tx, nodes)
+    texts = trees.node_texts(tx, found.values())
+    return {
+        id_: TreeCard(
+            *nodes[id_],
+            start=from_ms(node.start_ms),
+            end=from_ms(node.end_ms),
+            leaves=node.count,
+            summary=texts.get(id_, ""),
+        )
+        for id_, node in found.items()
+    }

@@ -1,0 +1,609 @@
+"""The tree of the index, edited inside a write transaction: segments, sessions, days, weeks, months and years.
+
+There is one tree. Which nodes it has follows from the turns that are stored, their times and the memory's zone, and from
+nothing else; nodes that are as they were keep their ids and texts. A session belongs to the day on which it starts. A
+node's interval is the hull of its turns, so a day covers a session that runs past midnight.
+
+
+What a memory is written after: the texts of earlier ones, and which memories had one of them before them.
+
+Source: TiMem (arXiv 2601.02845) eq. 3: the last w memories of the level. Here they end before the window begins, so that a
+window that is written late is not told what came after it, which the released code does.
+
+
+Queries for turns: which segments they belong to, who says them, and what supports a statement.
+
+From the feed to the tree: the segments of turns that are new, changed or gone, and all that stands above them.
+
+Counts of what the index holds, for `stats`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import tzinfo
+from typing import Any, NamedTuple
+
+from memforest.nodes import Node, TreeHead
+from memforest.reading.periods import CalendarWindow, window_of
+from memforest.search.filters import memory_zone
+from memforest.store import indexes, jobs, meta, trees
+from memforest.store.connections import AMONG, Tx, place_tie
+from memforest.store.trees import SqliteArena
+from memforest.times import from_ms, to_ms
+from memforest.trees import timem_rows
+from memforest.trees.index import STEP, Placed
+from memforest.trees.timem_rows import (
+    LEVELS,
+    MONTH,
+    ROOT,
+    SEGMENT,
+    SESSION,
+    UNITS,
+    SegmentCut,
+    TiMemNode,
+    TiMemSettings,
+    schedule,
+    unschedule,
+    unwritten_levels,
+    windowed,
+)
+
+WRITER = "ix_timem_writer"
+"""Entry of `meta`: what memories are written by, ``"rules"`` or ``"model"``."""
+_ALL = 1 << 30
+_MORE = 4
+"""Nodes looked at behind one for each that it may be the history of: sessions that overlap are none of each other's."""
+
+
+def by_rules(tx: Tx) -> bool:
+    """Return whether memories are written without a model. A month then holds which states are in force, since whenever."""
+    return meta.get(tx, WRITER) != "model"
+
+
+def history_of(tx: Tx, settings: TiMemSettings, row: TiMemNode) -> list[int]:
+    """Return the nodes whose texts stand before a memory when it is written, in order.
+
+    Of a segment they are always segments: with ``history_of="children"`` their turns are shown, not what was written of them.
+    """
+    if LEVELS[row.level] not in settings.levels:
+        return []
+    many = settings.history_at(row.level)
+    if not many:
+        return []
+    if row.level == SEGMENT:
+        return timem_rows.parts_before(tx, row.session or 0, row.part or 0, many)
+    if settings.history_of == "memories":
+        return timem_rows.before(tx, row, many)
+    return timem_rows.children_before(tx, row, many)
+
+
+def followers(tx: Tx, settings: TiMemSettings, row: TiMemNode, *, said: bool = True) -> set[int]:
+    """Return the nodes that have one in their history.
+
+    Args:
+        tx: a transaction.
+        settings: of the index.
+        row: the node.
+        said: the turns of a segment are others now, and not only its text.
+    """
+    by_children = settings.history_of == "children"
+    segments = row.level == SEGMENT and (said or not by_children)
+    found = _those_after(tx, settings, row, row) if segments or not by_children else set()
+    if by_children and row.parent is not None:
+        parent = timem_rows.by_node(tx, [row.parent]).get(row.parent)
+        if parent is not None:
+            found |= _those_after(tx, settings, parent, row)
+    if row.level >= MONTH and by_rules(tx):
+        found |= {one.node for one in timem_rows.following(tx, row, _ALL)}
+    return found
+
+
+def _those_after(tx: Tx, settings: TiMemSettings, place: TiMemNode, row: TiMemNode) -> set[int]:
+    """Return the nodes behind a place on its level that have a node in their history."""
+    if LEVELS[place.level] not in settings.levels:
+        return set()
+    behind = timem_rows.following(tx, place, _MORE * settings.history_at(place.level))
+    return {one.node for one in behind if row.node in history_of(tx, settings, one)}
+
+
+def _all_behind(tx: Tx, found: Iterable[TiMemNode]) -> set[int]:
+    """Return all nodes behind the first of some on each level; of segments those of the same session."""
+    first: dict[tuple[int, int | None], TiMemNode] = {}
+    for row in sorted(found, key=lambda row: (row.begin_ms, row.tie)):
+        first.setdefault((row.level, row.session if row.level == SEGMENT else None), row)
+    return {one.node for row in first.values() for one in timem_rows.following(tx, row, _ALL)}
+
+
+def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: bool = False) -> set[int]:
+    """Return the nodes whose texts are out of date when some nodes change: what is above them, and had one of them as history.
+
+    Also what had one of those as history, and so on, because their texts will be others. Not so where a model writes after
+    memories: each would be written anew because of the one before it.
+
+    Args:
+        tx: a transaction.
+        settings: of the index.
+        nodes: those that change; they are among what is returned.
+        gone: what they tell must be told nowhere any more. After memories, it may have come into any that is behind them,
+            also by one that is not its history now.
+    """
+    found: set[int] = set()
+    fresh = set(nodes)
+    spreads, first = gone or _spreads(tx, settings), True
+    while fresh:
+        fresh |= {row.node for row in timem_rows.above(tx, fresh)}
+        fresh -= found
+        found |= fresh
+        if not (first or spreads):
+            break
+        known = timem_rows.by_node(tx, fresh).values()
+        if gone and settings.history_of == "memories":
+            fresh = _all_behind(tx, known) - found
+        else:
+            fresh = {one for row in known for one in followers(tx, settings, row, said=first)} - found
+        first = False
+    return found
+
+
+def without(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> set[int]:
+    """Return the nodes whose texts are out of date when some nodes lose a part of their history: these, and what follows of it."""
+    if not nodes:
+        return set()
+    if _spreads(tx, settings):
+        return reopened(tx, settings, nodes)
+    return set(nodes) | {row.node for row in timem_rows.above(tx, nodes)}
+
+
+def _spreads(tx: Tx, settings: TiMemSettings) -> bool:
+    """Return whether a text that is another has those written anew that had it as history.
+
+    After children it goes from one level to the next alone, and so comes to its end.
+    """
+    return settings.history_of == "children" or by_rules(tx)
+
+
+class SaidLine(NamedTuple):
+    """A turn, as it is told: when it was said, and by whom what."""
+
+    row: int
+    said_ms: int
+    speaker: str
+    line: str
+
+
+class TurnTime(NamedTuple):
+    """A turn, as far as the cutting into segments looks at it."""
+
+    row: int
+    ordinal: int
+    said_ms: int
+
+
+def groups_of(tx: Tx, turns: Collection[int], size: int) -> tuple[dict[int, set[int]], int]:
+    """Return the numbers of the segments that some turns belong to, by session, and how many of the turns are stored.
+
+    Args:
+        tx: a transaction.
+        turns: row ids.
+        size: turns of a segment.
+    """
+    found: dict[int, set[int]] = {}
+    count = 0
+    for session, ordinal in tx.execute(
+        f"SELECT session, ordinal FROM turn WHERE id {AMONG}", (tx.ids(turns),)
+    ):
+        found.setdefault(session, set()).add(ordinal // size)
+        count += 1
+    return found, count
+
+
+def turns_of_parts(tx: Tx, session: int, parts: Iterable[int], size: int) -> dict[int, list[TurnTime]]:
+    """Return the turns of some segments of a session, by the segments' numbers."""
+    wanted = sorted(parts)
+    if not wanted:
+        return {}
+    found: dict[int, list[TurnTime]] = {part: [] for part in wanted}
+    for row in tx.execute(
+        "SELECT id, ordinal, said_ms FROM turn WHERE session = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
+        (session, wanted[0] * size, (wanted[-1] + 1) * size - 1),
+    ):
+        said = TurnTime(*row)
+        if said.ordinal // size in found:
+            found[said.ordinal // size].append(said)
+    return found
+
+
+def supporting(tx: Tx, facts: Collection[int], after: int = 0) -> list[int]:
+    """Return the turns that support some facts, by occurrences behind one."""
+    found = tx.execute(
+        f"""SELECT DISTINCT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
+            WHERE o.fact {AMONG} AND o.id > ? ORDER BY 1""",
+        (tx.ids(facts), after),
+    )
+    return [row[0] for row in found]
+
+
+def last_occurrence(tx: Tx) -> int:
+    """Return the number of the last occurrence; 0 before the first."""
+    return int(tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()[0])
+
+
+def turns_of_sessions(tx: Tx, sessions: Collection[int]) -> list[int]:
+    """Return the row ids of the turns of sessions."""
+    found = tx.execute(f"SELECT id FROM turn WHERE session {AMONG} ORDER BY id", (tx.ids(sessions),))
+    return [row[0] for row in found]
+
+
+def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
+    """Return who speaks in some sessions, in the order in which they first do."""
+    found = tx.execute(
+        f"""SELECT t.speaker FROM turn t JOIN session s ON s.id = t.session WHERE t.session {AMONG}
+            GROUP BY t.speaker ORDER BY min(t.said_ms), min({place_tie("s.session_id", "t.ordinal")})""",
+        (tx.ids(sessions),),
+    )
+    return [row[0] for row in found]
+
+
+def speakers_ever(tx: Tx) -> list[str]:
+    """Return who speaks anywhere, by name."""
+    return [row[0] for row in tx.execute("SELECT DISTINCT speaker FROM turn ORDER BY speaker")]
+
+
+def said_behind(
+    tx: Tx,
+    after_ms: int,
+    until_ms: int | None,
+    *,
+    but: Collection[int],
+    muted: Collection[int],
+    by: Sequence[str] | None,
+    limit: int,
+) -> tuple[list[int], int]:
+    """Return the last turns that were said at or after an instant, in order, and how many there are.
+
+    Args:
+        tx: a transaction.
+        after_ms: the first instant.
+        until_ms: the last one; None for no end.
+        but: sessions that are left out.
+        muted: turns that are left out.
+        by: who says them; None for anybody.
+        limit: most turns.
+    """
+    among = "" if by is None else f"AND t.speaker {AMONG}"
+    where = f"t.said_ms >= ? AND (? IS NULL OR t.said_ms <= ?) AND t.session NOT {AMONG} AND t.id NOT {AMONG} {among}"
+    args = (after_ms, until_ms, until_ms, tx.ids(but), tx.ids(muted)) + (
+        () if by is None else (json.dumps(list(by)),)
+    )
+    count = tx.execute(f"SELECT count(*) FROM turn t WHERE {where}", args).fetchone()[0]
+    found = tx.execute(
+        f"SELECT t.id FROM turn t WHERE {where} ORDER BY t.said_ms DESC, t.session DESC, t.ordinal DESC LIMIT ?",
+        (*args, limit),
+    )
+    return [row[0] for row in found][::-1], int(count)
+
+
+def turns_below(tx: Tx, segments: Collection[int]) -> dict[int, list[SaidLine]]:
+    """Return the turns of segments, in order."""
+    found: dict[int, list[SaidLine]] = {node: [] for node in segments}
+    for node, *said in tx.execute(
+        f"""SELECT i.node, t.id, t.said_ms, t.speaker, t.speaker || ': ' || t.text FROM ix_timem_node i
+            JOIN turn a ON a.id = i.turn JOIN turn b ON b.id = i.turn_last
+            JOIN turn t ON t.session = i.session AND t.ordinal BETWEEN a.ordinal AND b.ordinal
+            WHERE +i.level = {SEGMENT} AND i.node {AMONG} ORDER BY i.node, t.ordinal""",
+        (tx.ids(segments),),
+    ):
+        found[node].append(SaidLine(*said))
+    return found
+
+
+OWNER, KIND = "timem", "calendar"
+
+
+class CalendarTree:
+    """The tree, while it is edited; `close` writes everything back.
+
+    Args:
+        tx: the write transaction.
+        settings: of the index.
+        zone: the memory's.
+    """
+
+    def __init__(self, tx: Tx, settings: TiMemSettings, zone: tzinfo) -> None:
+        self._tx, self._settings, self._zone = tx, settings, zone
+        self._arena = SqliteArena(tx, summarised={"turn"})
+        self._size = 2 * settings.segment
+        self._windowed = windowed(settings.levels)
+        self._changed: dict[int, set[int]] = {level: set() for level in range(SESSION, ROOT + 1)}
+        """Inner nodes whose children are others now, by level."""
+        self._fresh: set[int] = set()
+        """Segments that are new or told otherwise."""
+        self._after: set[int] = set()
+        """Nodes that had one as history that is gone."""
+        head = trees.find_head(tx, OWNER, KIND, 0)
+        self._head = trees.put_head(tx, OWNER, KIND, 0, TreeHead(0, 0)) if head is None else head
+
+    # -- segments ---------------------------------------------------------------------------------
+
+    def cut(self, session: int, parts: Collection[int]) -> None:
+        """Cut some segments of a session anew, by their numbers; those that have the turns they had are told otherwise now."""
+        said = turns_of_parts(self._tx, session, parts, self._size)
+        have = {row.part: row for row in timem_rows.of_session(self._tx, session, SEGMENT, parts)}
+        made: list[SegmentCut] = []
+        gone: list[TiMemNode] = []
+        for part in sorted(parts):
+            cut, row = _as_cut(part, said.get(part, [])), have.get(part)
+            if row is not None and cut is not None and row[5:8] == cut[1:4]:
+                self._fresh.add(row.node)
+                continue
+            gone += [] if row is None else [row]
+            made += [] if cut is None else [cut]
+        found = timem_rows.of_session(self._tx, session, SESSION)
+        if found and (
+            gone or made
+        ):  # it may get another place, and what was written after it another history
+            before = [found[0].node, *(row.node for row in gone)]
+            self._after |= reopened(self._tx, self._settings, before)
+        self._drop_segments(gone)
+        self._put_session(session, made)
+
+    def _drop_segments(self, gone: Collection[TiMemNode]) -> None:
+        timem_rows.drop_segments(self._tx, [row.node for row in gone])
+        self._changed[SESSION] |= {row.parent for row in gone if row.parent is not None}
+
+    def _put_session(self, session: int, cuts: Collection[SegmentCut]) -> None:
+        """Add segments to a session, and put it under the day on which it starts now."""
+        found = timem_rows.of_session(self._tx, session, SESSION)
+        if not found and not cuts:
+            return
+        if found:
+            node = found[0].node
+        else:
+            node = self._new(SESSION, None, min(cut.start_ms for cut in cuts), session=session)
+        for cut in cuts:
+            self._add_segment(session, cut, node)
+        self._changed[SESSION].add(node)
+
+    def _add_segment(self, session: int, cut: SegmentCut, parent: int) -> None:
+        node = self._arena.new_id()
+        timem_rows.add_segment(self._tx, node, session, cut, parent)
+        row = timem_rows.by_node(self._tx, [node])[node]
+        self._arena.put(
+            Node(
+                id=node,
+                tree=self._head.tree,
+                level=0,
+                key=(cut.start_ms, row.tie),
+                start_ms=cut.start_ms,
+                end_ms=cut.end_ms,
+                count=1,
+                children=(),
+                item_kind="turn",
+                item=cut.turn,
+                version=1,
+                dirty=True,
+                item_last=None if cut.turn_last == cut.turn else cut.turn_last,
+            )
+        )
+        self._fresh.add(node)
+
+    # -- sessions and windows ---------------------------------------------------------------------
+
+    def _new(
+        self, level: int, window: CalendarWindow | None, begin_ms: int, session: int | None = None
+    ) -> int:
+        """Make an inner node without children."""
+        node = self._arena.new_id()
+        key = None if window is None else window.key
+        timem_rows.add(
+            self._tx, TiMemNode(node, level, None, session, None, None, None, None, key, begin_ms, "")
+        )
+        self._arena.put(
+            Node(
+                id=node,
+                tree=self._head.tree,
+                level=level,
+                key=(begin_ms, ""),
+                start_ms=begin_ms,
+                end_ms=begin_ms + 1,
+                count=0,
+                children=(),
+                item_kind=None,
+                item=None,
+                version=1,
+                dirty=True,
+                window=key,
+            )
+        )
+        self._changed[level].add(node)
+        return node
+
+    def place(self, sessions: Iterable[TiMemNode]) -> None:
+        """Put sessions under the windows in which they start."""
+        for row in sessions:
+            parent = self._window_at(row.begin_ms)
+            if row.parent == parent:
+                continue
+            if row.parent is not None:
+                old = timem_rows.by_node(self._tx, [row.parent])[row.parent]
+                self._after |= reopened(self._tx, self._settings, [old.node])
+                self._changed[old.level].add(old.node)
+            timem_rows.put_parent(self._tx, row.node, parent)
+            self._changed[timem_rows.by_node(self._tx, [parent])[parent].level].add(parent)
+
+    def _window_at(self, begin_ms: int) -> int:
+        """Return the node of the lowest window at an instant; it and those above are made where they are not there."""
+        lowest: int | None = None
+        below: int | None = None
+        for level in self._windowed:
+            window = window_of(from_ms(begin_ms), UNITS[level], self._zone)
+            start_ms = to_ms(window.start)
+            found = timem_rows.of_window(self._tx, level, start_ms)
+            node = self._new(level, window, start_ms) if found is None else found.node
+            lowest = node if lowest is None else lowest
+            if below is not None:
+                self._put_under(below, node, level)
+            if found is not None and found.parent is not None:
+                return lowest
+            below = node
+        top = timem_rows.root(self._tx)
+        node = self._new(ROOT, None, 0) if top is None else top.node
+        self._put_under(below or 0, node, ROOT)
+        return lowest or 0
+
+    def _put_under(self, node: int, parent: int, level: int) -> None:
+        timem_rows.put_parent(self._tx, node, parent)
+        self._changed[level].add(parent)
+
+    # -- the end ----------------------------------------------------------------------------------
+
+    def reopen(self, nodes: Iterable[int]) -> None:
+        """Note that nodes are told otherwise now."""
+        self._fresh |= set(nodes)
+
+    def close(self) -> tuple[Placed, set[int]]:
+        """Write everything back, and mark what is out of date; return the counts, and the nodes that were marked."""
+        touched: set[int] = set()
+        for level in range(SESSION, ROOT + 1):
+            while self._changed[level]:
+                node = self._changed[level].pop()
+                if self._renew(node, level):
+                    touched.add(node)
+        self._arena.flush()
+        marked = reopened(self._tx, self._settings, self._fresh | touched)
+        marked |= timem_rows.by_node(self._tx, self._after).keys()
+        timem_rows.set_dirty(self._tx, marked)
+        timem_rows.clean_unwritten(self._tx, unwritten_levels(self._settings.levels))
+        top = timem_rows.root(self._tx)
+        count = 0 if top is None else self._arena.get(top.node).count
+        head = replace(
+            self._head, root=None if top is None else top.node, height=ROOT if top else 0, count=count
+        )
+        if head != self._head:
+            trees.put_head(self._tx, OWNER, KIND, 0, head)
+        return Placed(self._arena.written, frozenset({self._head.tree} if marked or touched else ())), marked
+
+    def _renew(self, node: int, level: int) -> bool:
+        """Give a node the children it has now, and have those above it follow; return whether it is there still."""
+        row = timem_rows.by_node(self._tx, [node]).get(node)
+        if row is None:
+            return False
+        ended_ms = timem_rows.end_of(self._tx, node)
+        hull = timem_rows.hull(self._tx, node)
+        if hull is None:
+            self._arena.drop(node)
+            timem_rows.delete(self._tx, [node])
+            unschedule(self._tx, row)
+        else:
+            begins = hull.start_ms if level == SESSION else row.begin_ms
+            if (begins, hull.tie) != (row.begin_ms, row.tie):
+                timem_rows.change_place(self._tx, node, begins, hull.tie)
+            stored = self._arena.get(node)
+            stored.children, stored.count, stored.key = hull.children, hull.leaves, (hull.start_ms, hull.tie)
+            stored.start_ms, stored.end_ms = hull.start_ms, hull.end_ms
+            stored.version, stored.dirty = stored.version + 1, True
+            self._arena.put(stored)
+            # What begins between its old end and its new one has it as history that had not, or the other way round.
+            late = timem_rows.beginning(self._tx, level, *sorted((ended_ms, hull.end_ms)))
+            self._after |= without(self._tx, self._settings, [one for one in late if one != node])
+            if level == SESSION:
+                self.place([row._replace(begin_ms=begins, tie=hull.tie)])
+        parent = timem_rows.by_node(self._tx, [node])[node].parent if hull is not None else row.parent
+        if parent is not None:
+            at = timem_rows.by_node(self._tx, [parent]).get(parent)
+            if at is not None:
+                self._changed[at.level].add(parent)
+        return hull is not None
+
+
+def _as_cut(part: int, said: list[TurnTime]) -> SegmentCut | None:
+    """Return a segment of some turns; none of no turn."""
+    if not said:
+        return None
+    end_ms = max(one.said_ms for one in said) + 1
+    return SegmentCut(part, said[0].row, said[-1].row, len(said), min(one.said_ms for one in said), end_ms)
+
+
+_OCCURRENCE = "ix_timem_occurrence"
+"""Entry of `meta`: the last occurrence of a statement that was looked at."""
+
+
+def forget_place(tx: Tx) -> None:
+    """Have all occurrences looked at again."""
+    meta.put(tx, _OCCURRENCE, "0")
+
+
+def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
+    """Place the next notes of the feed, and return whether more are left.
+
+    If the index is not behind any more, another process was quicker, and nothing is done.
+    """
+    row = indexes.find(tx, OWNER)
+    if row is None or row.cursor >= until:
+        return False
+    items, upto = indexes.read(tx, row.cursor, STEP, until)
+    turns, facts = items.get("turn", ()), items.get("fact", ())
+    groups, stored = groups_of(tx, turns, 2 * settings.segment)
+    if stored < len(set(turns)):  # what went while nobody told the index
+        for one in timem_rows.stale(tx):
+            groups.setdefault(one.session or 0, set()).add(one.part or 0)
+    edit(tx, settings, groups, _retold(tx, settings, facts, turns))
+    indexes.move(tx, OWNER, upto)
+    return upto < until
+
+
+def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collection[int]) -> list[int]:
+    """Return the segments of turns that have come to support a statement and are not new themselves.
+
+    What is forgotten or worded otherwise was announced to `leave`. A model is not shown statements.
+    """
+    if not facts or not by_rules(tx):
+        return []
+    turns = supporting(tx, facts, int(meta.get(tx, _OCCURRENCE) or 0))
+    meta.put(tx, _OCCURRENCE, str(last_occurrence(tx)))
+    known = set(new)
+    return [
+        one.node
+        for one in timem_rows.holding(tx, [turn for turn in turns if turn not in known], 2 * settings.segment)
+    ]
+
+
+def edit(
+    tx: Tx, settings: TiMemSettings, groups: Mapping[int, Collection[int]], retold: Collection[int] = ()
+) -> Placed:
+    """Cut segments anew, note which are told otherwise, and have what is out of date written.
+
+    Args:
+        tx: the write transaction.
+        settings: of the index.
+        groups: session -> the numbers of its segments.
+        retold: segments of which something else is known now.
+    """
+    zone = memory_zone(tx)
+    tree = CalendarTree(tx, settings, zone)
+    for session, parts in groups.items():
+        tree.cut(session, parts)
+    tree.reopen(timem_rows.by_node(tx, retold))
+    placed, marked = tree.close()
+    schedule(tx, settings, zone, marked)
+    return placed
+
+
+def counts(tx: Tx, settings: TiMemSettings) -> dict[str, Any]:
+    """Return the nodes of each level, and the memories by how they stand.
+
+    `written` are up to date; `waiting` have no text yet, as they are not due or were not made; `stale` have one that is out
+    of date; `failed` could not be written, and are among those two.
+    """
+    sizes = timem_rows.level_sizes(tx)
+    found = {name: sizes.get(LEVELS.index(name), 0) for name in settings.levels}
+    stand = {"written": sum(found.values()), "waiting": 0, "stale": 0}
+    head = trees.find_head(tx, OWNER, KIND, 0)
+    for level, told, count in timem_rows.unwritten(tx, head.tree) if head else ():
+        if LEVELS[level] in found:
+            stand["stale" if told else "waiting"] += count
+            stand["written"] -= count
+    return {"levels": found, "memories": {**stand, "failed": len(jobs.failures(tx, OWNER))}}

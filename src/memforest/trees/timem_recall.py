@@ -1,0 +1,366 @@
+"""Recall by how much a question needs: a plan, the best leaves, the memories above them, and a gate (TiMem §3.3, App. B.3).
+
+`prepare` decides how much the question needs, `find` collects what is near it, and `memforest.trees.timem_leaves` drops what it
+does not need. No memory without a text is recalled, and none that tells what came after the moment that is asked about.
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.config import COMPLEXITIES, Recall
+from memforest.errors import ConfigError, ModelRefusedError
+from memforest.reading.steps import Steps
+from memforest.records import Complexity, QuestionPlan
+from memforest.search.cache import forest_of
+from memforest.search.filters import (
+    Allowed,
+    IndexResult,
+    NodeHit,
+    Prepared,
+    Search,
+    TurnHit,
+    allowed,
+    best_facts,
+    filter_notes,
+    memory_zone,
+    turn_places,
+)
+from memforest.search.flow import ancestors
+from memforest.search.forest import INNER, Forest
+from memforest.search.scores import Scores, best_first
+from memforest.search.snapshot import Snapshot
+from memforest.store.connections import Tx
+from memforest.text import cut
+from memforest.times import from_ms, to_ms
+from memforest.trees.index import FALLS_BACK, Host, allowed_nodes, ready_nodes
+from memforest.trees.timem_leaves import Chosen, Heard, best_units, hear, needed, own_scores
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+OWNER = "timem"
+UNTOLD: Complexity = "simple"
+"""How much a question needs of which a planner without a model cannot tell: one recorded fact."""
+UNPLANNED: Complexity = "hybrid"
+"""How much every question gets where nobody plans."""
+
+
+# -- the plan ---------------------------------------------------------------------------------------
+
+
+def can(steps: Steps, step: str) -> bool:
+    """Return whether the chat model does a step."""
+    return steps.calls is not None and step in steps.by_chat
+
+
+def recall_of(request: Search, recall: Recall) -> Recall:
+    """Return how memories are recalled for a question: as its ranking says, else as the index does."""
+    return request.ranking.recall or recall
+
+
+async def prepare(host: Host, request: Search, recall: Recall) -> Prepared:
+    """Return the question with how much it needs, the words to look by, and who is to gate what is found.
+
+    What fails of a model costs its plan, with a warning, and not the answer.
+
+    Args:
+        host: the memory.
+        request: the question.
+        recall: the index's settings, where the ranking has none.
+
+    Raises:
+        ConfigError: if a model is to plan or to gate, and there is none for it.
+    """
+    recall = recall_of(request, recall)
+    planner = _who("planner", recall.planner, host.steps, "plan", forced=recall.complexity is not None)
+    gate = _who("gate", recall.gate, host.steps, "sift")
+    plan, warnings = request.plan, list(_mode_warning(request))
+    if planner == "model":
+        try:
+            with host.timed("plan"):
+                plan = await _planned(host, request)
+        except (*FALLS_BACK, ModelRefusedError) as exc:
+            planner = "rules"
+            warnings.append(f"{cut(str(exc), 300)}: how much the question needs was told by rules")
+    found = plan.complexity or UNTOLD
+    if recall.complexity is not None:
+        found = COMPLEXITIES[recall.complexity]
+    elif planner == "off":
+        found = UNPLANNED
+    plan = replace(plan, complexity=found)
+    recall = replace(recall, planner=planner, gate=gate)
+    if not recall.budgets_of(found):
+        warnings.append(
+            f"no level that is recalled has a budget for a question that is {found}; give Recall(budgets=...) or levels one"
+        )
+    trace = {
+        "planner": planner,
+        "complexity": found,
+        "keywords": list(plan.keywords),
+        "budgets": {f"L{level}": most for level, most in recall.budgets_of(found).items()},
+        "one_pool": recall.flat,
+    }
+    return Prepared(
+        replace(request, plan=plan, ranking=replace(request.ranking, recall=recall)),
+        trace={"mode": "emb", "recall": trace},
+        warnings=tuple(warnings),
+    )
+
+
+def _who(name: str, asked: str, steps: Steps, step: str, *, forced: bool = False) -> Any:
+    """Return who does a part: the one who is asked for, else the model where there is one and it is needed.
+
+    Raises:
+        ConfigError: if the model is asked for, and there is none.
+    """
+    if asked == "auto":
+        return "model" if can(steps, step) and not forced else "rules"
+    if asked == "model" and not can(steps, step):
+        raise ConfigError(
+            f"Recall({name}='model') needs a chat model: give Config(chat=...) with {step!r} in chat_steps, or {name}='rules'"
+        )
+    return asked
+
+
+def _mode_warning(request: Search) -> Iterator[str]:
+    if request.asked_mode not in (None, "emb"):
+        yield f"mode {request.asked_mode!r} did what 'emb' does: the index {OWNER!r} does not browse trees"
+
+
+async def _planned(host: Host, request: Search) -> QuestionPlan:
+    """Return the plan with the complexity and the keywords that a model gives; its own keywords where it gives none."""
+    from memforest.reading.steps_llm import plan_recall
+
+    participants, zone = await host.read(lambda tx, snapshot: (tuple(snapshot.speakers), memory_zone(tx)))
+    reference = from_ms(request.reference_ms)
+    made = await plan_recall(host.steps, host.question, participants, reference, zone=zone)
+    return replace(
+        request.plan,
+        complexity=COMPLEXITIES[made.complexity],
+        keywords=tuple(made.keywords) or request.plan.keywords,
+    )
+
+
+# -- what is found ----------------------------------------------------------------------------------
+
+
+def find(tx: Tx, snapshot: Snapshot, request: Search, recall: Recall) -> IndexResult:
+    """Return the leaves and memories that a question brings, best first, each within the budget of its level.
+
+    Args:
+        tx: a read transaction of the snapshot's state.
+        snapshot: of the memory.
+        request: the question, as `prepare` has it; of another one the plan's complexity counts.
+        recall: the index's settings, where the ranking has none.
+    """
+    if not len(snapshot.turns.ids):
+        return IndexResult(())
+    recall = recall_of(request, recall)
+    keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, OWNER)
+    heard = hear(tx, snapshot, forest, request, recall, keep.turns)
+    search = _Recalling(tx, snapshot, request, recall, forest, keep, heard)
+    chosen = search.chosen()
+    if recall.gate in ("rules", "auto"):
+        chosen = needed(snapshot, forest, request, chosen, search.speaks)
+    return search.found(chosen)
+
+
+@dataclass(slots=True)
+class _Recalling:
+    """The recall of one question."""
+
+    tx: Tx
+    snapshot: Snapshot
+    request: Search
+    recall: Recall
+    forest: Forest
+    keep: Allowed
+    heard: Heard
+    _passes: Flags | None = None
+    _speaks: Ints | None = None
+    _own: tuple[Scores, dict[str, Scores]] | None = None
+
+    @property
+    def complexity(self) -> Complexity:
+        return self.request.plan.complexity or UNPLANNED
+
+    @property
+    def speaks(self) -> Ints:
+        """The fact that speaks for each turn, -1 for none."""
+        if self._speaks is None:
+            base = self.heard.base
+            self._speaks = best_facts(self.snapshot, self.keep, base.fact, base.fact_lexical)
+        return self._speaks
+
+    def chosen(self) -> Chosen:
+        """Return the turns and nodes within their budgets."""
+        budgets = self.recall.budgets_of(self.complexity)
+        if self.recall.flat:
+            units, nodes = self._pool(budgets)
+        else:
+            units = best_units(self.heard, self.snapshot, self.recall.leaves_of(self.complexity))
+            nodes = self._above(units, budgets)
+            units = units[: budgets.get(1, 0)]
+        texts = self._texts(units) if self.recall.show == "texts" else np.zeros(0, dtype=np.int64)
+        said = units[~np.isin(self.heard.units.leaves[units], texts)] if len(texts) else units
+        turns = self.heard.units.turns_of(said)
+        return Chosen(
+            turns=turns[self.keep.turns[turns]],
+            scores=self.heard.turn,
+            nodes=np.concatenate([texts, nodes]),
+            node_scores=self._node_scores(units, nodes, texts),
+            leaves=self.heard.units.leaves[units],
+        )
+
+    def _node_scores(self, units: Ints, nodes: Ints, texts: Ints) -> Scores:
+        """Return the scores of leaves that are shown by their texts, and of nodes."""
+        of_leaf = dict(
+            zip(self.heard.units.leaves[units].tolist(), self.heard.unit[units].tolist(), strict=True)
+        )
+        own = self.own[0][nodes] if len(nodes) else np.zeros(0)
+        return np.concatenate([np.array([of_leaf[leaf] for leaf in texts.tolist()], dtype=np.float64), own])
+
+    @property
+    def own(self) -> tuple[Scores, dict[str, Scores]]:
+        """The score of every node by itself, and its parts."""
+        if self._own is None:
+            texts = self.recall.flat or self.recall.prune == "own" or self.recall.leaves == "paper"
+            self._own = own_scores(
+                self.tx, self.snapshot, self.forest, self.request, self.recall, self.heard, texts=texts
+            )
+        return self._own
+
+    # -- memories ---------------------------------------------------------------------------------
+
+    def _above(self, units: Ints, budgets: Mapping[int, int]) -> Ints:
+        """Return the memories above leaves, at most so many a level (eq. 8 and 9)."""
+        leaves = self.heard.units.leaves[units]
+        leaves = leaves[leaves >= 0]
+        most = {level - 1: len(self.forest.ids) for level in budgets if level > 1}
+        found = ancestors(leaves, self.forest.parent, self.forest.level, most).nodes
+        found = self._passing(found)
+        kept = [
+            self._with_text(self._best(found, level - 1), budgets[level])
+            for level in sorted(budgets)
+            if level > 1
+        ]
+        return np.concatenate([found[:0], *kept])
+
+    def _best(self, found: Ints, level: int) -> Ints:
+        """Return those of a level in the order in which they stay."""
+        here: Ints = found[self.forest.level[found] == level]
+        return self._by_own(here) if self.recall.prune == "own" and len(here) else here
+
+    def _by_own(self, nodes: Ints) -> Ints:
+        """Return nodes by their own scores, best first."""
+        ordered: Ints = nodes[np.lexsort((nodes, -np.round(self.own[0][nodes], 9)))]
+        return ordered
+
+    def _pool(self, budgets: Mapping[int, int]) -> tuple[Ints, Ints]:
+        """Return the best units and memories of all levels as one pool, as many as the budgets are together."""
+        total = sum(budgets.values())
+        units = best_units(self.heard, self.snapshot, total if 1 in budgets else 0)
+        inner = self.forest.inner
+        wanted = np.array([level - 1 for level in budgets if level > 1], dtype=np.int64)
+        inner = self._passing(inner[np.isin(self.forest.level[inner], wanted)])
+        nodes = self._with_text(self._by_own(inner) if len(inner) else inner, total)
+        scores = np.concatenate([self.heard.unit[units], self.own[0][nodes] if len(nodes) else np.zeros(0)])
+        first = np.argsort(-np.round(scores, 9), kind="stable")[:total]
+        taken = np.sort(first)
+        return units[taken[taken < len(units)]], nodes[taken[taken >= len(units)] - len(units)]
+
+    def _passing(self, nodes: Ints) -> Ints:
+        """Return those nodes that pass the time filters, and whose window overlaps the time that is asked about."""
+        if self._passes is None:
+            self._passes = allowed_nodes(self.snapshot, self.forest, self.request)
+        nodes = nodes[self._passes[nodes]]
+        return nodes if self._any_time else nodes[self._overlapping(nodes)]
+
+    @property
+    def _any_time(self) -> bool:
+        """Whether nothing says about which time the question is."""
+        return _asked_about(self.request) == (-np.inf, np.inf)
+
+    def _overlapping(self, nodes: Ints) -> Flags:
+        """Return which nodes do not stand for a window outside of the time that is asked about; leaves and sessions have none."""
+        start, end = _asked_about(self.request)
+        stored, kept = self.forest.stored, np.ones(len(nodes), dtype=np.bool_)
+        inner = np.flatnonzero(self.forest.kind[nodes] == INNER)
+        rows = np.searchsorted(self.forest.inner, nodes[inner])
+        windowed = np.array([key is not None for key in stored.window[rows].tolist()], dtype=np.bool_)
+        kept[inner] = ~windowed | ((stored.start_ms[rows] < end) & (stored.end_ms[rows] > start))
+        return kept
+
+    def _texts(self, units: Ints) -> Ints:
+        """Return the leaves of units that are shown by their texts."""
+        leaves = self.heard.units.leaves[units]
+        leaves = self._passing(leaves[np.isin(leaves, self.forest.summarised)])
+        return self._with_text(leaves, len(leaves))
+
+    def _with_text(self, nodes: Ints, most: int) -> Ints:
+        """Return the first nodes that have a text that is up to date, at most so many; not many more are looked at."""
+        found: list[int] = []
+        for at in range(0, len(nodes), max(most, 1)):
+            rows = nodes[at : at + most].tolist()
+            ready = ready_nodes(self.tx, self.forest.ids[rows].tolist())
+            found += [row for row in rows if int(self.forest.ids[row]) in ready]
+            if len(found) >= most:
+                break
+        return np.array(found[:most], dtype=np.int64)
+
+    # -- the answer -------------------------------------------------------------------------------
+
+    def found(self, chosen: Chosen) -> IndexResult:
+        """Return what was chosen as hits."""
+        heard, speaks = self.heard, self.speaks
+        leaf_of = heard.units.leaves[heard.units.of_turn]
+
+        def hit(turn: int) -> TurnHit:
+            parts = {name: float(part[turn]) for name, part in heard.parts.items()}
+            return TurnHit(turn, int(speaks[turn]), float(heard.turn[turn]), parts, int(leaf_of[turn]))
+
+        keep = np.zeros(len(heard.turn), dtype=np.bool_)
+        keep[chosen.turns] = True
+        nodes = tuple(self._node_hits(chosen))
+        gated = self.recall.gate == "model"
+        return IndexResult(
+            map(hit, best_first(heard.turn, turn_places(self.snapshot), keep)),
+            notes={"filters": filter_notes(self.keep)},
+            nodes=nodes,
+            warnings=heard.warnings,
+            spare=0 if self.recall.gate == "off" else len(nodes) + (len(chosen.turns) if gated else 0),
+            order=self.recall.order,
+        )
+
+    def _node_hits(self, chosen: Chosen) -> Iterator[NodeHit]:
+        """Yield the nodes best first; of equal ones the lower, then the one that is first in the tree's file."""
+        forest, nodes, scores = self.forest, chosen.nodes, chosen.node_scores
+        for at in np.lexsort((nodes, forest.level[nodes], -np.round(scores, 9))).tolist():
+            row, score = int(nodes[at]), float(scores[at])
+            inner = forest.kind[row] == INNER
+            parts = (
+                {name: float(part[row]) for name, part in self.own[1].items()} if inner else {"leaf": score}
+            )
+            window = forest.stored.window[np.searchsorted(forest.inner, row)] if inner else None
+            yield NodeHit(int(forest.ids[row]), score, parts, window)
+
+
+def _asked_about(request: Search) -> tuple[float, float]:
+    """Return the time that a question is about, [start, end) in ms: what a filter says, else what the question itself does."""
+    plan = request.plan
+    start, end = -np.inf, np.inf
+    if request.during_ms is not None:
+        start, end = request.during_ms
+    elif plan.start is not None or plan.end is not None:
+        start = -np.inf if plan.start is None else to_ms(plan.start)
+        end = np.inf if plan.end is None else to_ms(plan.end)
+    elif plan.as_of is not None:
+        end = to_ms(plan.as_of) + 1
+    return start, end

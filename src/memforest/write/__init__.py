@@ -1,0 +1,1 @@
+"""What changes a memory: receiving turns, extracting and committing facts, correcting, deleting, merging, importing."""

@@ -1,0 +1,344 @@
+"""Correcting a memory: update, pin and forget statements, take that back, and tell what became of a statement.
+
+Nothing that was said is overwritten. A correction is a row of its own, and what follows of it is written in the same
+transaction (`memforest.write.corrections`). Only the text of an update is embedded, before the transaction begins.
+Indexes that are placed behind a write are placed before the verb returns.
+
+
+Deciding who is who: that two names are one entity, or that a name is another one than it was taken for.
+
+Only the decision is written. Which names are one follows from it, and from what was said, each time a snapshot is read.
+
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.concurrency import to_thread
+from memforest.config import Config
+from memforest.errors import CorrectionError, InputError, ModelError, NotFoundError
+from memforest.read.corrections import corrections_about
+from memforest.read.stored import CorrectionView
+from memforest.reading.canonical import fact_identity
+from memforest.reading.extract_local import read_statement
+from memforest.reading.timestamps import keep_zone, zone_of
+from memforest.records import Precision
+from memforest.store import corrections, facts, meta
+from memforest.store.connections import Tx
+from memforest.store.corrections import HIDDEN, PINNED, Correction, CorrectionKind, Verdict
+from memforest.store.facts import FactRow
+from memforest.text import cut
+from memforest.times import from_ms, to_ms
+from memforest.trees.attached import Placings
+from memforest.write.batch import SessionWriter
+from memforest.write.corrections import cells_about, note_places, settle_cells
+from memforest.write.rebuild import keep_writers_embedder
+from memforest.write.reword import drop_chosen
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is to hold instead of a statement; None leaves its text, or the time that it states, as it is. Times are aware UTC."""
+
+    text: str | None = None
+    start: datetime | None = None
+    end: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A correction that was made or undone, and whether a statement lacks its vector now."""
+
+    correction: Correction
+    unembedded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Corrector:
+    """Corrects the memory of a writer."""
+
+    writer: SessionWriter
+
+    async def update(self, fact_id: str, given: Update) -> CorrectionView:
+        """Put another statement in the place of one; see `AsyncUserMemory.update`."""
+        text = await to_thread(self._text, fact_id, given)
+        vectors = self.writer.vectors
+        found = {} if vectors is None else await vectors.make([text], "fact")
+
+        def write(tx: Tx) -> _Done:
+            fact = _shown(tx, fact_id)
+            return self._make(tx, fact, _instead(tx, self.writer.config, fact, given), found)
+
+        return await self._write(write)
+
+    async def mark(self, fact_id: str, kind: CorrectionKind) -> CorrectionView:
+        """Pin or forget a statement; see `AsyncUserMemory.pin` and `forget`."""
+
+        def write(tx: Tx) -> _Done:
+            fact = _shown(tx, fact_id)
+            if kind == "pin" and fact.verdict == PINNED:
+                raise CorrectionError(f"fact {fact_id} is pinned already{_newest(tx, fact)}")
+            return self._make(tx, fact, _about(fact, kind), {})
+
+        return await self._write(write)
+
+    async def undo(self, key: str) -> CorrectionView:
+        """Take a correction back; see `AsyncUserMemory.undo`."""
+        return await self._write(lambda tx: self._undo(tx, key))
+
+    async def _write(self, work: Callable[[Tx], _Done]) -> CorrectionView:
+        def run() -> _Done:
+            with self.writer.db.write() as tx:
+                keep_writers_embedder(tx, self.writer)
+                keep_zone(tx, self.writer.config)
+                done = work(tx)
+                meta.bump(tx)
+                return done
+
+        done = await to_thread(run)
+        if done.unembedded:
+            with suppress(ModelError):  # it is corrected; resume() makes what is left
+                await self.writer.fill_vectors()
+        for problem in await self.writer.catch_up(failed=False, occasion="write"):
+            _log.warning("%s", getattr(problem, "logged", problem))
+        return correction_view(done.correction)
+
+    def _text(self, fact_id: str, given: Update) -> str:
+        """Return what will be embedded; wrong arguments are told before a model is asked."""
+        with self.writer.db.read() as tx:
+            return _instead(tx, self.writer.config, _shown(tx, fact_id), given).text or ""
+
+    def _make(
+        self, tx: Tx, fact: FactRow, made: Correction, vectors: Mapping[bytes, NDArray[np.float32]]
+    ) -> _Done:
+        made = replace(made, key=f"c:{secrets.token_hex(8)}", made_ms=to_ms(self.writer.config.clock()))
+        row = corrections.add_correction(tx, made)
+        cells = {one.cell for one in facts.occurrences(tx, (fact.row,))[fact.row]}
+        note_places(tx, row, fact.row, cells)
+        return self._settle(tx, made, cells, vectors)
+
+    def _undo(self, tx: Tx, key: str) -> _Done:
+        found = corrections.correction_with_key(tx, key)
+        if found is None:
+            raise NotFoundError(
+                f"there is no correction {cut(repr(key), 60)}; history(fact_id) names those of a statement"
+            )
+        if found.undone_ms is not None:
+            when = from_ms(found.undone_ms)
+            raise CorrectionError(f"correction {key} was undone already, on {when:%Y-%m-%d %H:%M} UTC")
+        after = [] if found.made is None else _hiding(tx, found.made)
+        if after:
+            raise CorrectionError(
+                f"what correction {key} made was itself corrected; undo({after[-1].key!r}) takes that back first"
+            )
+        done = replace(found, undone_ms=to_ms(self.writer.config.clock()))
+        cells = cells_about(tx, [found])
+        corrections.undo_correction(tx, found.row, done.undone_ms or 0)
+        return self._settle(tx, done, cells, {})
+
+    def _settle(
+        self,
+        tx: Tx,
+        correction: Correction,
+        cells: Collection[int],
+        vectors: Mapping[bytes, NDArray[np.float32]],
+    ) -> _Done:
+        placings = Placings(tx, self.writer.attached)
+        settled = settle_cells(tx, placings, sorted(cells), vectors)
+        drop_chosen(tx, placings)
+        placings.close()
+        return _Done(correction, settled.unembedded)
+
+
+def correction_view(one: Correction) -> CorrectionView:
+    """Return a correction as it is told."""
+    return CorrectionView(
+        key=one.key,
+        kind=one.kind,
+        fact_id=one.fact_id,
+        said=one.said,
+        made=from_ms(one.made_ms),
+        undone=None if one.undone_ms is None else from_ms(one.undone_ms),
+        new_fact_id=one.made,
+        text=one.text,
+        start=None if one.start_ms is None else from_ms(one.start_ms),
+        end=None if one.end_ms is None else from_ms(one.end_ms),
+    )
+
+
+def _about(fact: FactRow, kind: CorrectionKind) -> Correction:
+    return Correction(0, "", kind, fact.fact_id, None, None, None, None, "unknown", 0, None, fact.text)
+
+
+def _shown(tx: Tx, fact_id: str) -> FactRow:
+    """Return a fact that is not hidden.
+
+    Raises:
+        NotFoundError: if there is none with that id.
+        CorrectionError: if it was forgotten or corrected.
+    """
+    fact = facts.fact_by_id(tx, fact_id)
+    if fact is None:
+        raise NotFoundError(f"there is no fact {cut(repr(fact_id), 60)}; ids come from lists and searches")
+    if fact.verdict >= HIDDEN:
+        raise CorrectionError(f"fact {fact_id} is {corrections.VERDICTS[fact.verdict]}{_newest(tx, fact)}")
+    return fact
+
+
+def _newest(tx: Tx, fact: FactRow) -> str:
+    """Return what can be done with a statement of which something is decided: the statement that holds, and the key."""
+    there = corrections_about(tx, [fact.row])[fact.row]  # it may be another wording of what was decided of
+    hiding = _hiding(tx, fact.fact_id) or [one for one in there if one.hides]
+    if not hiding:
+        pins = [one for one in (*there, *corrections.corrections_of(tx, {fact.fact_id})) if one.kind == "pin"]
+        return f"; undo({pins[-1].key!r}) takes that back" if pins else ""
+    last = hiding[-1]
+    holds, seen = last.made, {fact.fact_id}
+    while holds is not None and holds not in seen and (after := _hiding(tx, holds)):
+        seen.add(holds)
+        holds = after[-1].made
+    now = f"; what holds is fact {holds}" if holds is not None else ""
+    return f"{now}; undo({last.key!r}) takes that back"
+
+
+def _hiding(tx: Tx, fact_id: str) -> list[Correction]:
+    """Return the corrections that hold and hide a statement, unless a later one has made it again."""
+    found = corrections.corrections_of(tx, {fact_id})
+    return [
+        one
+        for at, one in enumerate(found)
+        if one.fact_id == fact_id and one.hides and all(after.made != fact_id for after in found[at + 1 :])
+    ]
+
+
+# -- what an update puts in the place of a statement ----------------------------------------------
+
+
+def _instead(tx: Tx, config: Config, fact: FactRow, given: Update) -> Correction:
+    """Return the correction that an update makes, without its key and time.
+
+    The time that it states is the one that is given; else the one that a new text tells; else the old one.
+
+    Raises:
+        InputError: if the interval ends before it begins, or nothing differs from the statement as it is.
+    """
+    text = fact.text if given.text is None else given.text
+    start, end, precision = fact.start_ms, fact.end_ms, cast("Precision", fact.precision)
+    if given.text is not None:
+        told = read_statement(
+            text,
+            speaker=fact.speaker,
+            participants=(fact.speaker,),
+            said=from_ms(fact.said_ms),
+            zone=zone_of(tx, config),
+        )
+        if told.start is not None:
+            start, precision = to_ms(told.start), told.precision
+            end = None if told.end is None else to_ms(told.end)
+    if given.start is not None:
+        start, precision = to_ms(given.start), _precision(given.start, config)
+        end = None if end is not None and end <= start else end
+    if given.end is not None:
+        end = to_ms(given.end)
+        start, precision = (start, precision) if start is not None else (fact.said_ms, "instant")
+    if start is not None and end is not None and end <= start:
+        why = "" if given.start is not None else "; give valid_from too"
+        raise InputError(
+            f"the statement would hold from {from_ms(start):%Y-%m-%d %H:%M} and end at {from_ms(end):%Y-%m-%d %H:%M} UTC, "
+            f"which is not after it{why}"
+        )
+    made = fact_identity(
+        text, None if start is None else from_ms(start), None if end is None else from_ms(end)
+    )
+    same_time = (start, end) == (fact.start_ms, fact.end_ms)
+    if made == fact.fact_id or (text == fact.text and same_time):
+        raise InputError("the statement says that already; give another text, valid_from or valid_to")
+    about = _about(fact, "update")
+    return replace(about, made=made, text=text, start_ms=start, end_ms=end, precision=precision)
+
+
+def _precision(when: datetime, config: Config) -> Precision:
+    """Return how exact a given time is meant: a midnight stands for its day."""
+    local = when.astimezone(config.zone)
+    return "day" if (local.hour, local.minute, local.second, local.microsecond) == (0, 0, 0, 0) else "instant"
+
+
+Pair = tuple[int, int]
+
+
+def decide_same(
+    tx: Tx, one: int, other: int, groups: tuple[Collection[int], Collection[int]], now_ms: int
+) -> None:
+    """Decide that two entities are one, and so that no decision that two of their names are apart counts any more.
+
+    Args:
+        tx: a write transaction.
+        one: row of an entity.
+        other: row of another one.
+        groups: the rows that were one with each of them.
+        now_ms: the present.
+
+    Raises:
+        NotFoundError: if one of them has gone.
+    """
+    crossing = {_pair(a, b) for a in groups[0] for b in groups[1] if a != b}
+    apart = {
+        pair
+        for each in corrections.read(tx)
+        if not each.same and (pair := _pair(each.entity, each.other)) in crossing
+    }
+    _write(tx, "same", {_pair(one, other), *apart}, now_ms)
+
+
+def decide_apart(tx: Tx, one: int, others: Collection[int], now_ms: int) -> None:
+    """Decide that an entity is none of some others. Those that people have decided to be one with it stay one with each other.
+
+    Args:
+        tx: a write transaction.
+        one: row of the entity.
+        others: rows of those that it was one with.
+        now_ms: the present.
+
+    Raises:
+        NotFoundError: if one of them has gone.
+    """
+    linked = sorted(
+        each.other if each.entity == one else each.entity
+        for each in corrections.read(tx)
+        if each.same and one in (each.entity, each.other) and {each.entity, each.other} <= {one, *others}
+    )
+    _write(tx, "same", {_pair(linked[0], other) for other in linked[1:]}, now_ms)
+    _write(tx, "apart", {_pair(one, other) for other in others}, now_ms)
+
+
+def _write(tx: Tx, verdict: Verdict, pairs: Iterable[Pair], now_ms: int) -> None:
+    for one, other in sorted(pairs):
+        _require(tx, one)
+        _require(tx, other)
+        corrections.add(tx, verdict, one, other, now_ms)
+    meta.bump(tx)
+
+
+def _require(tx: Tx, row: int) -> None:
+    try:
+        facts.entity_with_row(tx, row)
+    except KeyError:
+        raise NotFoundError(
+            "what was decided of has just been deleted; entities() has what is known"
+        ) from None
+
+
+def _pair(one: int, other: int) -> Pair:
+    return min(one, other), max(one, other)

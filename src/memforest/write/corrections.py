@@ -1,0 +1,408 @@
+"""Applying corrections to what cells say: whatever is extracted, now or anew, is shown as people have decided.
+
+A fact gets the verdict that follows from the corrections that are about it (`memforest.read.corrections`), and an
+update lets another fact stand at the same turns, also where nothing at all is extracted.
+
+
+Deleting cells and sessions: their facts, leaves and derived rows are deleted in the same transaction.
+
+Used when a session grows past a half-full cell and when `replace=True` overwrites one.
+
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.read.corrections import CellsSaid, verdicts
+from memforest.read.quoting import sentences_said
+from memforest.reading.canonical import EntityBook, fact_identity, speaker_key, tie_end
+from memforest.reading.extract_local import read_statement
+from memforest.reading.timestamps import stored_zone, zone_named
+from memforest.search.timeline import superseded_facts
+from memforest.search.vectors import digest
+from memforest.store import corrections as corrections_rows
+from memforest.store import derived, indexes, meta, sessions
+from memforest.store import facts as facts_rows
+from memforest.store.connections import Tx
+from memforest.store.corrections import HIDDEN, Correction
+from memforest.store.entities import aliases_of_cell, aliases_of_occurrences
+from memforest.store.facts import FactRow, OccurrenceRow, add_occurrence
+from memforest.store.snapshot import states_of_cell
+from memforest.times import from_ms
+from memforest.trees.attached import Placings
+from memforest.write.reword import (
+    drop_unnamed,
+    ensure_wordings,
+    insert_fact,
+    restate_fact,
+    without_occurrences,
+    write_mentions,
+)
+
+_TIE_END = len(tie_end("f1:00000000"))
+
+Vectors = Mapping[bytes, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The outcome of applying corrections: whether a statement lacks its vector, facts that went, and what the caller should know."""
+
+    unembedded: bool = False
+    gone: tuple[FactRow, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+def settle_corrections(
+    tx: Tx, placings: Placings, cells: Collection[int], vectors: Vectors = MappingProxyType({})
+) -> Settled:
+    """Apply the corrections that hold to cells that were just written; without any, nothing is read."""
+    return settle_cells(tx, placings, cells, vectors) if corrections_rows.exists(tx) else Settled()
+
+
+def settle_cells(
+    tx: Tx, placings: Placings, cells: Collection[int], vectors: Vectors = MappingProxyType({})
+) -> Settled:
+    """Bring the corrected statements and the verdicts of some cells in line with the corrections.
+
+    Args:
+        tx: the open write transaction.
+        placings: the indexes, which are told what changes.
+        cells: what they say is written.
+        vectors: digest of a text -> its unit vector, of what may be written.
+    """
+    said = CellsSaid.read(tx, cells)
+    corrections_rows.drop_places(tx, said.stale)
+    for number, found in said.hits.items():
+        correction = said.corrections[number]
+        own = [one for one in found if said.facts[one.fact].fact_id == correction.fact_id]
+        new = [one for one in own if not said.is_again(correction, one)]
+        corrections_rows.add_places(tx, number, (place for one in new for place in said.places(one)))
+    writer = _Instead(tx, placings, vectors)
+    made = writer.write(said, _wanted(tx, said))
+    settle_verdicts(tx, placings, {*said.facts, *made})
+    _tell_anew(tx, placings, writer.cells)
+    return Settled(writer.unembedded, writer.gone, tuple(dict.fromkeys(_said_again(said))))
+
+
+def settle_verdicts(tx: Tx, placings: Placings, facts: Collection[int]) -> None:
+    """Derive the verdicts of facts from the corrections, and write those that differ."""
+    stored = facts_rows.facts_with_ids(tx, facts)
+    if not any(fact.verdict for fact in stored.values()) and not corrections_rows.exists(tx):
+        return
+    now = verdicts(tx, stored.values())
+    changed = [row for row, fact in stored.items() if now[row] != fact.verdict]
+    for row in changed:
+        if (now[row] >= HIDDEN) != (stored[row].verdict >= HIDDEN):
+            placings.leave("fact", (row,))
+        corrections_rows.put_verdict(tx, row, now[row])
+    cells = {one.cell for found in facts_rows.occurrences(tx, changed).values() for one in found}
+    _tell_anew(tx, placings, cells)
+
+
+def _tell_anew(tx: Tx, placings: Placings, cells: Collection[int]) -> None:
+    """Let indexes place cells again whose turns are told otherwise now, so that summaries above them are made anew."""
+    ordered = sorted(cells)
+    turns = list(corrections_rows.turns_of_cells(tx, ordered))
+    placings.leave("cell", ordered)
+    placings.leave("turn", turns)
+    indexes.note(tx, "cell", ordered)
+    indexes.note(tx, "turn", turns)
+
+
+def note_places(tx: Tx, correction: int, fact: int, cells: Collection[int]) -> None:
+    """Note where the statement of a new correction was said."""
+    said = CellsSaid.read(tx, cells)
+    corrections_rows.add_places(
+        tx, correction, (place for one in said.said if one.fact == fact for place in said.places(one))
+    )
+
+
+def cells_about(tx: Tx, corrections: Iterable[Correction]) -> set[int]:
+    """Return the cells that corrections are about: where the statements and their places are, and what was put there."""
+    cells: set[int] = set()
+    for one in corrections:
+        cells |= {cell for _, cell in corrections_rows.facts_said_instead(tx, one.row)}
+        cells |= corrections_rows.cells_of_turns(
+            tx, {place.turn for place in corrections_rows.places_of(tx, one.row)}
+        )
+        fact = facts_rows.fact_by_id(tx, one.fact_id)
+        if fact is not None:
+            cells |= {said.cell for said in facts_rows.occurrences(tx, (fact.row,))[fact.row]}
+    return cells
+
+
+def _said_again(said: CellsSaid) -> Iterable[str]:
+    """Say which statements were made again after they had been hidden."""
+    for number, found in said.hits.items():
+        correction = said.corrections[number]
+        for one in found:
+            if correction.hides and said.is_again(correction, one):
+                how = "corrected" if correction.kind == "update" else "forgotten"
+                yield (
+                    f"session {said.texts[one.turns[-1]].session_id[:60]!r} says again what was {how}, and it stays hidden; "
+                    f"undo({correction.key!r}) shows it"
+                )
+
+
+# -- statements in the place of others ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Spot:
+    """Where a corrected statement stands: the turns of what it is in the place of, with its quote, speaker and time."""
+
+    cell: int
+    turns: tuple[int, ...]
+    quote: str
+    speaker: str
+    said_ms: int
+    place: str
+
+
+_Wanted = dict[int, dict[tuple[int, tuple[int, ...]], _Spot]]
+"""Correction -> (cell, turns) -> spot."""
+
+
+def _wanted(tx: Tx, said: CellsSaid) -> _Wanted:
+    """Return where the statements of updates are to stand, those of updates of corrected statements too."""
+    wanted: _Wanted = {}
+    corrections = dict(said.corrections)
+    queue = []
+    for one in list(corrections.values()):
+        if one.kind == "update":
+            spots = [_spot(hit) for hit in said.hits.get(one.row, ()) if not said.is_again(one, hit)]
+            queue.append((one, spots + _silent_spots(tx, said, one)))
+    while queue:
+        one, spots = queue.pop(0)
+        mine = wanted.setdefault(one.row, {})
+        new = [spot for spot in spots if (spot.cell, spot.turns) not in mine]
+        mine.update({(spot.cell, spot.turns): spot for spot in new})
+        if new and one.made is not None:
+            queue += [
+                (after, new)
+                for after in corrections_rows.corrections_of(tx, {one.made})
+                if after.kind == "update" and after.fact_id == one.made
+            ]
+    return wanted
+
+
+def _spot(one: OccurrenceRow) -> _Spot:
+    return _Spot(one.cell, one.turns, one.quote, one.speaker, one.said_ms, one.tie[:-_TIE_END])
+
+
+def _silent_spots(tx: Tx, said: CellsSaid, correction: Correction) -> list[_Spot]:
+    """Return the places of a correction in cells from which nothing was extracted that it is about."""
+    told = {one.cell for one in said.hits.get(correction.row, ())}
+    sentences: dict[int, list[str]] = {}
+    for one in said.held:
+        if one.correction == correction.row and said.turns[one.turn] not in told:
+            sentences.setdefault(one.turn, []).append(sentences_said(said.texts[one.turn].text)[one.quote])
+    spots = []
+    for turn, quote in sentences.items():
+        cell, text = said.turns[turn], said.texts[turn]
+        place = f"{text.session_id}\x1f{corrections_rows.ordinal_of_cell(tx, cell):06d}\x1f999"
+        spots.append(_Spot(cell, (turn,), "\n".join(quote), text.speaker, text.said_ms, place))
+    return spots
+
+
+class _Instead:
+    """Writes the statements that updates put in the place of others, inside one write transaction."""
+
+    def __init__(self, tx: Tx, placings: Placings, vectors: Vectors) -> None:
+        self._tx = tx
+        self._placings = placings
+        self._vectors = vectors
+        self._zone = zone_named(stored_zone(tx) or "UTC")
+        self._books: dict[int, tuple[EntityBook, tuple[str, ...]]] = {}
+        self.cells: set[int] = set()
+        """Cells of which something is told otherwise now."""
+        self.unembedded = False
+        self.gone: tuple[FactRow, ...] = ()
+
+    def write(self, said: CellsSaid, wanted: _Wanted) -> set[int]:
+        """Write what is wanted and not there, delete what is there and not wanted, and return the facts that were written."""
+        there = {(one.correction, one.cell, one.turns): one for one in said.instead}
+        asked = {(number, *place) for number, spots in wanted.items() for place in spots}
+        self._delete([one for key, one in there.items() if key not in asked])
+        made = set()
+        for number, spots in wanted.items():
+            new = [spot for place, spot in spots.items() if (number, *place) not in there]
+            if new:
+                made.add(self._put(corrections_rows.correction_with_row(self._tx, number), new))
+        return made
+
+    def _delete(self, gone: Sequence[OccurrenceRow]) -> None:
+        ids = [one.row for one in gone]
+        self.cells |= {one.cell for one in gone}
+        called = aliases_of_occurrences(self._tx, ids)
+        facts = sorted({one.fact for one in gone})
+        lessened = without_occurrences(
+            self._tx, self._placings, facts, called, lambda: corrections_rows.drop_said_instead(self._tx, ids)
+        )
+        self.gone += lessened.gone
+        self.unembedded |= lessened.reworded
+
+    def _put(self, correction: Correction, spots: Sequence[_Spot]) -> int:
+        ensure_wordings(self._tx)
+        assert correction.made is not None  # it is an update
+        fact = facts_rows.fact_by_id(self._tx, correction.made)
+        stored = fact is not None
+        for spot in sorted(spots, key=lambda one: (one.said_ms, one.place)):
+            fact = self._occurrence(correction, spot, fact)
+            self.cells.add(spot.cell)
+        assert fact is not None
+        if stored:
+            fact = restate_fact(self._tx, self._placings, fact)
+        self._embed(fact)
+        return fact.row
+
+    def _occurrence(self, correction: Correction, spot: _Spot, fact: FactRow | None) -> FactRow:
+        book, speakers = self._book(spot.cell)
+        text = correction.text or ""
+        statement = read_statement(
+            text, speaker=spot.speaker, participants=speakers, said=from_ms(spot.said_ms), zone=self._zone
+        )
+        tie = f"{spot.place}{tie_end(correction.made or '')}"
+        if fact is None:
+            fact = insert_fact(
+                self._tx,
+                FactRow(
+                    row=0,
+                    fact_id=correction.made or "",
+                    text=text,
+                    speaker=spot.speaker,
+                    start_ms=correction.start_ms,
+                    end_ms=correction.end_ms,
+                    precision=correction.precision,
+                    negated=statement.negated,
+                    said_ms=spot.said_ms,
+                    tie=tie,
+                    topics=statement.topics,
+                    stored_ms=correction.held_ms,
+                ),
+            )
+        occurrence = add_occurrence(
+            self._tx,
+            fact.row,
+            spot.cell,
+            speaker=spot.speaker,
+            text=text,
+            quote=spot.quote,
+            said_ms=spot.said_ms,
+            tie=tie,
+            topics=statement.topics,
+            cosine=None,
+            turns=spot.turns,
+            correction=correction.row,
+        )
+        write_mentions(self._tx, book, statement, occurrence, ends=correction.end_ms is not None)
+        return fact
+
+    def _book(self, cell: int) -> tuple[EntityBook, tuple[str, ...]]:
+        if cell not in self._books:
+            book, speakers = EntityBook(self._tx), tuple(corrections_rows.speakers_of(self._tx, cell))
+            for speaker in speakers:
+                book.participant(speaker)
+            self._books[cell] = book, speakers
+        return self._books[cell]
+
+    def _embed(self, fact: FactRow) -> None:
+        key = digest(fact.text)
+        if key in self._vectors:
+            derived.put_vectors(self._tx, "fact", [(fact.row, key, self._vectors[key])])
+        elif meta.get(self._tx, "embedder") is not None:
+            self.unembedded = True
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierResults:
+    """What results have told of a cell that is cut anew: identities of its statements; identity and attribute of what they superseded.
+
+    `stored` is when each statement was stored there, UTC ms: it was held from then on, if it is read again.
+    """
+
+    facts: frozenset[str] = frozenset()
+    superseded: frozenset[tuple[str, str]] = frozenset()
+    stored: Mapping[str, int] = field(default_factory=dict)
+
+
+def told_by(tx: Tx, cells: Sequence[int]) -> EarlierResults:
+    """Return what the statements of cells have brought, before they are deleted."""
+    told = [_told_by(tx, cell) for cell in cells]
+    stored: dict[str, int] = {}
+    for one in told:
+        stored.update({fact: min(ms, stored.get(fact, ms)) for fact, ms in one.stored.items()})
+    return EarlierResults(
+        frozenset(stored), frozenset[tuple[str, str]]().union(*(one.superseded for one in told)), stored
+    )
+
+
+def _told_by(tx: Tx, cell: int) -> EarlierResults:
+    stored = facts_rows.facts_with_ids(tx, facts_rows.facts_of_cell(tx, cell))
+    said = facts_rows.occurrences(tx, stored)
+    ended = superseded_facts(tx, states_of_cell(tx, cell))
+    facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
+    facts: dict[str, int] = {}
+    for row, fact in stored.items():
+        times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+        for one in said[row]:
+            if one.cell == cell:
+                facts[fact_identity(one.text, times[0], times[1], one.dates)] = one.stored_ms
+    return EarlierResults(
+        frozenset(facts), frozenset((facts_ended[row].fact_id, attribute) for row, attribute in ended), facts
+    )
+
+
+def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
+    """Delete a session with everything that only it supports; return whether that reworded a fact."""
+    reworded = [retract_cell(tx, placings, cell.row) for cell in sessions.cells(tx, session)]
+    turns = sessions.turns(tx, session)
+    take_out(tx, placings, [row for row, _ in turns])
+    sessions.delete_session(tx, session)
+    demote_silent(tx, placings, {turn.speaker for _, turn in turns})
+    derived.purge_words(tx)
+    meta.bump(tx)
+    return any(reworded)
+
+
+def take_out(tx: Tx, placings: Placings, turns: Sequence[int]) -> None:
+    """Delete what was made of turns by themselves, whose chunks are retracted: their places, words and vectors."""
+    placings.leave("turn", turns)
+    for row in turns:
+        derived.clear_words(tx, "turn", row)
+        derived.drop_vectors(tx, "turn", (row,))
+
+
+def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
+    """Delete a cell, its occurrences, and the facts that nothing else supports; its turns stay.
+
+    Returns:
+        Whether a fact that stays is worded otherwise now, so that it needs a new vector.
+    """
+    facts = facts_rows.facts_of_cell(tx, cell)
+
+    def delete() -> None:
+        placings.leave("cell", (cell,))
+        sessions.delete_cell(tx, cell)
+
+    lessened = without_occurrences(tx, placings, facts, aliases_of_cell(tx, cell), delete)
+    settle_verdicts(tx, placings, lessened.left)
+    return lessened.reworded
+
+
+def demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:
+    """Demote entities that no longer speak in any session, and delete those that no fact names."""
+    heard = {speaker_key(name) for name in sessions.speakers(tx)}
+    keys = {key for name in speakers if (key := speaker_key(name)) is not None} - heard
+    silent = [found.row for key in sorted(keys) if (found := facts_rows.entity_by_key(tx, key)) is not None]
+    placings.leave("entity", silent)
+    for entity in silent:
+        facts_rows.demote(tx, entity)
+    drop_unnamed(tx, placings, silent)

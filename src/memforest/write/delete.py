@@ -1,0 +1,401 @@
+"""What a deletion is of: the turns, the sentences of turns, and the occurrences that go with them.
+
+The deletion of something from one memory, from its target to the receipt.
+
+Deleting from an open memory: the transaction, the vectors of what is worded otherwise, and the log behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from memforest.concurrency import to_thread
+from memforest.errors import (
+    ConfigError,
+    CorruptStoreError,
+    ForeignStoreError,
+    ModelError,
+    NotFoundError,
+    StoreKeyError,
+    StoreWriteError,
+)
+from memforest.protection import Key
+from memforest.read.quoting import gone_digests
+from memforest.read.receipts import LAYERS, DeleteReceipt
+from memforest.reading.canonical import speaker_key
+from memforest.reading.tokens import SentenceSpan
+from memforest.search.vectors import question_tokens
+from memforest.store import derived, erase, facts, files, meta, sessions
+from memforest.store.connections import Tx, mapped_errors, undone
+from memforest.store.database import Database
+from memforest.store.erase import Counts, counting, note_deleted, owner_of, table_counts
+from memforest.store.facts import OccurrenceRow
+from memforest.store.files import count_files, remove_files
+from memforest.store.sessions import turns_with_ids
+from memforest.store.snapshot import keys_of
+from memforest.store.upkeep import purge, remove
+from memforest.text import cut
+from memforest.times import EARLIEST, to_ms
+from memforest.trees.attached import Attached, Placings
+from memforest.write.batch import SessionWriter
+from memforest.write.erase import Erased, TurnCut, erase_turns
+from memforest.write.erase_corrections import DeletedKeys, content_words, names, quoted, sharing, without
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTarget:
+    """What is to be deleted; one of these is given. A turn is (session id, turn id); `during` is [start, end), None is always."""
+
+    turn: tuple[str, str] | None = None
+    session_id: str | None = None
+    fact_id: str | None = None
+    entity: str | None = None
+    during: tuple[datetime | None, datetime] | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it is, for the receipt."""
+        if self.during is not None:
+            return "window"
+        given = {"turn": self.turn, "session": self.session_id, "fact": self.fact_id, "entity": self.entity}
+        return next(name for name, value in given.items() if value is not None)
+
+
+@dataclass(slots=True)
+class _Aim:
+    """The sentences that go, by turn; None is all of the turn. `forced` are occurrences that go in any case, `texts` what goes elsewhere."""
+
+    pieces: dict[int, set[SentenceSpan] | None] = field(default_factory=dict)
+    forced: set[int] = field(default_factory=set)
+    texts: DeletedKeys = field(default_factory=DeletedKeys)
+
+    def whole(self, turns: Iterable[int]) -> None:
+        """Let turns go as a whole."""
+        self.pieces.update(dict.fromkeys(turns, None))
+
+    def add(self, turn: int, pieces: Sequence[SentenceSpan]) -> None:
+        """Let sentences of a turn go."""
+        have = self.pieces.setdefault(turn, set())
+        if have is not None:
+            have.update(pieces)
+
+
+def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedKeys]:
+    """Return what is to be left of which turns, the occurrences that go in any case, and what goes from corrections.
+
+    Raises:
+        NotFoundError: if there is no such session, turn, fact or entity.
+    """
+    found = _Aim()
+    if target.turn is not None:
+        found.whole([_turn(tx, *target.turn)])
+    elif target.session_id is not None:
+        found.whole(row for row, _ in sessions.turns(tx, _session(tx, target.session_id)))
+    elif target.fact_id is not None:
+        _fact(tx, found, target.fact_id)
+    elif target.entity is not None:
+        _entity(tx, found, target.entity)
+    elif target.during is not None:
+        start, end = target.during
+        found.whole(erase.turns_between(tx, None if start is None else to_ms(start), to_ms(end)))
+    cuts = []
+    for spot in turns_with_ids(tx, found.pieces):
+        pieces = found.pieces[spot.row]
+        cuts.append(TurnCut(spot, None if pieces is None else without(spot.text, pieces)))
+    return cuts, found.forced, found.texts
+
+
+def _session(tx: Tx, session_id: str) -> int:
+    found = sessions.find_session(tx, session_id)
+    if found is None:
+        raise NotFoundError(f"there is no session {cut(repr(session_id), 60)}; sessions() lists them")
+    return found.row
+
+
+def _turn(tx: Tx, session_id: str, turn_id: str) -> int:
+    row = erase.turn_named(tx, _session(tx, session_id), turn_id)
+    if row is None:
+        raise NotFoundError(
+            f"session {cut(repr(session_id), 60)} has no turn {cut(repr(turn_id), 60)}; it may be deleted already"
+        )
+    return row
+
+
+def _fact(tx: Tx, found: _Aim, fact_id: str) -> None:
+    """Let a fact go, with the sentences that it was made from."""
+    fact = facts.fact_by_id(tx, fact_id)
+    if fact is None:
+        raise NotFoundError(
+            f"there is no fact {cut(repr(fact_id), 60)}; it may be deleted already, or worded otherwise now"
+        )
+    found.texts = DeletedKeys(fact.fact_id)
+    _made_from(tx, found, facts.occurrences(tx, (fact.row,))[fact.row])
+
+
+def _made_from(tx: Tx, found: _Aim, occurrences: Sequence[OccurrenceRow]) -> None:
+    """Let occurrences go, with the sentences of each turn that they were made from.
+
+    Those are what they quote; of a turn that is not quoted, the sentences that share words with the statement; of one that
+    shares none, all.
+    """
+    texts = {
+        spot.row: spot.text
+        for spot in turns_with_ids(tx, {turn for one in occurrences for turn in one.turns})
+    }
+    for one in occurrences:
+        found.forced.add(one.row)
+        for turn in one.turns:
+            text = texts[turn]
+            pieces = quoted(text, one.quote) or sharing(text, content_words(one.text))
+            if pieces:
+                found.add(turn, pieces)
+            else:
+                found.whole([turn])
+
+
+def _entity(tx: Tx, found: _Aim, name: str) -> None:
+    """Let an entity go: what it said, the statements that name it, and every sentence that does."""
+    key = speaker_key(name)
+    entity = None if key is None else facts.entity_by_key(tx, key)
+    spoken = [one for one in sessions.speakers(tx) if speaker_key(one) in (key, entity and entity.key)]
+    keys = {key} if entity is None else keys_of(tx, (entity.row,))
+    if entity is not None:
+        named = erase.occurrences_naming(tx, entity.row)
+        for fact, found_at in facts.occurrences(tx, named).items():
+            _made_from(tx, found, [one for one in found_at if one.row in named[fact]])
+    named_by = frozenset(one for one in keys if one is not None)
+    found.texts = DeletedKeys(keys=named_by)
+    for turn, text in _turns_naming(tx, named_by):
+        if pieces := names(text, named_by):
+            found.add(turn, pieces)
+    for turn, metadata in erase.told_beside(tx):
+        if found.texts.has(metadata):
+            found.add(turn, ())
+    for speaker in spoken:
+        found.whole(erase.turns_by(tx, speaker))
+    if entity is None and not found.pieces and not found.texts.corrections(tx):
+        raise NotFoundError(
+            f"nothing is known of {cut(repr(name), 60)}; nobody and nothing of that name was said"
+        )
+
+
+def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:
+    """Yield the turns that hold the words of one of some keys, with their texts."""
+    rows: set[int] = set()
+    for key in keys:
+        tokens = question_tokens(key)
+        having = [
+            {item for item, _ in derived.postings(tx, "turn", token)} for token in dict.fromkeys(tokens)
+        ]
+        rows |= set[int].intersection(*having) if having else set(erase.all_turns(tx))
+    return [(spot.row, spot.text) for spot in turns_with_ids(tx, rows)]
+
+
+_TABLES: Mapping[str, tuple[str, ...]] = {
+    "sessions": ("session",),
+    "turns": ("turn",),
+    "cells": ("cell",),
+    "facts": ("fact",),
+    "occurrences": ("occurrence",),
+    "mentions": ("mention",),
+    "states": ("state",),
+    "relations": ("relation",),
+    "entities": ("entity",),
+    "aliases": ("alias", "name_use"),
+    "choices": ("choice",),
+    "trees": ("tree",),
+    "leaves": ("leaf",),
+    "nodes": ("node",),
+    "summaries": ("derived_summary",),
+    "vectors": ("derived_turn_vector", "derived_fact_vector", "derived_node_vector"),
+    "corrections": ("correction",),
+    "write_keys": ("write_key",),
+    "jobs": ("job",),
+}
+"""Layer of a receipt -> the tables that are counted for it."""
+_OF_INDEX = {"tree": "trees", "leaf": "leaves", "node": "nodes", "derived_summary": "summaries"}
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A deletion that is committed: its receipt so far, whether vectors are missing now, and the trees that changed."""
+
+    receipt: DeleteReceipt
+    reworded: bool = False
+    trees: frozenset[int] = field(default_factory=frozenset)
+
+
+def delete_target(db: Database, attached: Attached, target: DeleteTarget, now_ms: int) -> Deletion:
+    """Delete in one transaction; the log still holds it (see `memforest.store.upkeep.purge`).
+
+    Raises:
+        NotFoundError: if there is nothing of that kind and name.
+        StoreError: if the file cannot be written.
+    """
+    with db.write() as tx:
+        return _deleted(tx, attached, target, now_ms)
+
+
+def count_target(db: Database, attached: Attached, target: DeleteTarget, now_ms: int) -> DeleteReceipt:
+    """Count what a deletion would take away: it is done, and undone before the transaction ends.
+
+    Raises:
+        NotFoundError: if there is nothing of that kind and name.
+        StoreError: if the file cannot be written.
+    """
+    with db.write() as tx, undone(tx):
+        return replace(_deleted(tx, attached, target, now_ms).receipt, dry_run=True)
+
+
+def remove_memory(
+    path: Path, user_id: str, *, busy_timeout_s: float, key: Key | None = None, dry_run: bool = False
+) -> DeleteReceipt:
+    """Delete the files of a user's memory, whatever state it is in and whatever its key; or count what is in them.
+
+    Raises:
+        ForeignStoreError: if it is another program's file, or another user's.
+        StoreError: if a file cannot be deleted.
+    """
+    gone, warnings = dict.fromkeys(LAYERS, 0), []
+    try:
+        encrypted = key is not None and files.read(path) is not None
+        db = Database(path, busy_timeout_s=busy_timeout_s, key=key if encrypted else None)
+    except (
+        CorruptStoreError,
+        StoreKeyError,
+        StoreWriteError,
+    ) as exc:  # nobody can write to it, be it for want of room
+        with mapped_errors(path):
+            gone["files"] = count_files(path) if dry_run else remove_files(path)
+        return DeleteReceipt("user", gone, dry_run=dry_run, warnings=(f"nothing could be counted: {exc}",))
+    try:
+        try:
+            gone |= _counted(db, user_id)
+        except (CorruptStoreError, StoreWriteError) as exc:
+            warnings.append(f"not all could be counted: {exc}")
+        gone["files"] = count_files(path) if dry_run else remove(db)
+    finally:
+        db.close()
+    return DeleteReceipt("user", gone, dry_run=dry_run, warnings=tuple(warnings))
+
+
+def _counted(db: Database, user_id: str) -> dict[str, int]:
+    """Return how many rows of each layer a memory has.
+
+    Raises:
+        ForeignStoreError: if it is another user's.
+        CorruptStoreError: if it cannot be read.
+    """
+    with db.read() as tx:
+        if owner_of(tx) not in (None, user_id):
+            raise ForeignStoreError(
+                f"{db.path.name!r} belongs to another user id; it was renamed or copied here"
+            )
+        found = table_counts(tx)
+    counts = {layer: sum(found.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
+    return {**counts, "word_rows": counts["turns"] + counts["facts"]}
+
+
+def _deleted(tx: Tx, attached: Attached, target: DeleteTarget, now_ms: int) -> Deletion:
+    cuts, forced, texts = aim(tx, target)
+    if not cuts and not texts.corrections(tx):
+        return Deletion(DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)))
+    with counting(tx) as counts:
+        erased = erase_turns(tx, Placings(tx, attached), cuts, now_ms, forced, texts)
+        note_deleted(tx, {one for cut in cuts for one in gone_digests(cut.spot, cut.text)})
+    return Deletion(_receipt(target.kind, counts, erased), erased.reworded, erased.trees)
+
+
+def _receipt(kind: str, counts: Counts, erased: Erased) -> DeleteReceipt:
+    gone = {layer: sum(counts.rows.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
+    gone["word_rows"] = erased.words
+    indexes = {
+        name: {_OF_INDEX[table]: count for table, count in found.items()}
+        for name, found in sorted(counts.indexes.items())
+    }
+    changed = {name: count for name, count in sorted(erased.changed.items()) if count}
+    return DeleteReceipt(kind, gone, changed, indexes)
+
+
+LAST_EXPIRY = "expired_ms"
+"""The setting of a memory that says when turns that are kept no longer were looked for last."""
+DAY_MS = 86_400_000
+
+
+async def expire(writer: SessionWriter, *, dry_run: bool = False) -> DeleteReceipt:
+    """Delete the turns that were said longer ago than `Config.retention`, by the clock.
+
+    Raises:
+        ConfigError: if nothing is set there.
+        StoreError: if the file cannot be written.
+    """
+    kept = writer.config.retention
+    if not isinstance(kept, timedelta):
+        raise ConfigError("nothing expires: Config.retention is not set; give a duration such as '365 days'")
+    now = writer.config.clock()
+    try:
+        end = max(now - kept, EARLIEST)
+    except OverflowError:
+        end = EARLIEST
+    receipt = await delete(writer, DeleteTarget(during=(None, end)), dry_run=dry_run)
+    if not dry_run:
+        await to_thread(_note_expiry, writer, to_ms(now))
+    return replace(receipt, target="expired")
+
+
+async def expire_if_due(writer: SessionWriter) -> str | None:
+    """Delete what has expired, if that was not done within the last day; return what is to be said of it."""
+    if writer.config.retention is None or not await to_thread(_is_due, writer):
+        return None
+    receipt = await expire(writer)
+    return (
+        f"retention: {receipt.gone['turns']} turn(s) were deleted, as they were said too long ago"
+        if receipt
+        else None
+    )
+
+
+def _is_due(writer: SessionWriter) -> bool:
+    with writer.db.read() as tx:
+        last = meta.get(tx, LAST_EXPIRY)
+    now_ms = to_ms(writer.config.clock())
+    # A clock that was set back must not put it off for long.
+    return last is None or not last.isdecimal() or not 0 <= now_ms - int(last) < DAY_MS
+
+
+def _note_expiry(writer: SessionWriter, now_ms: int) -> None:
+    with writer.db.write() as tx:
+        meta.put(tx, LAST_EXPIRY, str(now_ms))
+
+
+async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) -> DeleteReceipt:
+    """Delete something from a memory, or count what would go.
+
+    Raises:
+        NotFoundError: if there is nothing of that kind and name.
+        StoreError: if the file cannot be written.
+    """
+    now_ms = to_ms(writer.config.clock())
+    if dry_run:
+        return await to_thread(count_target, writer.db, writer.attached, target, now_ms)
+    done = await to_thread(delete_target, writer.db, writer.attached, target, now_ms)
+    problems: list[str] = []
+    if not done.receipt:
+        return done.receipt
+    if done.reworded:
+        try:
+            await writer.fill_vectors()
+        except ModelError as exc:
+            problems.append(f"vectors are left: {exc}; resume() makes them")
+    problems += await writer.catch_up(failed=False, occasion="write")
+    purged = await to_thread(purge, writer.db)
+    return replace(
+        done.receipt,
+        secure_delete=purged.secure_delete,
+        wal_pending=purged.wal_pending,
+        vacuumed=purged.vacuumed,
+        warnings=(*done.receipt.warnings, *problems),
+    )

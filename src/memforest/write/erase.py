@@ -1,0 +1,410 @@
+"""Deleting turns, or sentences of them, in one transaction, with all that was made of them.
+
+An occurrence of a fact goes when a turn or a sentence that supports it goes, or when its statement holds words that only the
+deleted text said: a chunk is read together with the turns before it, so "she" may stand there by name; or when it calls
+somebody by a short form whose name nobody speaks by, or says, any more. A fact without occurrences goes; another one is
+worded, dated and attributed by those that it has left. Nothing is extracted anew. All else that was made of the text goes:
+summaries above the leaves that changed, vectors, words, skipped pieces, reasons of failures, metadata, corrections.
+
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from memforest.reading.canonical import speaker_key
+from memforest.search.vectors import index_tokens
+from memforest.store import corrections, derived, erase, indexes, meta, sessions
+from memforest.store import entities as entities_rows
+from memforest.store import facts as facts_rows
+from memforest.store.connections import Tx
+from memforest.store.entities import RelationRow, resolve_aliases
+from memforest.store.facts import FactRow, OccurrenceRow
+from memforest.store.sessions import StoredTurn, turns_of_session
+from memforest.text import fold, lexical_tokens
+from memforest.times import from_ms
+from memforest.trees.attached import Placings
+from memforest.write.corrections import demote_silent, settle_cells
+from memforest.write.erase_corrections import (
+    DeletedKeys,
+    FreedCorrections,
+    content_words,
+    free_corrections,
+    quoted,
+    reached_corrections,
+    repeated,
+    spelled,
+    word_runs,
+)
+from memforest.write.reword import drop_chosen, drop_unnamed, lessen_facts
+from memforest.write.sessions import CONTEXT_TURNS
+
+FORGOTTEN = "failed; what it told of was deleted"
+"""The reason of an index or a job that told of what was deleted."""
+FAILED = "what it failed on was deleted"
+"""The reason of a failed chunk of which something was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCut:
+    """A turn and what is to be left of it; None is nothing."""
+
+    spot: StoredTurn
+    text: str | None = None
+
+
+_NOTHING = DeletedKeys()
+
+
+@dataclass(slots=True)
+class Erased:
+    """What was changed, beside what went; `trees` are those that the indexes have written."""
+
+    changed: Counter[str] = field(default_factory=Counter)
+    gone: tuple[FactRow, ...] = ()
+    words: int = 0
+    """Rows of the lexical index that went, also where a turn has another one now."""
+    tokens: set[str] = field(default_factory=set)
+    """What those said, and those that were changed."""
+    reworded: bool = False
+    """A fact or a turn has another text now, and no vector."""
+    trees: frozenset[int] = frozenset()
+    lost: set[str] = field(default_factory=set)
+    """Content words that only deleted text said where it stood."""
+
+    def tells(self, text: str) -> bool:
+        """Return whether a text holds one of the words that are lost."""
+        return not self.lost.isdisjoint(content_words(text))
+
+
+@dataclass(slots=True)
+class _Session:
+    """A session of which turns are cut: its cells that read one of them, and the turns around, by ordinal."""
+
+    cuts: dict[int, TurnCut]
+    cells: list[tuple[int, int, int]]
+    around: dict[int, StoredTurn]
+    speakers: frozenset[str]
+    """Content words of the names of the cut turns' speakers that go on to speak in it."""
+
+    @property
+    def own_cells(self) -> list[int]:
+        """The cells that hold one of the turns themselves."""
+        cut = sorted(self.cuts)
+        return [cell for cell, first, last in self.cells if bisect_left(cut, first) < bisect_right(cut, last)]
+
+    def lost_words(self, first: int, last: int) -> frozenset[str]:
+        """Return the words that only deleted text said, of the turns from `first` to `last` and those read with them.
+
+        Another form of a word that is left tells nothing: "lives" where somebody says "I live in Davis".
+        """
+        gone: set[str] = set()
+        left: set[str] = set(self.speakers)
+        for ordinal in range(max(0, first - CONTEXT_TURNS), last + 1):
+            spot, cut = self.around.get(ordinal), self.cuts.get(ordinal)
+            if cut is not None:
+                gone |= content_words(cut.spot.speaker, cut.spot.text)
+            if cut is not None and cut.text is not None:
+                left |= content_words(cut.spot.speaker, cut.text)
+            elif cut is None and spot is not None:
+                left |= content_words(spot.speaker, spot.text)
+        return frozenset(word for word in gone - left if not left.issuperset(lexical_tokens(word) or (word,)))
+
+    def repeats(self, text: str, first: int, last: int) -> bool:
+        """Return whether a statement of those turns has a sentence of deleted text, as that of an answer has its question."""
+        near = [self.cuts[at] for at in range(max(0, first - CONTEXT_TURNS), last + 1) if at in self.cuts]
+        return any(repeated(text, cut.spot.text) and not repeated(text, cut.text or "") for cut in near)
+
+
+def erase_turns(
+    tx: Tx,
+    placings: Placings,
+    cuts: Sequence[TurnCut],
+    now_ms: int,
+    forced: Collection[int] = (),
+    texts: DeletedKeys = _NOTHING,
+) -> Erased:
+    """Delete turns, or the sentences of them that are left out in `Cut.text`, and all that was made of those.
+
+    Args:
+        tx: the open write transaction, in which nothing was written yet.
+        placings: the indexes; they are closed here.
+        cuts: each turn once.
+        now_ms: the present, UTC ms.
+        forced: occurrences that go in any case; turns of each are among the cuts.
+        texts: what else goes from corrections.
+    """
+    by_session: dict[int, list[TurnCut]] = {}
+    for cut in cuts:
+        by_session.setdefault(cut.spot.session, []).append(cut)
+    found = {session: _look(tx, session, group) for session, group in by_session.items()}
+    done = Erased()
+    turns = {cut.spot.row: cut for cut in cuts}
+    placings.leave("cell", [cell for one in found.values() for cell in one.own_cells])
+    placings.leave("turn", list(turns))
+    again = _drop_occurrences(tx, placings, found, turns, frozenset(forced), texts, done)
+    _drop_turns(tx, cuts, texts, done)
+    for session, one in found.items():
+        _settle_session(tx, session, one, texts, done, now_ms)
+    again = _drop_called(tx, placings, {cut.spot.speaker for cut in cuts}, again, done)
+    _settle_facts(tx, placings, again, done, now_ms)
+    erase.add_tombstones(tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms)
+    demote_silent(tx, placings, {cut.spot.speaker for cut in cuts if cut.text is None})
+    drop_chosen(tx, placings, at_once=True)
+    done.changed["jobs"] += erase.forget_reasons(tx, done.tells, FORGOTTEN)
+    erase.drop_jobs(
+        tx, partial(_repeats, runs=frozenset[str]().union(*(word_runs(cut.spot.text) for cut in cuts)))
+    )
+    erase.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
+    done.trees = placings.close().trees
+    derived.drop_stale(tx)  # now that the nodes above what went are marked
+    derived.purge_words(tx, done.tokens)
+    meta.bump(tx)
+    return done
+
+
+def _look(tx: Tx, session: int, cuts: Sequence[TurnCut]) -> _Session:
+    own = {cut.spot.ordinal: cut for cut in cuts}
+    cells = erase.cells_reading(tx, session, own, CONTEXT_TURNS)
+    first = min((first for _, first, _ in cells), default=0) - CONTEXT_TURNS
+    last = max((last for _, _, last in cells), default=-1)
+    around = {spot.ordinal: spot for spot in turns_of_session(tx, session, max(0, first), last)}
+    gone = [cut.spot.row for cut in cuts if cut.text is None]
+    heard = erase.still_heard(tx, session, {cut.spot.speaker for cut in cuts}, gone)
+    return _Session(own, cells, around, content_words(*heard))
+
+
+# -- occurrences and facts --------------------------------------------------------------------------
+
+
+def _drop_occurrences(
+    tx: Tx,
+    placings: Placings,
+    found: Mapping[int, _Session],
+    turns: Mapping[int, TurnCut],
+    forced: frozenset[int],
+    texts: DeletedKeys,
+    done: Erased,
+) -> _Again:
+    """Delete the occurrences that go, and the facts of which none is left; restate the others."""
+    lost = {cell: one.lost_words(first, last) for one in found.values() for cell, first, last in one.cells}
+    spans = {cell: (one, first, last) for one in found.values() for cell, first, last in one.cells}
+    done.lost.update(*lost.values())
+    facts = erase.facts_of_cells(tx, lost)
+    names = erase.entities_spelled(tx, facts)
+    told = entities_rows.of_facts(tx, facts)
+    going: dict[int, int] = {}
+    within: dict[int, int] = {}
+    for occurrences in facts_rows.occurrences(tx, facts).values():
+        for one in occurrences:
+            within[one.row] = one.cell
+            if one.row in forced or (
+                one.cell in lost
+                and (
+                    _goes(one, turns, lost[one.cell], names.get(one.row, set()))
+                    or spans[one.cell][0].repeats(one.text, *spans[one.cell][1:])
+                )
+            ):
+                going[one.row] = one.fact
+    sessions_cut = {cut.spot.session_id for cut in turns.values()}
+    reached = reached_corrections(tx, sessions_cut, lost, texts.corrections(tx))
+    erase.drop_stray_places(tx, reached, sessions_cut)
+    placings.leave("fact", sorted(set(going.values())))
+    used, named = erase.drop_occurrences(tx, going)
+    entities_rows.drop(tx, _labelled(told, within, lost))
+    freed = free_corrections(tx, {row: cut.text for row, cut in turns.items()}, reached, texts)
+    placings.leave("fact", sorted(set(freed.made.values()) - set(going.values())))
+    more_used, more_named = erase.drop_occurrences(tx, freed.made)
+    erase.drop_corrections(tx, freed.gone)
+    done.changed["corrections"] += len(freed.changed)
+    touched = {*going.values(), *freed.made.values()}
+    left = _lessen(tx, placings, touched, done)
+    named |= more_named
+    drop_unnamed(tx, placings, named)
+    resolve_aliases(tx, used | more_used)
+    return _Again(freed, left, named)
+
+
+def _lessen(tx: Tx, placings: Placings, facts: Collection[int], done: Erased) -> frozenset[int]:
+    """Delete those of some facts that have no occurrence left, and restate the others, which are returned."""
+    settled = lessen_facts(tx, placings, facts)
+    done.gone += settled.gone
+    done.changed["facts"] += len(settled.changed)
+    for fact in (*settled.gone, *settled.changed):
+        done.tokens.update(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
+    done.reworded |= settled.reworded
+    return settled.left
+
+
+def _drop_called(tx: Tx, placings: Placings, names: Collection[str], again: _Again, done: Erased) -> _Again:
+    """Delete the occurrences that call somebody by a short form whose name nobody speaks by, or says, any more."""
+    heard = {speaker_key(name) for name in sessions.speakers(tx)}
+    spoke = (facts_rows.entity_by_key(tx, key) for key in sorted({speaker_key(name) or "" for name in names}))
+    entities = again.named.union(one.row for one in spoke if one is not None)
+    going: dict[int, int] = {}
+    for entity, called in erase.called_by_aliases(tx, entities).items():
+        key = facts_rows.entity_with_row(tx, entity).key
+        if key not in heard and not any(spelled(text, key) for text in erase.texts_naming(tx, entity)):
+            going.update(called)
+    placings.leave("fact", sorted(set(going.values())))
+    used, named = erase.drop_occurrences(tx, going)
+    left = _lessen(tx, placings, set(going.values()), done)
+    drop_unnamed(tx, placings, named)
+    resolve_aliases(tx, used)
+    return _Again(again.freed, again.facts | left, entities | named)
+
+
+def _labelled(
+    told: Collection[RelationRow], within: Mapping[int, int], lost: Mapping[int, frozenset[str]]
+) -> list[int]:
+    """Return the relations whose label has words of deleted text, whatever is left of their statements."""
+    return [
+        one.id
+        for one in told
+        if not lost.get(within[one.occurrence], frozenset()).isdisjoint(content_words(one.label))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """What is looked at again when the turns are as they will be: corrections, facts that have lost something, entities that were named."""
+
+    freed: FreedCorrections
+    facts: frozenset[int]
+    named: set[int]
+
+
+def _settle_facts(tx: Tx, placings: Placings, again: _Again, done: Erased, now_ms: int) -> None:
+    """Apply the corrections to what is left, and spell entities by it."""
+    if again.freed or corrections.exists(tx):
+        found = (facts_rows.fact_by_id(tx, one) for one in sorted(again.freed.statements))
+        facts = again.facts.union(fact.row for fact in found if fact is not None)
+        cells = {one.cell for several in facts_rows.occurrences(tx, facts).values() for one in several}
+        settled = settle_cells(tx, placings, cells | again.freed.cells)
+        done.gone += settled.gone
+        done.reworded |= settled.unembedded
+    done.words += len(done.gone)
+    erase.add_tombstones(tx, "fact", Counter(fact.stored_ms for fact in done.gone), now_ms)
+    done.changed["entities"] += sum(_respell(tx, entity) for entity in sorted(again.named))
+
+
+def _goes(
+    one: OccurrenceRow, turns: Mapping[int, TurnCut], lost: frozenset[str], names: Collection[str]
+) -> bool:
+    """Return whether an occurrence of a cell goes: because of its turns, or of the words of its statement."""
+    own = [turns[turn] for turn in one.turns if turn in turns]
+    if any(cut.text is None or _misses(cut, one.quote) for cut in own):
+        return True
+    return not lost.isdisjoint(content_words(one.text, *one.topics, *names))
+
+
+def _repeats(text: str, runs: frozenset[str]) -> bool:
+    """Return whether a text has a run of words of what was deleted."""
+    folded = fold(text)
+    return any(run in folded for run in runs)
+
+
+def _misses(cut: TurnCut, quote: str) -> bool:
+    """Return whether a quote of a turn is not wholly in what is left of it."""
+    before = quoted(cut.spot.text, quote)
+    return len(quoted(cut.text or "", quote)) < len(before)
+
+
+def _respell(tx: Tx, entity: int) -> bool:
+    """Spell an entity by what still names it, if nothing spells it as its label any more; return whether that was so."""
+    try:
+        found = facts_rows.entity_with_row(tx, entity)
+    except KeyError:
+        return False  # nothing names it any more, and it is gone
+    if erase.is_spelled(tx, entity, found.label):
+        return False
+    said = (spelled(text, found.key) for text in erase.texts_naming(tx, entity))
+    label = next((one for one in said if one is not None), found.key)
+    if label == found.label:
+        return False
+    erase.relabel(tx, entity, label)
+    return True
+
+
+# -- turns, cells, sessions -------------------------------------------------------------------------
+
+
+def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erased) -> None:
+    derived.drop_vectors(tx, "turn", [cut.spot.row for cut in cuts])
+    for cut in cuts:
+        derived.clear_words(tx, "turn", cut.spot.row)
+        done.words += 1
+        done.tokens.update(index_tokens(cut.spot.speaker, cut.spot.text, from_ms(cut.spot.said_ms)))
+        if cut.text is None:
+            erase.drop_turn(tx, cut.spot.row)
+            continue
+        lost = content_words(cut.spot.text) - content_words(cut.text)
+        metadata = _scrubbed(cut.spot.metadata, lost, texts)
+        row = erase.put_turn_anew(tx, cut.spot, cut.text, metadata)
+        derived.put_words(
+            tx, "turn", row, index_tokens(cut.spot.speaker, cut.text, from_ms(cut.spot.said_ms))
+        )
+        done.changed["turns"] += 1
+        done.reworded = True
+
+
+def _settle_session(
+    tx: Tx, session: int, found: _Session, texts: DeletedKeys, done: Erased, now_ms: int
+) -> None:
+    """Fit the cells that read a deleted turn to what is left, and the session to its cells."""
+    stored = sessions.session_with_row(tx, session)
+    spans = [(first, last) for _, first, last in found.cells]
+    cells = sessions.cells(tx, session, min(spans)[0], max(last for _, last in spans))
+    read, own = {cell for cell, _, _ in found.cells}, set(found.own_cells)
+    for cell in (one for one in cells if one.row in read):
+        lost = found.lost_words(cell.first, cell.last)
+        skipped = [
+            (at, reason)
+            for at, reason in cell.skipped
+            if at not in found.cuts and lost.isdisjoint(content_words(reason))
+        ]
+        if not erase.fit_cell(tx, cell.row, skipped, None if cell.reason is None else FAILED):
+            erase.drop_cell(tx, cell.row)
+        elif cell.row in own:
+            indexes.note(tx, "cell", [cell.row])
+            done.changed["cells"] += 1
+    metadata = json.dumps(stored.metadata, ensure_ascii=False)
+    if stored.metadata and stored.turns:
+        metadata = _scrubbed(metadata, _lost_to_session(tx, session, found), texts)
+    if erase.mark_erased(tx, session, metadata):
+        done.changed["sessions"] += 1
+    else:
+        erase.add_tombstones(tx, "session", {stored.stored_ms: 1}, now_ms)
+        sessions.delete_session(tx, session)
+
+
+def _lost_to_session(tx: Tx, session: int, found: _Session) -> frozenset[str]:
+    said = (content_words(cut.spot.speaker, cut.spot.text) for cut in found.cuts.values())
+    left = (content_words(turn.speaker, turn.text) for _, turn in sessions.turns(tx, session))
+    return frozenset[str]().union(*said) - frozenset[str]().union(*left)
+
+
+def _scrubbed(metadata: str, lost: frozenset[str], texts: DeletedKeys) -> str:
+    """Return metadata (JSON) without the texts in it that hold lost words, or name what was deleted."""
+
+    def tells(text: str) -> bool:
+        return not lost.isdisjoint(content_words(text)) or texts.has(text)
+
+    return json.dumps(_without(json.loads(metadata), tells) or {}, ensure_ascii=False)
+
+
+def _without(value: Any, tells: Callable[[str], bool]) -> Any:
+    if isinstance(value, str):
+        return None if tells(value) else value
+    if isinstance(value, dict):
+        kept = {key: _without(one, tells) for key, one in value.items() if not tells(key)}
+        return {key: one for key, one in kept.items() if one is not None or value[key] is None}
+    if isinstance(value, list):
+        return [one for one in (_without(one, tells) for one in value) if one is not None]
+    return value

@@ -1,0 +1,125 @@
+"""Running due jobs: one at a time, each under a lease, by the handler of its owner and kind."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TypeVar
+
+from memforest.concurrency import to_thread
+from memforest.errors import BudgetError, MemForestError, ModelRefusedError, StoreError
+from memforest.store import jobs
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.store.jobs import Job, JobKind
+from memforest.times import Clock, to_ms
+
+T = TypeVar("T")
+
+Handler = Callable[[Job], Awaitable[None]]
+"""Does a job. It may be called for one job more than once, also after it has finished it: a process may die in between.
+
+To write what it has made and finish the job together, it calls `memforest.store.jobs.finish` in its transaction and
+rolls back on False; to hold a job longer than `LEASE_MS` it calls `renew`.
+"""
+
+Handlers = Mapping[JobKind, Handler]
+"""(owner, kind) -> what does such jobs."""
+
+LEASE_MS = 600_000
+"""How long a job is held before others take it for abandoned."""
+
+_NOT_THE_JOBS_FAULT = (BudgetError, ModelRefusedError)
+"""Errors after which no other job would succeed either."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobsRun:
+    """Counts of one run: jobs done, failed (for now or for good), and due without a handler here.
+
+    `stopped` says why the run ended before all that was due had been tried.
+    """
+
+    done: int = 0
+    failed: int = 0
+    unhandled: int = 0
+    stopped: str | None = None
+
+
+async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collection[str] = ()) -> JobsRun:
+    """Do the jobs that are due, those too that come due meanwhile, the longest due first.
+
+    An error of memforest's is noted in the job, which waits for its next try. A job that nothing here does stays as it
+    is and says so, unless its owner is one of `but`, who do their jobs themselves.
+
+    Raises:
+        StoreError: if the memory cannot be written.
+        Exception: what a handler raises that is no error of memforest's; it is noted in the job, and ends the run.
+    """
+    runner = _Runner(db, clock, handlers, but)
+    unhandled = await to_thread(runner.note_unhandled)
+    done = failed = 0
+    while (job := await to_thread(runner.take)) is not None:
+        try:
+            await handlers[job.owner, job.kind](job)
+        except _NOT_THE_JOBS_FAULT as exc:
+            await to_thread(runner.give_back, job, str(exc))
+            return JobsRun(done, failed, unhandled, stopped=str(exc))
+        except MemForestError as exc:
+            await to_thread(runner.fail, job, str(exc))
+            failed += 1
+        except BaseException as exc:
+            told = f"{type(exc).__name__}: {exc}"
+            with suppress(StoreError):  # the lease ends by itself
+                if isinstance(exc, Exception):
+                    runner.fail(job, told)
+                else:  # cancelled or interrupted
+                    runner.give_back(job, told)
+            raise
+        else:
+            done += await to_thread(runner.finish, job)
+    return JobsRun(done, failed, unhandled)
+
+
+class _Runner:
+    """The transactions of one run, whose leases are held under one holder name."""
+
+    def __init__(self, db: Database, clock: Clock, handlers: Handlers, but: Collection[str]) -> None:
+        self._db = db
+        self._clock = clock
+        self._kinds = handlers.keys()
+        self._but = but
+        self._holder = f"{os.getpid()}-{secrets.token_hex(8)}"
+
+    def note_unhandled(self) -> int:
+        if not self._any_open():
+            return 0
+        return self._write(lambda tx, now: jobs.note_unhandled(tx, self._kinds, now_ms=now, but=self._but))
+
+    def take(self) -> Job | None:
+        if not self._any_open():
+            return None
+        return self._write(
+            lambda tx, now: jobs.take(tx, self._holder, self._kinds, now_ms=now, lease_ms=LEASE_MS)
+        )
+
+    def finish(self, job: Job) -> bool:
+        return self._write(lambda tx, _: jobs.finish(tx, job))
+
+    def fail(self, job: Job, reason: str) -> bool:
+        return self._write(lambda tx, now: jobs.fail(tx, job, reason, now_ms=now))
+
+    def give_back(self, job: Job, reason: str) -> bool:
+        return self._write(lambda tx, _: jobs.give_back(tx, job, reason))
+
+    def _any_open(self) -> bool:
+        """Return whether any job is left: most memories have none, and need no write to find that out."""
+        with self._db.read() as tx:
+            return jobs.any_open(tx)
+
+    def _write(self, work: Callable[[Tx, int], T]) -> T:
+        with self._db.write() as tx:
+            return work(tx, to_ms(self._clock()))

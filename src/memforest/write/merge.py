@@ -1,0 +1,474 @@
+"""Merging another memory into one, from the check of both to fresh summaries.
+
+Sessions are copied some at a time, each transaction whole sessions, so that other writers wait for none of them long.
+After a crash between two of them, merging again goes on: what is here already is found and left. Indexes are brought up
+to date behind the last one; until then, and after a crash, they lag, as behind any write, and `resume` moves them on.
+
+
+Bringing the indexes of a memory up to date after a merge: trees are taken over first, the rest is placed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.concurrency import to_thread
+from memforest.models.ledger import current_ledger
+from memforest.progress import Timer
+from memforest.read.host import BUSY_S, PAUSE_S
+from memforest.read.receipts import MergeResult
+from memforest.read.results import usage
+from memforest.read.summaries import Summaries
+from memforest.reading.canonical import PlacedFact, Same
+from memforest.reading.timestamps import keep_zone
+from memforest.search.vectors import digest, keep_embedder
+from memforest.store import copying, indexes, meta
+from memforest.store import facts as facts_rows
+from memforest.store import trees as trees_rows
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.store.derived import unpack_vectors
+from memforest.store.upkeep import purge
+from memforest.times import to_ms
+from memforest.trees.attached import Attached, Placings
+from memforest.trees.index import Copied, Index
+from memforest.trees.refresh import Refreshed
+from memforest.write import merge_plan
+from memforest.write.batch import SessionWriter
+from memforest.write.erase_corrections import sweep_corrections
+from memforest.write.extract import find_same
+from memforest.write.merge_copy import copy_sessions, match_new, merge_choices
+from memforest.write.merge_match import facts_of, merge_corrections, new_corrections, read_facts
+from memforest.write.merge_plan import MergeNames, Merging, Owner, Plan, SessionPlan, batches, renamed
+
+
+def current_indexes(tx: Tx) -> dict[str, int]:
+    """Return the cursors of the indexes that have placed everything that is here now."""
+    end = indexes.feed_position(tx)
+    return {row.name: row.cursor for row in indexes.rows(tx) if row.cursor == end}
+
+
+def take_over(
+    db: Database,
+    attached: Attached,
+    other: Database,
+    merging: Merging,
+    cursors: Mapping[str, int],
+) -> int:
+    """Let indexes take over trees of the same indexes of another memory, and return how many.
+
+    An index that somebody has moved on meanwhile takes over nothing more: its notes were placed one by one.
+
+    Args:
+        db: the memory that is merged into.
+        attached: its indexes.
+        other: the memory that is merged.
+        merging: what was copied.
+        cursors: of the indexes that were up to date before the merge.
+    """
+    taken = 0
+    with other.read() as source:
+        with db.read() as tx:
+            copied = copied_as_it_is(tx, source, merging)
+            found = [
+                index
+                for row in indexes.rows(tx)
+                if row.name in cursors
+                and not (index := attached.open(row)).deferred
+                and _is_alike(source, row)
+            ]
+        for index in found:
+            taken += _run(db, index, cursors[index.name], copied)
+    return taken
+
+
+def _is_alike(source: Tx, row: indexes.IndexRow) -> bool:
+    """Return whether the other memory has the same index, of the same shape, and up to date."""
+    there = indexes.find(source, row.name)
+    return (
+        there is not None and there.settings == row.settings and there.cursor == indexes.feed_position(source)
+    )
+
+
+def _run(db: Database, index: Index, cursor: int, copied: Copied) -> int:
+    trees = 0
+    for piece in index.merge(copied):
+        with db.write() as tx:
+            row = indexes.find(tx, index.name)
+            if row is None or row.cursor != cursor:
+                break
+            trees += piece(tx)
+            meta.bump(tx)
+    return trees
+
+
+def copied_as_it_is(tx: Tx, source: Tx, merging: Merging) -> Copied:
+    """Return what is here just as it is there; what is called otherwise here is not."""
+    new = {row: merging.facts[row] for row in merging.new_facts}
+    there, here = copying.fact_places(source, new), copying.fact_places(tx, new.values())
+    facts = {row: own for row, own in new.items() if there.get(row) == here.get(own)}
+    sessions = dict(merging.sessions)
+    entities = {row: merging.entities[row] for row in merging.new_entities}
+    if merging.names:
+        labels = {one.row: one.key for one in facts_rows.entities(source)}
+        entities = {row: own for row, own in entities.items() if labels.get(row) not in merging.names.here}
+        sessions = {row: own for row, own in sessions.items() if not _speaks_otherwise(source, row, merging)}
+    for session in copying.sessions_of_facts(source, _judged_otherwise(tx, source, merging)):
+        sessions.pop(session, None)  # its summaries may tell what is hidden here, or not tell what is shown
+    return Copied(source, sessions, merging.turns, merging.cells, facts, entities, merging.session_ids)
+
+
+def _judged_otherwise(tx: Tx, source: Tx, merging: Merging) -> list[int]:
+    """Return the rows there of the facts that have another verdict here."""
+    there = copying.verdicts(source, merging.facts)
+    here = copying.verdicts(tx, merging.facts.values())
+    return [row for row, verdict in there.items() if here.get(merging.facts[row], 0) != verdict]
+
+
+def _speaks_otherwise(source: Tx, session: int, merging: Merging) -> bool:
+    return any(merging.names.speaker(name) != name for name in copying.speakers_of(source, session))
+
+
+BATCH_TURNS = 1_024
+"""Turns of the sessions that are copied in one transaction: about a quarter of a second's work."""
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """How a memory is merged; see `AsyncUserMemory.merge`."""
+
+    asked: MergeNames = field(default_factory=MergeNames)
+    dry_run: bool = False
+    overwrite: bool = False
+    refresh: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """The memory that is merged."""
+
+    db: Database
+    user_id: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Statements:
+    """Statements of another memory, for a judge."""
+
+    statements: Sequence[PlacedFact]
+    vectors: Mapping[bytes, NDArray[np.float32]]
+
+
+async def merge_memory(
+    writer: SessionWriter, owner: Owner, other: Other, options: MergeOptions
+) -> MergeResult:
+    """Merge another memory into the writer's, or say what that would do; see `AsyncUserMemory.merge`."""
+    return await _Merge(writer, owner, other, options).run()
+
+
+class _Merge:
+    """One merge."""
+
+    def __init__(self, writer: SessionWriter, owner: Owner, other: Other, options: MergeOptions) -> None:
+        self._writer = writer
+        self._db = writer.db
+        self._owner = owner
+        self._other = other
+        self._options = options
+        self._timer = Timer()
+        self._started = time.perf_counter()
+        self._embedder = None if writer.vectors is None else writer.vectors.embedder
+
+    async def run(self) -> MergeResult:
+        await to_thread(merge_plan.check_source, self._other.db, self._db.path)
+        plan, before = await to_thread(self._planned)
+        if self._options.dry_run:
+            return await to_thread(self._dry, plan, before)
+        merging, corrections, cursors = await to_thread(self._begin, plan)
+        merging.same = await self._judged(plan, merging)
+        did = await self._copy(plan, merging)
+        with self._timer.timed("place"):
+            taken = await to_thread(
+                take_over,
+                self._db,
+                self._writer.attached,
+                self._other.db,
+                merging,
+                cursors,
+            )
+            if merging.reworded:
+                await self._writer.fill_vectors()
+            problems = await self._writer.catch_up(failed=False, occasion="write")
+        grown, total = await to_thread(self._grown, before)
+        refreshed = await self._refresh(grown)
+        return self._result(
+            plan,
+            before,
+            did,
+            facts_inserted=len(merging.new_facts),
+            facts_merged=len(merging.facts) - len(merging.new_facts),
+            turns_added=did.turns,
+            entities_added=len(merging.new_entities),
+            corrections_added=corrections,
+            trees_copied=taken,
+            trees_merged=len(grown & before.trees.keys()),
+            total_trees=total,
+            nodes_refreshed=refreshed.done.nodes,
+            nodes_dirty=refreshed.done.left,
+            flushed_tree_ids=refreshed.trees,
+            warnings=(
+                *plan.notes,
+                *merging.warnings,
+                *problems,
+                *refreshed.done.failures,
+                *current_ledger().warnings,
+            ),
+        )
+
+    # -- before anything is written -------------------------------------------------------------------
+
+    def _planned(self) -> tuple[Plan, _Before]:
+        with self._timer.timed("plan"), self._other.db.read() as source, self._db.read() as tx:
+            plan = merge_plan.plan_merge(
+                tx,
+                source,
+                self._options.asked,
+                self._owner,
+                Owner("", self._other.user_id, self._other.label),
+                embedder=None if self._embedder is None else self._embedder.model_id,
+                overwrite=self._options.overwrite,
+            )
+            people, things = merge_plan.joined(tx, source, plan.names)
+            sizes = {head.tree: head.count for _, _, head in trees_rows.heads(tx)}
+            return plan, _Before(sizes, tuple(people), tuple(things))
+
+    def _dry(self, plan: Plan, before: _Before) -> MergeResult:
+        """Return what would be done, by reading alone."""
+        with self._other.db.read() as source, self._db.read() as tx:
+            merging = self._merging(tx, source, plan, 0, {})
+            wanted = [one for one in plan.sessions if one.how != "same"]
+            inserted = joined = 0
+            for part in batches(wanted, BATCH_TURNS):
+                facts = {fact for one in part for fact in facts_of(source, one)} - merging.facts.keys()
+                reading = read_facts(source, facts, plan.names, vectors=merging.vectors)
+                found = match_new(tx, reading, merging)
+                inserted, joined = inserted + len(facts) - len(found), joined + len(found)
+                merging.facts.update(dict.fromkeys(facts, 0))
+            new = len(new_corrections(tx, source, plan))
+        did = _Did(
+            sum(one.how == "new" for one in wanted),
+            sum(one.how == "grown" for one in wanted),
+            len(plan.sessions) - len(wanted),
+            sum(one.turns for one in wanted),
+            renamed(wanted),
+        )
+        return self._result(
+            plan,
+            before,
+            did,
+            dry_run=True,
+            facts_inserted=inserted,
+            facts_merged=joined,
+            turns_added=did.turns,
+            corrections_added=new,
+            total_trees=len(before.trees),
+            warnings=plan.notes,
+        )
+
+    def _begin(self, plan: Plan) -> tuple[Merging, int, dict[str, int]]:
+        """Store whose memory is merged, and what people decided there; from here on merging again changes no names."""
+        with self._other.db.read() as source, self._db.write() as tx:
+            cursors = current_indexes(tx)
+            placings = Placings(tx, self._writer.attached, later=True)
+            keep_embedder(tx, self._db.path, self._embedder)
+            keep_zone(tx, self._writer.config)
+            stored_ms = to_ms(self._writer.config.clock())
+            origins = merge_plan.keep_origins(tx, plan, stored_ms)
+            done = merge_corrections(tx, source, placings, plan, stored_ms)
+            placings.close()
+            merging = self._merging(tx, source, plan, stored_ms, origins)
+            merging.corrections, merging.decided = done.rows, done.decided
+            merging.settle(done.settled)
+            meta.bump(tx)
+        return merging, done.new, cursors
+
+    def _merging(
+        self,
+        tx: Tx,
+        source: Tx,
+        plan: Plan,
+        stored_ms: int,
+        origins: Mapping[int | None, int | None],
+    ) -> Merging:
+        have, given = meta.get(tx, "embedder"), meta.get(source, "embedder")
+        return Merging(
+            plan.names,
+            stored_ms,
+            have is not None and have == given,
+            self._writer.threshold,
+            origins,
+            plan.whose(),
+        )
+
+    async def _judged(self, plan: Plan, merging: Merging) -> Mapping[str, Same]:
+        """Ask a judge, if there is one, which new statements say what a stored one says."""
+        judge = self._writer.steps.judge
+        if judge is None or self._embedder is None or not merging.vectors:
+            return {}
+        with self._timer.timed("judge"):
+            statements = await to_thread(self._statements, plan)
+            return await find_same(
+                judge, self._db, self._writer.cache, [statements], self._embedder.model_id, among=False
+            )
+
+    def _statements(self, plan: Plan) -> _Statements:
+        with self._other.db.read() as source:
+            wanted = [one for one in plan.sessions if one.how != "same"]
+            facts = {fact for one in wanted for fact in facts_of(source, one)}
+            reading = read_facts(source, facts, plan.names, vectors=True)
+            said = [reading.said(row, plan.names) for row in sorted(reading.facts)]
+            vectors = {
+                digest(reading.facts[row].text): unpack_vectors(stored[1])[0]
+                for row, stored in reading.vectors.items()
+            }
+            return _Statements(said, vectors)
+
+    # -- writing --------------------------------------------------------------------------------------
+
+    async def _copy(self, plan: Plan, merging: Merging) -> _Did:
+        """Copy the sessions that are not here, some in a transaction."""
+        did, busy_s = _Did(same=sum(one.how == "same" for one in plan.sessions)), 0.0
+        for part in batches((one for one in plan.sessions if one.how != "same"), BATCH_TURNS):
+            if busy_s >= BUSY_S:
+                await asyncio.sleep(PAUSE_S)
+                busy_s = 0.0
+            started = time.perf_counter()
+            await to_thread(self._copy_part, plan, merging, part, did)
+            self._timer.add("copy", started)
+            busy_s += time.perf_counter() - started
+        await to_thread(merge_choices, self._db, self._other.db, plan.names)
+        over = [one.session_id for one in plan.sessions if one.over is not None]
+        if over:
+            await to_thread(self._sweep, over)
+        if merging.cut or over:
+            await to_thread(purge, self._db)  # the log still holds what was overwritten, or did not stay
+        return did
+
+    def _copy_part(self, plan: Plan, merging: Merging, part: Sequence[SessionPlan], did: _Did) -> None:
+        now: list[SessionPlan] = []
+        with self._other.db.read() as source, self._db.write() as tx:
+            known = plan.known(tx)
+
+            def wanted() -> Iterator[SessionPlan]:
+                """Yield each session as it is to be copied when the one before is here."""
+                for one in part:
+                    if (found := plan.becomes(tx, source, one, known)) is not None:
+                        now.append(found)
+                        if found.how != "same":
+                            yield found
+
+            copy_sessions(tx, source, self._writer.attached, merging, wanted())
+        did.add([one for one in now if one.how != "same"], sum(one.how == "same" for one in now))
+
+    def _sweep(self, sessions: Sequence[str]) -> None:
+        """Delete the corrections of what was overwritten."""
+        with self._db.write() as tx:
+            for session_id in sessions:
+                sweep_corrections(tx, session_id)
+            meta.bump(tx)
+
+    def _grown(self, before: _Before) -> tuple[set[int], int]:
+        """Return the trees that have other leaves now, and how many trees there are."""
+        with self._db.read() as tx:
+            sizes = {head.tree: head.count for _, _, head in trees_rows.heads(tx)}
+        return {tree for tree, size in sizes.items() if before.trees.get(tree) != size}, len(sizes)
+
+    async def _refresh(self, trees: set[int]) -> _MadeSummaries:
+        """Make the summaries that the caller or the policy wants now."""
+        summaries: Summaries = self._writer.summaries
+        refresh, policy = self._options.refresh, summaries.policy
+        if refresh or (refresh is None and policy == "path"):
+            with self._timer.timed("refresh"):
+                dirty = await to_thread(self._dirty_titles)
+                done = (
+                    await self._writer.refresh(self._timer)
+                    if refresh
+                    else await self._writer.refresh_above(trees, self._timer)
+                )
+                still = await to_thread(self._dirty_titles)
+            return _MadeSummaries(done, tuple(dirty[tree] for tree in dirty if tree not in still))
+        done = await self._writer.refresh_nothing()
+        if refresh is None and policy == "behind" and done.left:
+            ledger = current_ledger()
+            await summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens), frozenset(trees))
+        return _MadeSummaries(done)
+
+    def _dirty_titles(self) -> dict[int, str]:
+        """Return what the trees are called that have dirty nodes."""
+        with self._db.read() as tx:
+            trees = trees_rows.dirty_trees(tx)
+            found: dict[int, str] = {}
+            for index in self._writer.attached.of(tx):
+                if index.paced:
+                    continue
+                found |= index.titles(tx, [tree for tree, owner in trees.items() if owner == index.name])
+            return found
+
+    def _result(self, plan: Plan, before: _Before, did: _Did, **counts: object) -> MergeResult:
+        ran = {} if self._writer.vectors is None else self._writer.vectors.ran
+        return MergeResult(
+            user_id=self._other.user_id,
+            sessions_added=did.added,
+            sessions_grown=did.grown,
+            sessions_same=did.same,
+            renamed=did.renamed,
+            people=dict(plan.names.here),
+            participants_joined=before.participants,
+            entities_joined=before.entities,
+            elapsed_sec=round(time.perf_counter() - self._started, 6),
+            usage=usage(current_ledger(), self._timer.ms, ran),
+            **counts,  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """The memory before the merge: sizes of its trees, and what has one name in both."""
+
+    trees: Mapping[int, int]
+    participants: tuple[str, ...]
+    entities: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _MadeSummaries:
+    """The summaries that were made, and the titles of the trees that are up to date by that."""
+
+    done: Refreshed
+    trees: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Did:
+    """What became of the sessions."""
+
+    added: int = 0
+    grown: int = 0
+    same: int = 0
+    turns: int = 0
+    renamed: dict[str, str] = field(default_factory=dict)
+
+    def add(self, written: Sequence[SessionPlan], same: int) -> None:
+        """Count the sessions of one transaction."""
+        self.added += sum(one.how == "new" for one in written)
+        self.grown += sum(one.how == "grown" for one in written)
+        self.same += same
+        self.turns += sum(one.turns for one in written)
+        self.renamed |= renamed(written)

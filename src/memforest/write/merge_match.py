@@ -1,0 +1,476 @@
+"""Which statements of another memory are facts of this one: by identity, else near ones, guarded as on ingest.
+
+Nothing is embedded and no model is asked here: vectors are those that the other memory has, verdicts were given before.
+
+
+Merging what people have decided of statements: corrections of the other memory, and what follows of them here.
+
+A correction holds here from the merge on, and of several the one that was made last counts, whichever memory it was made in.
+What it is about of sessions that are here already is settled at once, the rest when its session is copied.
+
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memforest.errors import CorruptStoreError
+from memforest.read.quoting import sentences_said
+from memforest.reading.canonical import PlacedFact, Same, fact_identity, plan_facts, tie_end, wording_rules
+from memforest.records import ExtractedFact, Mention
+from memforest.store import copying, corrections, derived, erase
+from memforest.store import facts as facts_rows
+from memforest.store.connections import RESTORE, Tx
+from memforest.store.corrections import Correction, SentencePlace, corrections_of
+from memforest.store.derived import unpack_vectors
+from memforest.store.facts import EntityRow, FactRow, StoredOccurrence
+from memforest.store.sessions import StoredTurn, turns_of_session, turns_with_ids
+from memforest.times import from_ms
+from memforest.trees.attached import Placings
+from memforest.write.commit import near_facts
+from memforest.write.corrections import Settled, cells_about, settle_cells, settle_verdicts
+from memforest.write.erase_corrections import content_words
+from memforest.write.merge_plan import Names, Plan, SessionPlan
+from memforest.write.reword import fact_signature
+
+
+@dataclass(frozen=True, slots=True)
+class OtherFacts:
+    """Facts of another memory as they are called here, by their rows there; nothing of this memory is in it."""
+
+    facts: Mapping[int, FactRow]
+    mentions: Mapping[int, Sequence[copying.MentionCopy]]
+    called: Mapping[int, Sequence[tuple[str, str]]]
+    """Fact -> (name there, name here) of those in it who are called otherwise here."""
+    entities: Mapping[int, EntityRow]
+    wordings: Mapping[int, bytes]
+    vectors: Mapping[int, tuple[bytes, bytes]] = field(default_factory=dict)
+    """Fact -> digest and vector as stored; nothing where the text is another one here, or the embedder."""
+
+    def said(self, row: int, names: Names) -> PlacedFact:
+        """Return a fact as a statement that is yet to become one here."""
+        fact = self.facts[row]
+        mentions = tuple(
+            Mention(names.entity(self.entities[one.entity])[1], "unknown", role)  # type: ignore[arg-type]
+            for one in self.mentions.get(row, ())
+            for role, bit in facts_rows.ROLES.items()
+            if role != "speaker" and one.roles & bit
+        )
+        candidate = ExtractedFact(
+            text=fact.text,
+            turns=(),
+            speaker=fact.speaker,
+            quote="",
+            start=None if fact.start_ms is None else from_ms(fact.start_ms),
+            end=None if fact.end_ms is None else from_ms(fact.end_ms),
+            dates=fact.dates,
+            negated=fact.negated,
+            mentions=mentions,
+        )
+        return PlacedFact(candidate, 0, (), fact.said_ms, fact.tie.removesuffix(tie_end(fact.fact_id)))
+
+
+@dataclass(frozen=True, slots=True)
+class FactMatch:
+    """What a fact of another memory joins here: the row of a stored fact, or another new fact there; and how near it is."""
+
+    row: int | None = None
+    there: int | None = None
+    cosine: float | None = None
+
+
+def read_facts(source: Tx, rows: Collection[int], names: Names, *, vectors: bool) -> OtherFacts:
+    """Read facts of another memory; their texts, speakers and identities are those that they have here.
+
+    Raises:
+        CorruptStoreError: if one is not what its identity was made of.
+    """
+    facts = facts_rows.facts_with_ids(source, rows)
+    mentions: dict[int, list[copying.MentionCopy]] = {}
+    for one in copying.mentions(source, rows):
+        mentions.setdefault(one.fact, []).append(one)
+    named = {one.entity for found in mentions.values() for one in found}
+    entities = copying.entities(source, named)
+    called = _called(source, mentions, entities, names) if names else {}
+    stored = derived.stored_vectors(source, "fact", rows) if vectors else {}
+    worded = facts_rows.wordings(source, rows) if facts_rows.wording_rules(source) == wording_rules() else {}
+    for row, fact in facts.items():
+        if _identity(fact, fact.text) != fact.fact_id:
+            raise CorruptStoreError(
+                f"the statement {fact.fact_id} is not what its identity was made of; {RESTORE}"
+            )
+        if row in called or names.speaker(fact.speaker) != fact.speaker:
+            facts[row] = renamed(fact, names, called.get(row, ()))
+            if facts[row].text != fact.text:
+                stored.pop(row, None)
+                worded.pop(row, None)
+    return OtherFacts(facts, mentions, called, entities, worded, stored)
+
+
+def _called(
+    source: Tx,
+    mentions: Mapping[int, Sequence[copying.MentionCopy]],
+    entities: Mapping[int, EntityRow],
+    names: Names,
+) -> dict[int, list[tuple[str, str]]]:
+    """Return fact -> (name there, name here), short forms included, of those who are called otherwise here."""
+    short: dict[int, set[tuple[int, str]]] = {}
+    for use in copying.alias_uses(source, {one.occurrence for found in mentions.values() for one in found}):
+        short.setdefault(use.occurrence, set()).add((use.entity, use.key))
+    found: dict[int, list[tuple[str, str]]] = {}
+    for fact, ones in mentions.items():
+        for one in ones:
+            there = entities[one.entity]
+            label = names.here.get(there.key)
+            if label is not None:
+                keys = [key for entity, key in short.get(one.occurrence, ()) if entity == one.entity]
+                found.setdefault(fact, []).extend((name, label) for name in (there.label, *keys))
+    return found
+
+
+def renamed(fact: FactRow, names: Names, called: Sequence[tuple[str, str]]) -> FactRow:
+    """Return a fact with the names that those in it have here, and the identity of that."""
+    text = names.text(fact.text, called)
+    identity = _identity(fact, text)
+    tie = fact.tie.removesuffix(tie_end(fact.fact_id)) + tie_end(identity)
+    return replace(fact, fact_id=identity, text=text, speaker=names.speaker(fact.speaker), tie=tie)
+
+
+def _identity(fact: FactRow, text: str) -> str:
+    start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
+    return fact_identity(text, start, end, fact.dates)
+
+
+def match(
+    tx: Tx, reading: OtherFacts, names: Names, threshold: float | None, same: Mapping[str, Same]
+) -> dict[int, FactMatch]:
+    """Return which facts of another memory join which; what is not in the result is new here.
+
+    Args:
+        tx: a transaction of this memory.
+        reading: the facts.
+        names: who is called otherwise here.
+        threshold: least cosine of a near merge; None merges by identity and verdicts alone.
+        same: a judge's verdicts, by the identity of the statement that is merged.
+    """
+    ids = {fact.fact_id for fact in reading.facts.values()}
+    wanted = ids | {same[one].fact_id for one in ids if one in same}
+    stored = copying.facts_with_identities(tx, wanted)
+    found: dict[int, FactMatch] = {}
+    first: dict[str, int] = {}
+    for row in sorted(reading.facts, key=lambda at: (reading.facts[at].said_ms, reading.facts[at].tie)):
+        identity = reading.facts[row].fact_id
+        if identity in stored:
+            found[row] = FactMatch(row=stored[identity])
+        elif identity in first:  # two there, which are called the same here
+            found[row] = FactMatch(there=first[identity])
+        else:
+            first[identity] = row
+    # What an update put somewhere stands as it was given, and is never said to be another statement.
+    made = {one.made for one in corrections_of(tx, first.keys())}
+    free = {identity: row for identity, row in first.items() if identity not in made}
+    maybe = _maybe_near(tx, reading, free, threshold)
+    judged = [identity for identity in free if identity in same]
+    doubtful = {identity: first[identity] for identity in (*maybe, *judged)}
+    if doubtful:
+        found |= _planned(tx, reading, names, doubtful, stored, threshold, same)
+    return found
+
+
+def _maybe_near(tx: Tx, reading: OtherFacts, new: Mapping[str, int], threshold: float | None) -> list[str]:
+    """Return the identities of new facts that are worded as a stored one is."""
+    if threshold is None:
+        return []
+    digests = {
+        identity: reading.wordings.get(row) or fact_signature(reading.facts[row]).digest
+        for identity, row in new.items()
+        if row in reading.vectors
+    }
+    worded = facts_rows.known_wordings(tx, set(digests.values()))
+    return [identity for identity, one in digests.items() if one in worded]
+
+
+def _planned(
+    tx: Tx,
+    reading: OtherFacts,
+    names: Names,
+    doubtful: Mapping[str, int],
+    stored: Mapping[str, int],
+    threshold: float | None,
+    same: Mapping[str, Same],
+) -> dict[int, FactMatch]:
+    """Let the rules of ingest decide of facts that may be near stored ones."""
+    said = [reading.said(row, names) for row in doubtful.values()]
+    vectors: dict[str, NDArray[np.float32]] = {
+        identity: unpack_vectors(reading.vectors[row][1])[0]
+        for identity, row in doubtful.items()
+        if row in reading.vectors
+    }
+    near = near_facts(tx, [one.candidate for one in said if one.fact_id in vectors], threshold)
+    found: dict[int, FactMatch] = {}
+    for plan in plan_facts(
+        said, stored_ids=stored, vectors=vectors, stored=near, threshold=threshold, same=same
+    ):
+        head = doubtful[plan.fact_id]
+        for one in plan.said:
+            row = doubtful[one.fact_id]
+            if plan.joins is not None:
+                found[row] = FactMatch(row=plan.joins, cosine=plan.cosines.get(one.fact_id))
+            elif row != head:
+                found[row] = FactMatch(there=head, cosine=plan.cosines.get(one.fact_id))
+    return found
+
+
+# -- what comes -----------------------------------------------------------------------------------
+
+
+def cells_of(source: Tx, one: SessionPlan, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
+    """Return the chunks of which something comes, as `memforest.store.copying.cells` has them, of a session of these turns."""
+    new = [turn.ordinal for turn in turns if one.rest is None or one.rest.get(turn.row) is not None]
+    cells = copying.cells(source, one.there.row)
+    return [cell for cell in cells if bisect_left(new, cell[2]) < bisect_right(new, cell[3])]
+
+
+def told(
+    source: Tx, cells: Collection[int], whole: Collection[int], new: Collection[int]
+) -> tuple[list[StoredOccurrence], dict[int, tuple[int, ...]]]:
+    """Return the occurrences of chunks that come, and the turns of each; all ids are those there.
+
+    Args:
+        source: a transaction of the other memory.
+        cells: the chunks.
+        whole: those that come as they are; of others come the occurrences of turns that all come.
+        new: turns that come.
+    """
+    found = copying.occurrences(source, cells)
+    said = copying.said_in(source, {one.row for one in found})
+    return [
+        one for one in found if one.cell in whole or all(turn in new for turn in said.get(one.row, (0,)))
+    ], said
+
+
+def facts_of(source: Tx, one: SessionPlan) -> set[int]:
+    """Return the facts there of which something comes with a session."""
+    cells = [cell[0] for cell in cells_of(source, one, turns_of_session(source, one.there.row))]
+    new = {row for row, text in (one.rest or {}).items() if text is not None}
+    found, _ = told(source, cells, cells if one.rest is None else (), new)
+    return {occurrence.fact for occurrence in found}
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionsMerged:
+    """What became of corrections: `rows` and `decided` are those of `Merging`; how many are new; the outcome of applying those that changed."""
+
+    rows: dict[int, int]
+    decided: dict[tuple[str, str], list[tuple[int, bytes]]]
+    new: int
+    settled: Settled
+
+
+def merge_corrections(
+    tx: Tx, source: Tx, placings: Placings, plan: Plan, stored_ms: int
+) -> CorrectionsMerged:
+    """Store what people have decided of statements there, and apply it to what is here already.
+
+    A correction of which no sentence stands here, or will, is not taken over.
+
+    Args:
+        tx: the write transaction.
+        source: a read transaction of the other memory.
+        placings: the indexes, which are told what changes.
+        plan: who is who, and which session becomes what.
+        stored_ms: the present, UTC ms.
+
+    Raises:
+        CorruptStoreError: if a statement is not what its identity was made of.
+    """
+    standing = _Standing(tx, source, plan)
+    made: dict[int, int] = {}
+    decided: dict[tuple[str, str], list[tuple[int, bytes]]] = {}
+    changed: list[Correction] = []
+    new = 0
+    for one in _renamed(source, standing.corrections(), plan.names):
+        stored = corrections.correction_with_key(tx, one.key)
+        undone_ms = None if one.undone_ms is None else stored_ms
+        if stored is None:
+            stored = replace(one, stored_ms=stored_ms, undone_ms=undone_ms)
+            stored = replace(stored, row=corrections.add_correction(tx, stored))
+            new += 1
+            changed.append(stored)
+        elif undone_ms is not None and stored.undone_ms is None:
+            corrections.undo_correction(tx, stored.row, undone_ms)
+            stored = replace(stored, undone_ms=undone_ms)
+            changed.append(stored)
+        if (stored.kind, stored.made, stored.undone_ms) == ("update", one.made, None):
+            made[one.row] = stored.row
+        for place in standing.places.get(one.row, ()):
+            at = standing.here(place)
+            if at is None:
+                decided.setdefault(place[:2], []).append((stored.row, place.quote))
+            else:
+                corrections.add_places(tx, stored.row, (place._replace(session_id=at[0], turn_id=at[1]),))
+    return CorrectionsMerged(made, decided, new, _settle(tx, placings, changed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What stands here, or will, of a session there: by turn id its text; id of session and turn here of those that are here.
+
+    `lost` are the words that only those of its texts say that do not stand here.
+    """
+
+    texts: dict[str, str]
+    here: dict[str, tuple[str, str]]
+    lost: frozenset[str]
+
+
+class _Standing:
+    """The corrections of another memory that stand here, with their places there."""
+
+    def __init__(self, tx: Tx, source: Tx, plan: Plan) -> None:
+        self._tx, self._source = tx, source
+        self._becomes = {one.there.session_id: one for one in plan.sessions}
+        self._deleted = plan.known(tx).deleted
+        self._sessions: dict[str, _Session] = {}
+        self.places = corrections.named_places(source)
+        """Correction there -> those of its places that stand here; of all, before `corrections` was called."""
+
+    def here(self, place: SentencePlace) -> tuple[str, str] | None:
+        """Return the ids of session and turn of a place that is here; None where it is yet to come."""
+        return self._session(place.session_id).here.get(place.turn_id)
+
+    def corrections(self) -> list[Correction]:
+        """Return the corrections that stand here, without words that stand here nowhere."""
+        found: list[Correction] = []
+        lost: dict[str, frozenset[str]] = {}
+        for one in corrections.all_corrections(self._source):
+            if erase.correction_digest(one.key) in self._deleted:
+                continue
+            spots = self._spots(one)
+            gone = frozenset[str]().union(*(self._session(name).lost for name, _ in spots))
+            said = [self._said(place) for place in self.places.get(one.row, ())]
+            self.places[one.row] = [
+                place for place, text in zip(self.places.get(one.row, ()), said, strict=True) if text
+            ]
+            by_other = lost.get(one.fact_id)
+            stands = any(turn in self._session(name).texts for name, turn in spots)
+            if by_other is None and not any(said) and (one.kind == "update" or not stands):
+                continue
+            gone |= by_other or frozenset()
+            if (kept := _without(one, gone, [text for text in said if text])) is not None:
+                found.append(kept)
+                if kept.made is not None:
+                    lost[kept.made] = gone
+        return found
+
+    def _spots(self, one: Correction) -> set[tuple[str, str]]:
+        """Return (session, turn) there of the places of a correction, and of where its statement was said."""
+        found = {place[:2] for place in self.places.get(one.row, ())}
+        fact = copying.facts_with_identities(self._source, {one.fact_id}).get(one.fact_id)
+        if fact is not None:
+            found.update(
+                spot for said in corrections.stored_times(self._source, fact).values() for spot in said.turns
+            )
+        return found
+
+    def _said(self, place: SentencePlace) -> str | None:
+        """Return the sentence of a place, if it stands here."""
+        text = self._session(place.session_id).texts.get(place.turn_id)
+        return None if text is None else sentences_said(text).get(place.quote)
+
+    def _session(self, session_id: str) -> _Session:
+        if session_id not in self._sessions:
+            self._sessions[session_id] = self._read(session_id)
+        return self._sessions[session_id]
+
+    def _read(self, session_id: str) -> _Session:
+        one = self._becomes.get(session_id)
+        if one is None:
+            return _Session({}, {}, frozenset())
+        texts, here = {}, {}
+        gone: set[str] = set()
+        left: set[str] = set()
+        spots = {spot.row: spot for spot in turns_with_ids(self._tx, set(one.here.values()))}
+        for turn in turns_of_session(self._source, one.there.row):
+            spot = spots.get(one.here.get(turn.row, 0))
+            text = turn.text if one.rest is None else one.rest.get(turn.row)
+            if spot is not None:
+                text, here[turn.turn_id] = spot.text, (spot.session_id, spot.turn_id)
+            if text is not None:
+                texts[turn.turn_id] = text
+                left |= content_words(turn.speaker, text)
+            if text != turn.text:
+                gone |= content_words(turn.speaker, turn.text)
+        return _Session(texts, here, frozenset(gone - left))
+
+
+def _without(one: Correction, lost: frozenset[str], said: list[str]) -> Correction | None:
+    """Return a correction without the words that are lost; an update that has one hides alone. None when nothing is left of it."""
+
+    def tells(text: str) -> bool:
+        return not lost.isdisjoint(content_words(text))
+
+    if not lost:
+        return one
+    if tells(one.said):
+        instead = next((text for text in said if not tells(text)), None)
+        if instead is None:
+            return None
+        one = replace(one, said=instead)
+    if one.text is None or not tells(one.text):
+        return one
+    if one.undone_ms is not None:
+        return None
+    return replace(one, kind="forget", made=None, text=None, start_ms=None, end_ms=None, precision="unknown")
+
+
+def _settle(tx: Tx, placings: Placings, changed: list[Correction]) -> Settled:
+    """Apply corrections that are new here or undone to what was said here before."""
+    if not changed:
+        return Settled()
+    settled = settle_cells(tx, placings, sorted(cells_about(tx, changed)))
+    told = {one.fact_id for one in changed}
+    settle_verdicts(tx, placings, copying.facts_with_identities(tx, told).values())
+    return settled
+
+
+def _renamed(source: Tx, found: list[Correction], names: Names) -> list[Correction]:
+    """Return corrections with the identities and texts that their statements have here."""
+    if not names or not found:
+        return found
+    wanted = {fact_id for one in found for fact_id in (one.fact_id, one.made) if fact_id is not None}
+    stored = copying.facts_with_identities(source, wanted)
+    reading = read_facts(source, stored.values(), names, vectors=False)
+    renamed = []
+    for one in found:
+        about = [stored[fact_id] for fact_id in (one.fact_id, one.made) if fact_id in stored]
+        called = [pair for row in about for pair in reading.called.get(row, ())]
+        fact = reading.facts.get(stored.get(one.fact_id, 0))
+        text = None if one.text is None else names.text(one.text, called)
+        renamed.append(
+            replace(
+                one,
+                fact_id=one.fact_id if fact is None else fact.fact_id,
+                said=names.text(one.said, called),
+                text=text,
+                made=None if text is None else _correction_identity(one, text),
+            )
+        )
+    return renamed
+
+
+def _correction_identity(one: Correction, text: str) -> str:
+    times = [None if ms is None else from_ms(ms) for ms in (one.start_ms, one.end_ms)]
+    return fact_identity(text, times[0], times[1])
+
+
+def new_corrections(tx: Tx, source: Tx, plan: Plan) -> list[Correction]:
+    """Return the corrections that would be taken over and are not here."""
+    known = {one.key for one in corrections.all_corrections(tx)}
+    return [one for one in _Standing(tx, source, plan).corrections() if one.key not in known]

@@ -1,0 +1,689 @@
+"""Making anew what is derived: all of it, what is stale, one index, or every vector by another embedder.
+
+Giving a memory another embedder: all vectors made anew beside those in use, then switched in one transaction.
+
+Until then readers and writers go on with the old ones. What is written meanwhile is found as lacking a vector, as what a
+killed run has left is, so the same loop makes both. Verdicts on near-duplicates stay: facts are what they were.
+
+
+Reading sessions again whose chunks were cut or extracted otherwise than they would be now.
+
+Each session is one transaction: until it is committed, what was extracted before is served; a session that a model cannot
+read whole stays as it is. What is the same as before keeps the time at which it was first stored.
+
+
+Adding, dropping and advancing a memory's indexes.
+
+The rows of the lexical index, written from what was said; and written anew when words are cut otherwise than before.
+
+`repair`: rebuild, from the turns, what `verify` finds broken; no turn is changed.
+
+What is derived (lexical rows, vectors, trees, scenes) can be made again and is; turns, sessions, cells and facts
+cannot, so problems with them are left to a backup. A damaged turn is named and nothing is made of it: what was made
+of it before the damage, its words and its vector, may be the last trace of what was said. A damaged file is not
+touched at all: writing into it may make what is still readable unreadable.
+
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import groupby
+from typing import Any, Literal
+
+from memforest.concurrency import all_of, to_thread
+from memforest.config import Config
+from memforest.errors import (
+    BudgetError,
+    CorruptStoreError,
+    IndexStateError,
+    InputError,
+    ModelError,
+    NotFoundError,
+    StepError,
+    StoreLockedError,
+    StoreWriteError,
+)
+from memforest.progress import Progress, Report, Timer, no_report
+from memforest.read.stored import IndexView, VerifyReport
+from memforest.read.verify import wrong_vectors, wrong_words
+from memforest.read.views import index_views
+from memforest.search.vectors import VectorMaker, check_own, digest, index_tokens, keep_embedder, turn_text
+from memforest.store import checks, derived, indexes, jobs, meta, sessions, trees
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.store.sessions import CellRow, damaged_turns
+from memforest.store.trees import drop_strays
+from memforest.store.upkeep import purge, vacuum
+from memforest.text import cut
+from memforest.times import from_ms, to_ms
+from memforest.trees import index as index_module
+from memforest.trees.attached import Attached, Placings, adopt_settings, outdated
+from memforest.trees.refresh import put_means, stale_nodes
+from memforest.write.batch import SessionWriter
+from memforest.write.commit import CommittedSession, commit
+from memforest.write.corrections import retract_cell
+from memforest.write.extract import ExtractedSession, extract, find_same
+from memforest.write.sessions import StoredSession, load
+
+BLOCK = 256
+"""Texts that are read, embedded and written together."""
+
+LEFT = 64
+"""Texts that may lack a vector when it is switched, because they were written since the last look; `fill_vectors` makes
+theirs at once."""
+
+ROUNDS = 20
+"""Times that missing vectors are looked for: a writer who is quicker than the embedder ends it."""
+
+
+async def reembed(db: Database, attached: Attached, maker: VectorMaker, report: Report) -> bool:
+    """Give a memory the embedder of `maker`; return whether it had another one, or none.
+
+    What was made before a crash or an error is kept, and the same call goes on there.
+
+    Args:
+        db: the memory.
+        attached: its indexes, which make anew what they have made of vectors.
+        maker: runs the new embedder.
+        report: told how many texts are done.
+
+    Raises:
+        ModelError: if the embedder fails.
+        StoreError: if the memory cannot be written.
+        StoreLockedError: if other writers add texts more quickly than they are embedded.
+    """
+    if not await to_thread(_begin, maker):
+        return False
+    for _ in range(ROUNDS):
+        left = await to_thread(_left, db)
+        progress = Progress("vectors", left, report)
+        for kind in derived.ITEM_KINDS:
+            await _make(maker, kind, progress)
+        if await to_thread(_switch, db, attached, maker):
+            return True
+    raise StoreLockedError(
+        f"{db.path.name!r} grows more quickly than its texts are embedded; what was made is kept: run it again when less "
+        "is written"
+    )
+
+
+def _begin(maker: VectorMaker) -> bool:
+    """Begin to keep vectors of the embedder; return whether the memory has those of another one."""
+    model = maker.embedder.model_id
+    with maker.db.write() as tx:
+        if meta.get(tx, "embedder") == model and derived.dimension(tx) in (None, maker.embedder.dimension):
+            indexes.drop(tx)
+            return False
+        indexes.begin(tx, model)
+    return True
+
+
+def _left(db: Database) -> int:
+    with db.read() as tx:
+        return indexes.lacking_count(tx)
+
+
+async def _make(maker: VectorMaker, kind: derived.ItemKind, progress: Progress) -> None:
+    """Make the vectors of a kind that are lacking, block by block."""
+    after = 0
+    while True:
+        last, texts = await to_thread(_block, maker.db, kind, after)
+        if last is None:
+            return
+        if texts:
+            rows = await maker.embed([text for _, text in texts], kind)
+            found = [(item, digest(text), row) for (item, text), row in zip(texts, rows, strict=True)]
+            await to_thread(_put, maker, kind, found)
+        progress.add(len(texts))
+        after = last
+
+
+def _block(db: Database, kind: derived.ItemKind, after: int) -> tuple[int | None, list[tuple[int, str]]]:
+    """Return the last id of the next block and its (item, text to embed); damaged turns get no vector."""
+    with db.read() as tx:
+        rows = indexes.lacking(tx, kind, after, BLOCK)
+        return (rows[-1][0] if rows else None), _texts(tx, kind, rows)
+
+
+def _texts(tx: Tx, kind: derived.ItemKind, rows: list[tuple[int, str, str]]) -> list[tuple[int, str]]:
+    damaged = damaged_turns(tx, [item for item, _, _ in rows]) if kind == "turn" else ()
+    return [
+        (item, turn_text(speaker, text) if kind == "turn" else text)
+        for item, speaker, text in rows
+        if item not in damaged
+    ]
+
+
+def _put(maker: VectorMaker, kind: derived.ItemKind, found: list[derived.VectorRow]) -> None:
+    """Write the vectors of those items that still lack one and whose text is unchanged."""
+    with maker.db.write() as tx:
+        if indexes.next_embedder(tx) != maker.embedder.model_id:
+            return  # another process has switched, or has begun with a third embedder
+        rows = indexes.lacking(tx, kind, found[0][0] - 1, 2 * BLOCK)
+        now = {(item, digest(text)) for item, text in _texts(tx, kind, rows)}
+        indexes.put(tx, kind, [row for row in found if row[:2] in now])
+
+
+def _switch(db: Database, attached: Attached, maker: VectorMaker) -> bool:
+    """Switch to the new vectors, unless too many are lacking; return whether the memory has them."""
+    model = maker.embedder.model_id
+    with db.write() as tx:
+        if indexes.next_embedder(tx) != model:
+            if meta.get(tx, "embedder") == model:
+                return True  # another process was quicker
+            raise StoreLockedError(
+                f"another process is giving {db.path.name!r} another embedder than {model!r}; one at a time"
+            )
+        lacking = indexes.lacking_count(tx)
+        if lacking > LEFT and lacking - len(damaged_turns(tx)) > LEFT:
+            return False
+        placings = Placings(tx, attached)
+        indexes.switch(tx)
+        put_means(tx)
+        _tell(tx, attached)
+        placings.close()
+        meta.forget(tx)  # a vector that changes in place is not noted
+        meta.bump(tx)
+    return True
+
+
+def _tell(tx: Tx, attached: Attached) -> None:
+    """Let every index make anew what it has made of vectors; one that cannot is cleared."""
+    for index in attached.of(tx):
+        if not index.reembed(tx):
+            attached.clear(tx, index.name)
+
+
+TURNS_AT_ONCE = 1_024
+"""Turns whose chunks go to a model together; what is made of them is written before the next are begun."""
+
+
+@dataclass(slots=True)
+class _Left:
+    """Sessions that could not be read, and why; how many chunks the budget did not reach."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+    over_budget: int = 0
+
+
+async def reextract(writer: SessionWriter, report: Report) -> int:
+    """Read the stale sessions again, and return how many were written.
+
+    Args:
+        writer: of the memory, with the configured chunk size.
+        report: told how many sessions are done.
+
+    Raises:
+        BudgetError: if the budget is used up; what was written stays.
+        StepError: if chunks of some sessions could not be read; all others are written.
+        ModelError: if a model cannot be used at all.
+        StoreError: if the memory cannot be written.
+    """
+    rows = await to_thread(_stale, writer)
+    progress, left, done = Progress("sessions", len(rows), report), _Left(), 0
+    for group in await to_thread(lambda: list(_groups(writer, rows))):
+        for work in await _read(writer, group):
+            done += await to_thread(_replace, writer, work, left)
+            progress.add()
+        if left.over_budget:
+            break
+    _raise_left(left, done, len(rows))
+    return done
+
+
+def _raise_left(left: _Left, done: int, total: int) -> None:
+    if left.over_budget:
+        raise BudgetError(
+            f"the budget is used up: {done} of {total} sessions were read again, the others are as they were; the same call "
+            "goes on"
+        )
+    if left.reasons:
+        name, why = next(iter(left.reasons.items()))
+        raise StepError(
+            f"{len(left.reasons)} of {total} sessions were left as they were, the first {cut(repr(name), 60)}: {why}; the "
+            "same call tries them again"
+        )
+
+
+def _stale(writer: SessionWriter) -> list[int]:
+    with writer.db.read() as tx:
+        return indexes.stale_sessions(tx, writer.steps.extractor.name, writer.config.cell_turns)
+
+
+def _groups(writer: SessionWriter, rows: Sequence[int]) -> Iterator[list[int]]:
+    """Yield sessions that are read together: several for a model, else each by itself."""
+    group: list[int] = []
+    turns = 0
+    with writer.db.read() as tx:
+        sizes = {row: sessions.session_with_row(tx, row).turns for row in rows}
+    for row in rows:
+        group.append(row)
+        turns += sizes[row]
+        if turns >= TURNS_AT_ONCE or not writer.steps.extracts_apart:
+            yield group
+            group, turns = [], 0
+    if group:
+        yield group
+
+
+async def _read(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[ExtractedSession, list[CellRow]]]:
+    """Extract the stale chunks of sessions; return each with the cells that it replaces, as they were read."""
+    found = await to_thread(_load, writer, rows)
+    made = await all_of(extract(one, writer.steps, writer.vectors, writer.threshold) for one, _ in found)
+    if writer.steps.judge is not None:
+        model = None if writer.vectors is None else writer.vectors.embedder.model_id
+        same = await find_same(writer.steps.judge, writer.db, writer.cache, made, model)
+        made = [replace(one, same=same) for one in made]
+    return [(one, old) for one, (_, old) in zip(made, found, strict=True)]
+
+
+def _load(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSession, list[CellRow]]]:
+    """Return sessions with the cells that they are to have in the place of others, and those; gone ones are left out."""
+    found = []
+    with writer.db.read() as tx:
+        for row in rows:
+            try:
+                session = sessions.session_with_row(tx, row)
+            except KeyError:
+                continue
+            stored = load(tx, writer.config, StoredSession(row, session.session_id))
+            if not stored.turns:
+                continue
+            old, new = _recut(writer, session.infer, sessions.cells(tx, row), sorted(stored.turns))
+            found.append((replace(stored, cells=new), old))
+    return found
+
+
+def _recut(
+    writer: SessionWriter, infer: bool, cells: Sequence[CellRow], ordinals: Sequence[int]
+) -> tuple[list[CellRow], list[CellRow]]:
+    """Return the cells that are to go, and those that are to come, which have no row yet."""
+    turns, extractor = writer.config.cell_turns, writer.steps.extractor.name
+    parts = groupby(ordinals, key=lambda ordinal: ordinal // turns)
+    spans = {(at, there[0], there[-1]) for at, part in parts for there in [list(part)]}
+    kept = {
+        (cell.ordinal, cell.first, cell.last)
+        for cell in cells
+        if (cell.status != "extracted" or not infer or cell.maker == extractor)
+    } & spans
+    old = [cell for cell in cells if (cell.ordinal, cell.first, cell.last) not in kept]
+    session = cells[0].session
+    new = [
+        CellRow(-1 - at, session, at, first, last, "pending", None, None, ())
+        for at, first, last in sorted(spans - kept)
+    ]
+    return old, new
+
+
+def _replace(writer: SessionWriter, work: tuple[ExtractedSession, list[CellRow]], left: _Left) -> int:
+    """Write what was extracted in the place of what was there; return 1, or 0 if the session was left as it is."""
+    made, old = work
+    name = made.stored.session_id
+    over = sum(outcome.left for _, outcome in made.outcomes)
+    failures = [outcome.failure for _, outcome in made.outcomes if outcome.failure is not None]
+    if over:
+        left.over_budget += over
+        return 0
+    if failures or made.stored.damaged:
+        left.reasons[name] = failures[0] or "" if failures else "turns of it are damaged; `verify` names them"
+        return 0
+    with writer.db.write() as tx:
+        if made.model is not None:
+            check_own(tx, writer.db.path, made.model)
+        if sessions.cells(tx, made.stored.row) and _unchanged(tx, made, old):
+            _write(tx, writer, made, old)
+            return 1
+    left.reasons[name] = "another writer has changed it meanwhile"
+    return 0
+
+
+def _unchanged(tx: Tx, made: ExtractedSession, old: Sequence[CellRow]) -> bool:
+    now = {cell.row: cell for cell in sessions.cells(tx, made.stored.row)}
+    turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, made.stored.row)}
+    return turns == made.stored.turns and all(now.get(cell.row) == cell for cell in old)
+
+
+def _write(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[CellRow]) -> None:
+    """Retract the old cells, add the new ones and commit their statements.
+
+    Raises:
+        SessionConflictError: never, as the turns were compared in this transaction.
+    """
+    placings = Placings(tx, writer.attached)
+    known = indexes.facts_stored(tx, [cell.row for cell in old])
+    for cell in old:
+        retract_cell(tx, placings, cell.row)
+    wanted = [(cell.ordinal, cell.first, cell.last) for cell, _ in made.outcomes]
+    sessions.add_cells(tx, made.stored.row, wanted)
+    rows = {cell.ordinal: cell for cell in sessions.cells(tx, made.stored.row)}
+    outcomes = [(rows[cell.ordinal], outcome) for cell, outcome in made.outcomes]
+    done = CommittedSession()
+    if outcomes:
+        commit(tx, placings, replace(made, outcomes=outcomes), to_ms(writer.config.clock()), done)
+    else:
+        placings.close()
+    indexes.keep_stored(tx, known)
+    meta.bump(tx)
+
+
+async def add_index(writer: SessionWriter, name: str, settings: Any) -> IndexView:
+    """Add an index, let it place the memory, and return what is there then; summaries are made when they are read.
+
+    Raises:
+        ConfigError: if there is no such index, the memory has it already, or a setting cannot be.
+        IndexStateError: if it raises; then it lags.
+        NotFoundError: if another process has dropped it meanwhile.
+    """
+
+    def add() -> None:
+        with writer.db.write() as tx:
+            keep_writers_embedder(tx, writer)
+            writer.attached.add(tx, name, settings)
+            meta.bump(tx)
+
+    await to_thread(add)
+    await catch_up(writer, [name])
+    found = [view for view in await _views(writer) if view.name == name]
+    if not found:
+        raise NotFoundError(f"the index {name!r} was dropped by another process while it was added")
+    return found[0]
+
+
+def drop_index(db: Database, attached: Attached, name: str) -> None:
+    """Delete an index, with its trees, jobs and tables.
+
+    Raises:
+        NotFoundError: if the memory does not have it.
+        ConfigError: if it is the last one.
+    """
+    with db.write() as tx:
+        attached.drop(tx, name)
+        meta.bump(tx)
+    purge(db)  # the log still holds what was overwritten in the file
+
+
+async def advance(writer: SessionWriter, as_of: datetime | None, *, force: bool = False) -> list[IndexView]:
+    """Advance the deferred and the lagging indexes, and return a view of every index."""
+    await writer.catch_up(now=as_of, occasion="force" if force else "advance")
+    return await _views(writer)
+
+
+async def catch_up(writer: SessionWriter, names: list[str] | None) -> None:
+    """Bring indexes to the end of the feed: those named, or all.
+
+    Raises:
+        IndexStateError: if one could not be.
+    """
+    if problems := await writer.catch_up(names):
+        raise IndexStateError("; ".join(problems))
+
+
+async def _views(writer: SessionWriter) -> list[IndexView]:
+    def look() -> list[IndexView]:
+        with writer.db.read() as tx:
+            return index_views(tx, writer.attached)
+
+    return await to_thread(look)
+
+
+def keep_writers_embedder(tx: Tx, writer: SessionWriter) -> None:
+    """Note the writer's embedder at the first write of a memory.
+
+    Raises:
+        EmbedderMismatchError: if another process has written with another one since the opening.
+    """
+    keep_embedder(tx, writer.db.path, None if writer.vectors is None else writer.vectors.embedder)
+
+
+KEY = "words"
+WORDS = "2"
+"""How words are cut, kept with a memory. 2: Cyrillic and Arabic words are stemmed; a memory without the key has them whole."""
+_CUT_ANEW = re.compile("[\u0400-\u04ff\u0600-\u06ff]")
+
+_Kind = Literal["turn", "fact"]
+_KINDS: tuple[_Kind, ...] = ("turn", "fact")
+
+
+def index_rows(tx: Tx, only: Collection[tuple[str, int]] | None = None) -> int:
+    """Write word rows, of all turns and facts when `only` is None, and return how many; damaged turns get none."""
+    damaged = damaged_turns(tx)
+    made = 0
+    for kind in _KINDS:
+        for row, speaker, text, said_ms in checks.indexed_texts(tx, kind):
+            if (only is None or (kind, row) in only) and not (kind == "turn" and row in damaged):
+                derived.put_words(tx, kind, row, index_tokens(speaker, text, from_ms(said_ms)))
+                made += 1
+    return made
+
+
+def renew_words(tx: Tx) -> None:
+    """Write the word rows anew that an older version has cut otherwise, and note how words are cut now."""
+    old = {
+        (kind, row)
+        for kind in _KINDS
+        for row, speaker, text, _ in checks.indexed_texts(tx, kind)
+        if _CUT_ANEW.search(text) or _CUT_ANEW.search(speaker)
+    }
+    if old:
+        index_rows(tx, old)
+        meta.bump(tx)
+    meta.put(tx, KEY, WORDS)
+
+
+SAID = ("session", "turn", "cell", "fact", "occurrence")
+"""Tables whose rows a repair must leave as many as they were."""
+
+FREE_SHARE = 0.1
+"""Share of unused pages from which the file is written anew."""
+
+VACUUM_BYTES = 1 << 30
+"""Largest file to write anew: SQLite keeps the copy in memory, as temporary files would hold transcripts."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What a repair may need: the settings, the memory's indexes, and what was found."""
+
+    config: Config
+    attached: Attached
+    found: VerifyReport
+
+
+def repair_parts(db: Database, config: Config, attached: Attached, found: VerifyReport) -> list[str]:
+    """Rebuild the broken parts in one transaction, and return what was done, in words.
+
+    Raises:
+        CorruptStoreError: if that would have changed what was said; nothing was changed then.
+        StoreError: if the file cannot be written.
+    """
+    parts = {problem.part for problem in found.problems}
+    wanted = [make for broken, make in _REPAIRS if broken & parts]
+    if not wanted or parts & {"file", "session"}:
+        return []
+    with db.write() as tx:
+        before = _said(tx)
+        did = [make(tx, _Context(config, attached, found)) for make in wanted]
+        if _said(tx) != before:
+            raise CorruptStoreError(f"{db.path.name!r} cannot be repaired; restore it from a backup")
+        meta.bump(tx)
+    return did
+
+
+def reclaim_space(db: Database) -> list[str]:
+    """Merge the lexical index, give free space back, fold the log in; return what was done, in words."""
+    did = []
+    try:
+        with db.write() as tx:
+            derived.purge_words(tx)
+        did.append("merged the lexical index")
+        with db.read() as tx:
+            share, size = meta.free_share(tx)
+        if share > FREE_SHARE and size <= VACUUM_BYTES:
+            vacuum(db)
+            did.append(f"gave back {share:.0%} of the file")
+        elif share > FREE_SHARE:
+            did.append(
+                f"left {share:.0%} of the file unused: writing {size:,} bytes anew takes as much memory"
+            )
+        purge(db)
+        did.append("folded the write-ahead log into the file")
+    except (StoreLockedError, StoreWriteError) as exc:
+        did.append(f"did not tidy up: {exc}")
+    return did
+
+
+def _said(tx: Tx) -> dict[str, int]:
+    found = meta.count_rows(tx)
+    return {table: found[table] for table in SAID}
+
+
+def _words(tx: Tx, _context: _Context) -> str:
+    """Rebuild the lexical index from its rows, and the rows that do not match their turn or fact."""
+    derived.reindex_words(tx)
+    wrong = wrong_words(tx)
+    for kind, item, _ in wrong:
+        derived.clear_words(tx, kind, item)
+    index_rows(tx, {(kind, item) for kind, item, _ in wrong})
+    return f"made the lexical index anew, and the words of {len(wrong)} turns and facts"
+
+
+def _vectors(tx: Tx, _context: _Context) -> str:
+    wrong = {(kind, item) for kind, item, _ in wrong_vectors(tx)}
+    for kind, item in wrong:
+        derived.drop_vectors(tx, kind, (item,))
+    if indexes.problems(tx):
+        indexes.drop(tx)
+    return f"dropped {len(wrong)} wrong vectors, to be made anew"
+
+
+def _indexes(tx: Tx, context: _Context) -> str:
+    """Clear the broken indexes, which `resume` then rebuilds, and delete what belongs to no index of the memory."""
+    gone = context.attached.drop_strays(tx)
+    drop_strays(tx)
+    broken = sorted({one.index for one in context.found.problems if one.index is not None})
+    for name in broken:
+        context.attached.clear(tx, name, "was found broken; repair() makes it anew")
+    did = [f"made the index {name!r} anew" for name in broken]
+    did += [f"dropped what was left of the index {name!r}" for name in gone]
+    return "; ".join(did) or "dropped leaves of no tree"
+
+
+def _jobs(tx: Tx, context: _Context) -> str:
+    """Reset jobs with impossible rows to `waiting`, and delete unreadable ones; an index adds its jobs again."""
+    anew, forgotten = jobs.repair(tx, now_ms=to_ms(context.config.clock()))
+    return f"let {anew} jobs wait anew, and forgot {forgotten} that could not be read"
+
+
+_REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, _Context], str]], ...] = (
+    (frozenset({"words"}), _words),
+    (frozenset({"vector"}), _vectors),
+    (frozenset({"tree", "placement", "scene", "index"}), _indexes),
+    (frozenset({"job"}), _jobs),
+)
+
+
+def rebuild_words(tx: Tx) -> int:
+    """Rebuild the lexical index and the word rows of all turns and facts, and return how many rows."""
+    derived.reindex_words(tx)
+    return index_rows(tx)
+
+
+STEPS_AT_ONCE = 16
+"""Steps of the feed (`memforest.trees.index.STEP` notes each) up to which an index is made anew in one transaction: some
+seconds, for which other writers wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """What is to be made anew; see `memforest.memory.user.AsyncUserMemory.rebuild`."""
+
+    scopes: bool = False
+    stale: bool = False
+    index: str | None = None
+    embedder: bool = False
+    report: Report = no_report
+
+
+async def rebuild(writer: SessionWriter, timer: Timer, what: Rebuild) -> None:
+    """Make anew what is derived; with `embedder` the writer's is another one than the memory's, or the same.
+
+    Raises:
+        NotFoundError: if the memory does not have the index.
+        IndexStateError: if an index cannot be made anew; everything else is.
+        ModelError: if sessions could not be read again; everything else is made anew.
+    """
+    if what.embedder:
+        await _give_embedder(writer, what.report)
+        return
+    left: ModelError | None = None
+    if what.stale:
+        with timer.timed("extract"):
+            try:
+                await reextract(writer, what.report)
+            except ModelError as exc:
+                left = exc
+    await to_thread(_forget, writer, what)
+    filled = await writer.fill_vectors()
+    try:
+        await catch_up(writer, None if what.index is None else [what.index])
+        if filled and what.index is not None:  # others place facts by their vectors too
+            await writer.catch_up(failed=False)
+    finally:
+        await writer.refresh(timer)
+    if left is not None:
+        raise left
+
+
+async def _give_embedder(writer: SessionWriter, report: Report) -> None:
+    """Give the memory the writer's embedder, and finish what a killed run has left.
+
+    Raises:
+        InputError: if the writer has none.
+    """
+    if writer.vectors is None:
+        raise InputError(
+            "rebuild(embedder=True) makes all vectors anew with the configured embedder, and there is none: give "
+            "Config(embedder=...), or install one (`memforest doctor` says how)"
+        )
+    await reembed(writer.db, writer.attached, writer.vectors, report)
+    await writer.fill_vectors()
+    await catch_up(writer, None)
+
+
+def _forget(writer: SessionWriter, what: Rebuild) -> None:
+    """Clear indexes, rebuild the word rows, or mark summaries as dirty, as is asked."""
+    with writer.db.write() as tx:
+        keep_writers_embedder(tx, writer)
+        if what.index is not None:
+            writer.attached.get(tx, what.index, listed=True)
+            _renew(tx, writer, [what.index])
+        elif what.stale:
+            _renew(tx, writer, outdated(tx, writer.config, writer.attached))
+            stale = stale_nodes(tx, writer.summaries.describe, writer.steps.summariser)
+            writer.attached.reopen(tx, trees.mark_dirty(tx, stale))
+        else:
+            rebuild_words(tx)
+            trees.mark_all_dirty(tx)
+            writer.attached.reopen(tx)
+        if what.scopes:
+            _renew(tx, writer, [one.name for one in writer.attached.of(tx)])
+        meta.bump(tx)
+
+
+def _renew(tx: Tx, writer: SessionWriter, names: Iterable[str]) -> None:
+    """Make indexes anew with their configured settings.
+
+    In a memory that is not large all is placed here, in one transaction, so that readers have the old index until then.
+    In others, and what an index places only when it is advanced, is left for `catch_up`.
+    """
+    for name in names:
+        adopt_settings(tx, writer.config, writer.attached, name)
+        writer.attached.clear(tx, name)
+        index, until = writer.attached.get(tx, name), indexes.feed_position(tx)
+        if not index.deferred and indexes.waiting(tx, 0) <= index_module.STEP * STEPS_AT_ONCE:
+            while index_module.place_next(tx, index, until):
+                pass

@@ -1,0 +1,448 @@
+"""A session whose turns are stored, as the steps of a write behind that read it.
+
+What comes again: writes with an idempotency key, which get the first one's result, and turns that are stored already.
+
+Which sessions the writes of this process are at work on: `resume` leaves those to them, as two would pay twice.
+
+Embedding turns, facts and nodes that lack a vector: after a crash, a time without an embedder, or `repair`.
+
+No transaction is open while texts are embedded, so another writer may overwrite them meanwhile. Each vector is
+written only to what still has none and still says what was embedded.
+
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from memforest.concurrency import to_thread
+from memforest.config import Config
+from memforest.errors import IdempotencyError, InputError, SessionConflictError
+from memforest.progress import Timer
+from memforest.read.results import ChunkReport, IngestResult
+from memforest.reading.timestamps import order_of
+from memforest.records import UNSPOKEN_ROLES, Chunk, Refused, Turn
+from memforest.search.timeline import superseded_facts
+from memforest.search.vectors import VectorMaker, digest, turn_text
+from memforest.store import derived, facts, meta, sessions
+from memforest.store.connections import Tx
+from memforest.store.database import Database
+from memforest.store.sessions import CellRow, SessionRow, WriteKey, damaged_turns
+from memforest.text import cut
+from memforest.trees.attached import Attached, Placings
+from memforest.trees.index import Placed
+from memforest.trees.refresh import write_means
+from memforest.write.corrections import EarlierResults
+from memforest.write.turns import SessionInput, check_id
+
+CONTEXT_TURNS = 2
+"""Turns before a chunk that an extractor may read, for who asked what."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A session whose turns are stored, and what its write has changed so far; `load` adds what is to be extracted."""
+
+    row: int
+    session_id: str
+    new_turns: int = 0
+    replaced: bool = False
+    """It has overwritten another one."""
+    unfinished: bool = False
+    """An earlier write of this session did not come to its end."""
+    reworded: bool = False
+    """What was taken back has left facts that are worded otherwise, and without a vector."""
+    told: EarlierResults = field(default_factory=EarlierResults)
+    """What earlier writes have told of the last cell, which is cut anew."""
+    placed: Placed = field(default_factory=Placed)
+    """What indexes have written because something was taken back."""
+    problems: tuple[str, ...] = ()
+    """Which indexes could not place what was written, and why."""
+    refused: tuple[Refused, ...] = ()
+    """Turns that the caller gave and that could not be stored."""
+    notes: tuple[str, ...] = ()
+    """What the caller should know of how the turns were read."""
+    timer: Timer = field(default_factory=Timer)
+    infer: bool = True
+    first: int = 0  # the ordinal of the first new turn
+    late: int = 0  # new turns that are said before stored ones
+    redacted: int = 0  # turns that redaction has changed
+    known_turns: int = 0  # turns that were given, and had been stored before
+    repeats: WriteKey | None = None
+    """The write with the same idempotency key that was done before; this one writes nothing."""
+    day_first: bool | None = None
+    """How the memory's people write numeric dates; None is not known."""
+    turns: Mapping[int, tuple[int, Turn]] = field(default_factory=dict)
+    """Ordinal -> (row id, turn); empty before `load`, as the next two are."""
+    cells: Sequence[CellRow] = ()
+    """The open cells that can be extracted."""
+    damaged: Mapping[int, str] = field(default_factory=dict)
+    """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """Who speaks in the session, in order of first appearance; a system and a tool say nothing."""
+        return tuple(dict.fromkeys(turn.speaker for turn in _spoken(turn for _, turn in self.turns.values())))
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """The open cells, as an extractor reads them: without the turns that nobody says, which may leave none."""
+        speakers = self.speakers
+        return [self._chunk(speakers, cell) for cell in self.cells]
+
+    @property
+    def open_chunks(self) -> list[ChunkReport]:
+        """A report of each open cell: left, or failed before."""
+        return [
+            ChunkReport(
+                tuple(turn.id for _, turn in self.span(cell.first, cell.last)),
+                "left" if cell.status == "pending" else "failed",
+                failure=cell.reason,
+            )
+            for cell in self.cells
+        ]
+
+    def span(self, first: int, last: int) -> list[tuple[int, Turn]]:
+        """Return the turns from ordinal `first` to `last`, both included, with their row ids; some may be deleted."""
+        return [self.turns[at] for at in range(first, last + 1) if at in self.turns]
+
+    def _chunk(self, speakers: tuple[str, ...], cell: CellRow) -> Chunk:
+        turns = [turn for _, turn in self.span(cell.first, cell.last)]
+        before = [turn for _, turn in self.span(cell.first - CONTEXT_TURNS, cell.first - 1)]
+        return Chunk(
+            session_id=self.session_id,
+            ordinal=cell.ordinal,
+            turns=_spoken(turns),
+            before=_spoken(turn for turn in before if turn.ordinal not in self.damaged),
+            participants=speakers,
+            day_first=self.day_first,
+        )
+
+
+def _spoken(turns: Iterable[Turn]) -> tuple[Turn, ...]:
+    return tuple(turn for turn in turns if turn.role not in UNSPOKEN_ROLES)
+
+
+def load(tx: Tx, config: Config, stored: StoredSession) -> StoredSession:
+    """Read the turns and open cells of a session from the store, as a crash or another writer may have changed them.
+
+    Raises:
+        SessionConflictError: if another writer has overwritten the session.
+    """
+    try:
+        infer = sessions.session_with_row(tx, stored.row).infer
+    except KeyError:
+        raise overwritten() from None
+    turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, stored.row)}
+    cells = [cell for cell in sessions.cells(tx, stored.row) if cell.status in ("pending", "failed")]
+    first = min((cell.first for cell in cells), default=0) - CONTEXT_TURNS
+    damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=stored.row, first=first).values()}
+    cells = [cell for cell in cells if damaged.keys().isdisjoint(range(cell.first, cell.last + 1))]
+    return replace(
+        stored, infer=infer, day_first=order_of(tx, config), turns=turns, cells=cells, damaged=damaged
+    )
+
+
+def overwritten() -> SessionConflictError:
+    """Return the error of a session that another writer has overwritten since it was read."""
+    return SessionConflictError(
+        "the session was overwritten by another writer while it was being ingested; ingest it again"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedWrite:
+    """The digests of a write's key and of its request."""
+
+    name: str
+    key: bytes
+    request: bytes
+
+    def find(self, tx: Tx) -> WriteKey | None:
+        """Return the earlier write with this key, None if this is the first.
+
+        Raises:
+            IdempotencyError: if that one was another request.
+        """
+        found = sessions.find_key(tx, self.key)
+        if found is not None and found.request != self.request:
+            raise IdempotencyError(
+                f"the idempotency_key {cut(repr(self.name), 60)} was given with another request before; give each write "
+                "a key of its own"
+            )
+        return found
+
+    def keep(self, tx: Tx, session: int, first: int, new: int, replaced: bool, stored_ms: int) -> None:
+        """Keep the key with what is stored in this transaction: `new` turns of a session, from the ordinal `first` on."""
+        sessions.add_key(tx, self.key, WriteKey(self.request, session, first, new, replaced, stored_ms))
+
+
+def keyed(arrival: SessionInput, *, append: bool) -> KeyedWrite | None:
+    """Return the digests of a write as its caller gave it, None for one without a key.
+
+    The request is what would be stored, so it is taken after redaction.
+
+    Raises:
+        InputError: if the key is no usable text.
+    """
+    if arrival.idempotency_key is None:
+        return None
+    name = check_id(arrival.idempotency_key, "idempotency_key")
+    given = {
+        "append": append,
+        "session_id": arrival.session_id,
+        "turns": arrival.turns,
+        "timestamp": arrival.timestamp,
+        "infer": arrival.infer,
+        "replace": arrival.replace,
+        "metadata": arrival.metadata,
+    }
+    text = json.dumps(given, sort_keys=True, default=str)
+    return KeyedWrite(name, _digest(name), _digest(text))
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode(), digest_size=16).digest()
+
+
+def additions(stored: Sequence[Turn], turns: Sequence[Turn]) -> list[Turn] | None:
+    """Return the turns of a session that are not stored yet, wherever they stand; None if one of the stored is missing.
+
+    What was numbered by its place has another number where an earlier turn has come in; so numbers are not compared.
+    """
+    new: list[Turn] = []
+    at = 0
+    for turn in turns:
+        if at < len(stored) and not _differences(stored[at], turn, numbered=True):
+            at += 1
+        else:
+            new.append(turn)
+    return new if at == len(stored) else None
+
+
+def named_apart(stored: Sequence[Turn], new: Sequence[Turn]) -> list[Turn]:
+    """Give those of new turns that were numbered by their place, and whose number is taken, the next that are free.
+
+    Raises:
+        InputError: if a name that is no number is another turn's already.
+    """
+    taken, number = {turn.id for turn in stored}, len(stored)
+    named = []
+    for turn in new:
+        if turn.id in taken and not turn.id.isdecimal():
+            raise InputError(
+                f"turn {turn.ordinal} has the id {cut(repr(turn.id), 60)} of a turn that is stored"
+            )
+        if turn.id in taken:
+            while str(number) in taken:
+                number += 1
+            turn = replace(turn, id=str(number))
+        taken.add(turn.id)
+        named.append(turn)
+    return named
+
+
+def clash_of(stored: Sequence[Turn], turns: Sequence[Turn]) -> str | None:
+    """Return how a session conflicts with the stored one; None when it equals or continues it.
+
+    Times that the store stamped itself are not compared: they were not the caller's.
+    """
+    for old, new in zip(stored, turns, strict=False):
+        # Not the text itself: a message may go into logs.
+        if others := _differences(old, new):
+            return f"turn {old.ordinal} is stored with another {' and another '.join(others)}"
+    if len(turns) < len(stored):
+        return f"{len(stored)} turns are stored and {len(turns)} came"
+    return None
+
+
+def _differences(old: Turn, new: Turn, *, numbered: bool = False) -> list[str]:
+    """Return in what a turn is another one than the stored; `numbered` ids may be others."""
+    same = {
+        "text": old.text == new.text,
+        "speaker": old.speaker == new.speaker,
+        "id": old.id == new.id or (numbered and old.id.isdecimal() and new.id.isdecimal()),
+        "time": old.said == new.said or "clock" in (old.time_source, new.time_source),
+    }
+    return [name for name, is_same in same.items() if not is_same]
+
+
+class KnownTurns:
+    """Says which messages that are added to a session are in it already, by their own ids and what they say.
+
+    When they were said is not compared: a message that is sent again may be stamped anew. `notes` tells of those that
+    state another time themselves.
+
+    Args:
+        tx: the open write transaction.
+        session: which they are added to.
+    """
+
+    def __init__(self, tx: Tx, session: SessionRow) -> None:
+        self._tx = tx
+        self._session = session
+        self.notes: list[str] = []
+
+    def __call__(self, turn: Turn) -> bool:
+        """Return whether a turn is stored.
+
+        Raises:
+            InputError: if another one with its id is.
+        """
+        stored = sessions.turn_with_id(self._tx, self._session.row, turn.id)
+        if stored is None:
+            return False
+        called = f"session {cut(repr(self._session.session_id), 60)} has a message with the id {cut(repr(turn.id), 60)} already"
+        if (stored.speaker, stored.text) != (turn.speaker, turn.text):
+            raise InputError(
+                f"{called}, of other content or by another speaker; leave the id out or change it"
+            )
+        if stored.said != turn.said and {stored.time_source, turn.time_source} <= {"given", "naive"}:
+            self.notes.append(f"{called}, said at another time; it stays as it is")
+        return True
+
+
+def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestResult:
+    """Return a result as that of the first call with its key, as far as what that brought is still there.
+
+    Args:
+        tx: a read transaction.
+        result: of the repeated call.
+        write: the first one.
+    """
+    found = sessions.brought(tx, write)
+    ended = superseded_facts(tx, found.states)
+    texts = facts.facts_with_ids(tx, {*found.added, *found.merged, *(row for row, _ in ended)})
+    return replace(
+        result,
+        turns_added=write.turns,
+        replaced=write.replaced,
+        replayed=True,
+        added=tuple(texts[row].text for row in found.added),
+        merged=tuple(texts[row].text for row in found.merged),
+        superseded=tuple(texts[row].text for row in sorted({row for row, _ in ended})),
+        chunks=_chunks(tx, write),
+    )
+
+
+def _chunks(tx: Tx, write: WriteKey) -> tuple[ChunkReport, ...]:
+    """Return what became of the chunks that hold turns of a write."""
+    wanted = set(sessions.cells_of(tx, write))
+    ids = {turn.ordinal: turn.id for _, turn in sessions.turns(tx, write.session)}
+    return tuple(
+        ChunkReport(
+            turn_ids=tuple(ids[at] for at in range(cell.first, cell.last + 1) if at in ids),
+            status="left" if cell.status == "pending" else cell.status,
+            skipped=tuple((ids[at], reason) for at, reason in cell.skipped if at in ids),
+            failure=cell.reason if cell.status == "failed" else None,
+        )
+        for cell in sessions.cells(tx, write.session)
+        if cell.ordinal in wanted
+    )
+
+
+class InHand:
+    """The sessions of one memory that are being written, by row id; for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._writes: dict[int, set[int]] = {}
+        self._next = 0
+
+    @contextmanager
+    def write(self) -> Iterator[int]:
+        """Hold sessions inside the block; yield the number of the write, for `hold`."""
+        with self._lock:
+            number, self._next = self._next, self._next + 1
+            self._writes[number] = set()
+        try:
+            yield number
+        finally:
+            with self._lock:
+                del self._writes[number]
+
+    def hold(self, number: int, *rows: int) -> None:
+        """Say that a write is at work on sessions, until it ends."""
+        with self._lock:
+            self._writes[number].update(rows)
+
+    def rows(self) -> frozenset[int]:
+        """Return the sessions that a write is at work on."""
+        with self._lock:
+            return frozenset[int]().union(*self._writes.values())
+
+
+ROUNDS = 4
+"""Times that missing vectors are looked for: what another writer has changed meanwhile is made again."""
+
+
+async def fill_vectors(db: Database, attached: Attached, maker: VectorMaker) -> int:
+    """Make the missing vectors of turns, facts and nodes, let the indexes place the facts by them, and return how many were made.
+
+    Raises:
+        ModelError: if the embedder fails, or the memory has been given another one since it was opened.
+        StoreError: if the memory cannot be written.
+    """
+    filled = 0
+    for kind in ("turn", "fact", "node"):
+        filled += await _fill(db, attached, maker, kind)
+    means = await to_thread(_missing_means, db)
+    if means:
+        await to_thread(write_means, db, means)
+    return filled + len(means)
+
+
+async def _fill(db: Database, attached: Attached, maker: VectorMaker, kind: derived.ItemKind) -> int:
+    """Make the missing vectors of a kind and return how many; what other writers keep changing is left."""
+    filled = 0
+    for _ in range(ROUNDS):
+        missing = await to_thread(_missing, db, kind)
+        if not missing:
+            break
+        found = await maker.make([text for _, text in missing], kind)
+        rows = [(item, digest(text), found[digest(text)]) for item, text in missing]
+        filled += await to_thread(_put, attached, maker, kind, rows)
+    return filled
+
+
+def _missing(db: Database, kind: derived.ItemKind) -> list[tuple[int, str]]:
+    with db.read() as tx:
+        return _without_vector(tx, kind)
+
+
+def _missing_means(db: Database) -> list[int]:
+    with db.read() as tx:
+        return list(derived.kept_texts(tx))
+
+
+def _put(
+    attached: Attached, maker: VectorMaker, kind: derived.ItemKind, rows: Sequence[derived.VectorRow]
+) -> int:
+    """Write the vectors of those items that still have none and whose text is unchanged; return how many."""
+    with maker.db.write() as tx:
+        maker.check_own(tx)
+        now = {(item, digest(text)) for item, text in _without_vector(tx, kind)}
+        same = [row for row in rows if row[:2] in now]
+        if not same:
+            return 0
+        placings = Placings(tx, attached)
+        derived.put_vectors(tx, kind, same)
+        placings.close()
+        meta.bump(tx)
+    return len(same)
+
+
+def _without_vector(tx: Tx, kind: derived.ItemKind) -> list[tuple[int, str]]:
+    """Return (row, text to embed) of what has no vector; a damaged turn gets none, as its text is not what was said."""
+    rows = derived.missing_vectors(tx, kind)
+    damaged = damaged_turns(tx, [item for item, _, _ in rows]) if kind == "turn" else ()
+    return [
+        (item, turn_text(speaker, text) if kind == "turn" else text)
+        for item, speaker, text in rows
+        if item not in damaged
+    ]

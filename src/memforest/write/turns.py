@@ -1,0 +1,601 @@
+"""Reading sessions as callers give them into `Turn` values; an error names the turn and the fix.
+
+Under which names a caller's turn has its text, time, id and speaker; all other names are metadata.
+
+Redaction: what `Config.redact_patterns` and `Config.redact_turn` make of a session before anything reads it.
+
+It is done once, in a worker thread and outside of any transaction, on what the caller gave: text, the name of the speaker,
+every text in the metadata of a turn and of the session. All that follows (ids of requests, digests, words, chunks, prompts,
+traces) sees what came out. Ids of sessions and turns, and the names of keys, are not redacted.
+
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from memforest.concurrency import to_thread
+from memforest.config import Config
+from memforest.errors import InputError, TimestampError
+from memforest.importers.messages import UNSAID, converted, role_of, with_speaker
+from memforest.protection import redact_patterns
+from memforest.reading.date_rules import numeric_order
+from memforest.reading.timestamps import month_first_warning, parse_timestamp
+from memforest.records import Refused, TimeSource, Turn
+from memforest.settings import (
+    CAPTION,
+    ID,
+    MAX_ID_CHARS,
+    MAX_METADATA_DEPTH,
+    ROLE_ALIASES,
+    ROLES,
+    SPEAKER,
+    TEXT,
+    TIME_KEYS,
+    with_article,
+)
+from memforest.text import cut, is_binary_looking
+from memforest.times import LATEST, listed, shown
+
+KNOWN = frozenset((*TEXT, *TIME_KEYS, *ID, *SPEAKER, *CAPTION, "role"))
+_ATTRIBUTES = ("type", *sorted(KNOWN), "refusal", "tool_calls", "additional_kwargs", "metadata")
+"""What is looked for in an object that cannot say what it holds."""
+_UNSAID = (
+    "function_call",
+    "additional_kwargs",
+    "response_metadata",
+    "usage_metadata",
+    "invalid_tool_calls",
+    "example",
+    *UNSAID,
+)
+"""What the classes of clients have beside what was said."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Withheld:
+    """A turn that redaction failed on: it is refused, and nothing of it is read but its id."""
+
+    given: Mapping[str, Any]
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def time_key(turn: Mapping[str, Any]) -> str | None:
+    """Return under which name a turn has its time."""
+    return next((key for key in TIME_KEYS if turn.get(key) is not None), None)
+
+
+def is_metadata(key: object, turn: Mapping[str, Any]) -> bool:
+    """Return whether what a turn has under a key is kept beside it; so is a time that is not the one that is read."""
+    return turn[key] is not None and key != time_key(turn) if key in TIME_KEYS else key not in KNOWN
+
+
+def field_of(key: object, turn: Mapping[str, Any]) -> Literal["text", "speaker", "metadata"] | None:
+    """Return what the value under a key of a turn is: text, its speaker, metadata, or none of these: its time, an id, a role."""
+    if key in TEXT or key in CAPTION:
+        return "text"
+    if key in SPEAKER:
+        return "speaker"
+    return "metadata" if is_metadata(key, turn) else None
+
+
+def messages_of(given: Any) -> Any:
+    """Return a list of messages as mappings; what is no list as it is, for the reader to refuse.
+
+    A message may be a mapping, also in the forms of LangChain that files have, or an object: one with ``model_dump``, as
+    pydantic makes them and the clients of OpenAI and LangChain take and give, or one that has a ``role``, ``speaker`` or
+    ``type`` beside its ``content``. Anything else stays as it is, for the reader to refuse by its place.
+    """
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Sequence):
+        return given
+    return [_message(one) for one in given]
+
+
+def _message(item: Any) -> Any:
+    """Return a message as a mapping under the names above."""
+    if isinstance(item, Mapping):
+        spoken = not {"role", *SPEAKER}.isdisjoint(item) or "content" not in item
+        return (
+            with_speaker(converted(item)) if spoken or role_of(item.get("type")) is None else _as_said(item)
+        )
+    if isinstance(item, (type, bytes, int, float, type(None))):
+        return item
+    dump = getattr(item, "model_dump", None)
+    held = dump() if callable(dump) else {name: getattr(item, name, None) for name in _ATTRIBUTES}
+    is_one = held.get("role") or held.get("speaker") or role_of(held.get("type"))
+    return _as_said(held) if is_one else item
+
+
+def _as_said(held: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a message without those that say nothing, with the role that its type stands for."""
+    said = {key: one for key, one in held.items() if key not in _UNSAID and one not in (None, [], {})}
+    if role := held.get("role") or role_of(held.get("type")):
+        said["role"] = role
+    if "content" not in said and held.get("refusal"):
+        said["content"] = held["refusal"]
+    more = held.get("additional_kwargs")
+    if isinstance(more, Mapping) and more.get("timestamp"):
+        said.setdefault("timestamp", more["timestamp"])
+    return said
+
+
+def tools_called(item: Mapping[str, Any]) -> str:
+    """Return which tools a message without text calls, for showing, as far as it names them."""
+    calls = item.get("tool_calls")
+    found = (
+        [one.get("function", one) for one in calls if isinstance(one, Mapping)]
+        if isinstance(calls, list)
+        else []
+    )
+    names = [str(one.get("name")) for one in found if isinstance(one, Mapping)]
+    return f", but calls {cut(ascii(', '.join(names)), 60)}" if names else ""
+
+
+def is_deeper(value: object, levels: int) -> bool:
+    """Return whether lists and mappings stand within each other more than so many levels deep."""
+    if not isinstance(value, (list, tuple, dict)):
+        return False
+    parts = value.values() if isinstance(value, dict) else value
+    return levels < 1 or any(is_deeper(part, levels - 1) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInput:
+    """A session as the caller gives it, see `AsyncMemForest.ingest_session`; or turns that are added to one.
+
+    `session_id` is None for turns that are added to the live session of the day.
+    """
+
+    session_id: str | None
+    turns: Sequence[Any]
+    timestamp: datetime | None = None
+    infer: bool = True
+    replace: bool = False
+    metadata: Mapping[str, Any] | None = None
+    idempotency_key: str | None = None
+    redacted: int | None = None  # how many turns redaction has changed; None before it
+
+
+def check_id(value: object, what: str) -> str:
+    """Return `value` as an id: a non-empty string without lone surrogates or NUL.
+
+    Raises:
+        InputError: if it is none; `what` names it in the message.
+    """
+    if not isinstance(value, str) or not value.strip():
+        raise InputError(f"{what} must be a non-empty string, not {shown(value)}")
+    if len(value) > MAX_ID_CHARS:
+        raise InputError(f"{what} has {len(value)} characters; at most {MAX_ID_CHARS} are kept")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{what} {cut(repr(value), 60)} holds a lone surrogate; decode it as UTF-8 first"
+        ) from None
+    if "\0" in value:
+        raise InputError(f"{what} {cut(repr(value), 60)} holds a NUL character")
+    return value
+
+
+def json_object(value: Mapping[str, Any] | None, what: str) -> dict[str, Any]:
+    """Return metadata as a dictionary that JSON can hold, so that it comes back as it went in.
+
+    Raises:
+        InputError: if it is no mapping of texts to JSON values, or is nested deeper than `MAX_METADATA_DEPTH`; `what`
+            names it in the message.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise InputError(f"{what} must be a mapping with text keys, not {with_article(type(value).__name__)}")
+    for key, one in value.items():
+        try:
+            json.dumps({key: one}, allow_nan=False, ensure_ascii=False).encode()
+            too_deep = is_deeper(one, MAX_METADATA_DEPTH - 1)
+        except RecursionError:
+            too_deep = True
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{what}: {cut(repr(key), 60)} holds a value of the type {type(one).__name__} that JSON cannot hold; convert it first"
+            ) from None
+        if too_deep:
+            raise InputError(
+                f"{what}: {cut(repr(key), 60)} is nested deeper than {MAX_METADATA_DEPTH} levels; flatten it, or give "
+                "it as a JSON text"
+            )
+    return dict(value)
+
+
+def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, Any] | None:
+    return next(((key, raw[key]) for key in keys if raw.get(key) is not None), None)
+
+
+class _NoTextError(Exception):
+    """A turn has no text, or what it has cannot be text; says what is wrong with it and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTurns:
+    """The turns of a session that can be stored, and those that were refused."""
+
+    turns: tuple[Turn, ...]
+    refused: tuple[Refused, ...]
+    notes: tuple[str, ...] = ()
+    """What a caller should know of how they were read."""
+    late: int = 0
+    """How many came behind one of a later time."""
+    known: int = 0
+    """How many turns more were given, and left out as they are stored already."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReader:
+    """Reads the turns of one session.
+
+    A turn without text (a call of a tool), or whose text cannot be text, is refused alone; of such a turn nothing
+    else is looked at. Anything else that is wrong with a turn is an error of the whole session, because what is
+    right would be a guess: when and by whom it was said, and which turn an id means.
+
+    Args:
+        zone: the time zone naive times are read in.
+        user_label: the speaker's name of turns whose role is ``user`` and that name nobody.
+        max_turn_chars: longer texts are refused.
+        session_time: the time of turns that have none of their own.
+        now: stamps such turns when there is no `session_time` (live `add`); None in a batch ingest.
+        day_first: whether numeric timestamps have the day first; None is as those of the session prove.
+    """
+
+    zone: ZoneInfo
+    user_label: str
+    max_turn_chars: int
+    session_time: datetime | None = None
+    now: datetime | None = None
+    day_first: bool | None = None
+
+    def read(
+        self,
+        raw: Sequence[Any],
+        *,
+        first: int = 0,
+        floor: datetime | None = None,
+        is_taken: Callable[[str], bool] | None = None,
+        is_known: Callable[[Turn], bool] | None = None,
+    ) -> ReadTurns:
+        """Return the turns in the order of their times, of one time in that in which they came, numbered from `first` without gaps.
+
+        A time that a turn does not state is no earlier than that of the turn in front of it: it stays behind it. A turn without an id is called by its place in the call, from `first`, also behind one that was refused: so the
+        same session has the same ids whenever it comes again.
+
+        Args:
+            raw: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp``, ``id``; others are metadata.
+            first: the ordinal of the first one.
+            floor: when the last turn that is stored was said; one that the clock stamps is said no earlier.
+            is_taken: whether an id is another turn's already; the next number that is free is taken instead.
+            is_known: whether a turn is stored already, and to be left out; raises if another one has its id.
+
+        Raises:
+            InputError: if a turn is malformed, or none is left; the message gives the position.
+            TimestampError: if a time is missing or unreadable.
+        """
+        if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
+            raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
+        given = (_first(item, TIME_KEYS) for item in raw if isinstance(item, Mapping))
+        times = [one[1] for one in given if one is not None and isinstance(one[1], str)]
+        if self.day_first is None and (proven := numeric_order(times)) is not None:
+            self = replace(self, day_first=proven)
+        turns: list[Turn] = []
+        refused: list[Refused] = []
+        seen: dict[str, int] = {}
+        number, known, late = first, 0, 0
+        before = latest = floor
+        for index, item in enumerate(raw):
+            while is_taken is not None and is_taken(str(number)):
+                number += 1
+            turn = self.turn(item, index, str(number), first + len(turns))
+            number += 1
+            if isinstance(turn, Refused):
+                refused.append(turn)
+                continue
+            if turn.id in seen:
+                raise InputError(
+                    f"turns {seen[turn.id]} and {index} have the same id {cut(repr(turn.id), 60)}; ids are unique in a session"
+                )
+            seen[turn.id] = index
+            if is_known is not None and is_known(turn):
+                known, number = known + 1, number - 1
+                continue
+            stamped = turn.time_source == "clock" or (turn.time_source == "session" and turns)
+            if before is not None and turn.said < before and stamped:
+                turn = replace(turn, said=before)
+            late += latest is not None and turn.said < latest
+            before, latest = turn.said, turn.said if latest is None else max(latest, turn.said)
+            turns.append(turn)
+        if refused and not turns and not known:
+            more = f" (and {len(refused) - 1} more turns without text)" if len(refused) > 1 else ""
+            raise InputError(f"nothing can be stored: {refused[0]}{more}")
+        ordered = sorted(turns, key=lambda one: one.said)
+        numbered = (replace(turn, ordinal=at) for at, turn in enumerate(ordered, first))
+        return ReadTurns(
+            tuple(numbered if late else turns),
+            tuple(refused),
+            month_first_warning(times, self.day_first),
+            late,
+            known,
+        )
+
+    def turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
+        """Return one turn, which is `number` if it has no id; raises as `read` does."""
+        if isinstance(item, Withheld):
+            return Refused(index, self._id(item.given, index, number), item.reason)
+        if not isinstance(item, Mapping):
+            raise InputError(
+                f"turn {index} must be a message, a mapping or an object with 'role' and 'content', not {with_article(type(item).__name__)}"
+            )
+        if bad := [key for key in item if not isinstance(key, str)]:
+            raise InputError(f"turn {index} has a key that is no string: {shown(bad[0])}")
+        turn_id = self._id(item, index, number)
+        try:
+            text = self._text(item)
+        except _NoTextError as exc:
+            return Refused(index, turn_id, str(exc))
+        role = self._role(item, index)
+        said, source = self._time(item, index)
+        if said >= LATEST:
+            raise TimestampError(
+                f"turn {index} is said at {said.isoformat()}: there is no time after that; correct the timestamp"
+            )
+        return Turn(
+            id=turn_id,
+            speaker=self._speaker(item, role, index),
+            text=text,
+            said=said,
+            ordinal=ordinal,
+            role=role,
+            time_source=source,
+            metadata=json_object(
+                {key: item[key] for key in item if is_metadata(key, item)}, f"turn {index}: metadata"
+            ),
+        )
+
+    def _id(self, item: Mapping[str, Any], index: int, number: str) -> str:
+        given = _first(item, ID)
+        return number if given is None else check_id(self._id_text(given[1]), f"turn {index}: id")
+
+    @staticmethod
+    def _id_text(value: object) -> object:
+        if not isinstance(value, int) or isinstance(value, bool):
+            return value
+        try:
+            return str(value)
+        except ValueError:  # more digits than Python writes
+            return value
+
+    @staticmethod
+    def _role(item: Mapping[str, Any], index: int) -> str | None:
+        role = item.get("role")
+        if role is None:
+            return None
+        folded = role.strip().lower() if isinstance(role, str) else ""
+        if folded not in ROLES:
+            raise InputError(
+                f"turn {index} has the unknown role {shown(role)}; use one of {', '.join(sorted(ROLES))}, "
+                "and put a person's name in 'speaker'"
+            )
+        return ROLE_ALIASES.get(folded, folded)
+
+    def _speaker(self, item: Mapping[str, Any], role: str | None, index: int) -> str:
+        named = _first(item, SPEAKER)
+        if named is not None:
+            return check_id(named[1], f"turn {index}: {named[0]}").strip()
+        if role is None:
+            raise InputError(
+                f"turn {index} has neither 'role' nor 'speaker', but {listed(item)}; say who spoke"
+            )
+        return self.user_label if role == "user" else role
+
+    def _text(self, item: Mapping[str, Any]) -> str:
+        found = _first(item, TEXT)
+        text = "" if found is None else _joined(found[1])
+        caption = _first(item, CAPTION)
+        if caption is not None and str(caption[1]).strip():
+            text = f"{text} [image: {str(caption[1]).strip()}]".strip()
+        if not text.strip():
+            calls = tools_called(item)
+            raise _NoTextError(f"has no text{calls or '; leave it out or give it content'}")
+        if len(text) > self.max_turn_chars:
+            raise _NoTextError(
+                f"has {len(text):,} characters, more than max_turn_chars={self.max_turn_chars:,}; "
+                "split it or raise the setting"
+            )
+        if "\0" in text:
+            raise _NoTextError("holds a NUL character, which is no text; take it out")
+        if is_binary_looking(text):
+            raise _NoTextError("looks like binary data, not text; leave it out or decode it")
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise _NoTextError("holds a lone surrogate; decode it as UTF-8 first") from None
+        return text
+
+    def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
+        found = _first(item, TIME_KEYS)
+        if found is not None:
+            name = f"turn {index}: {found[0]}"
+            said, naive = parse_timestamp(found[1], timezone=self.zone, field=name, day_first=self.day_first)
+            return said, "naive" if naive else "given"
+        if self.session_time is not None:
+            return self.session_time, "session"
+        if self.now is not None:
+            return self.now, "clock"
+        raise TimestampError(
+            f"turn {index} has no timestamp, but {listed(item)}; give every turn a 'timestamp', or the session one with "
+            "timestamp="
+        )
+
+
+def read_arrival(
+    arrival: SessionInput, config: Config, label: str, day_first: bool | None = None
+) -> ReadTurns:
+    """Read the turns of a session, and list those that are refused; nothing is stored.
+
+    `day_first` is how the memory's people write numeric dates, if the configuration does not say it.
+
+    Raises:
+        InputError: if its id, a turn or its metadata are malformed, or there is no turn.
+    """
+    check_id(arrival.session_id, "session_id")
+    read = _reader(arrival, config, label, day_first=day_first).read(arrival.turns)
+    if not read.turns:
+        raise InputError(f"session {cut(repr(arrival.session_id), 60)} has no turns; give it at least one")
+    json_object(arrival.metadata, "metadata")
+    return read
+
+
+def read_addition(
+    arrival: SessionInput,
+    config: Config,
+    label: str,
+    now: datetime,
+    *,
+    day_first: bool | None = None,
+    first: int = 0,
+    floor: datetime | None = None,
+    is_taken: Callable[[str], bool] | None = None,
+    is_known: Callable[[Turn], bool] | None = None,
+) -> ReadTurns:
+    """Read turns that are added to a session at a time `now`; the other arguments are those of `TurnReader.read`.
+
+    Raises:
+        InputError: if the session's id, a turn or the metadata are malformed, or there is no turn.
+    """
+    if arrival.session_id is not None:
+        check_id(arrival.session_id, "session_id")
+    shared = json_object(arrival.metadata, "metadata")
+    reader = _reader(arrival, config, label, now, day_first=day_first)
+    read = reader.read(arrival.turns, first=first, floor=floor, is_taken=is_taken, is_known=is_known)
+    if not (read.turns or read.known):
+        raise InputError("there is nothing to add; give a text or at least one message")
+    turns = (replace(turn, metadata={**shared, **turn.metadata}) for turn in read.turns)
+    return replace(read, turns=tuple(turns)) if shared else read
+
+
+def _reader(
+    arrival: SessionInput, config: Config, label: str, now: datetime | None = None, *, day_first: bool | None
+) -> TurnReader:
+    """Return the `TurnReader` of a session of the user with that display name."""
+    order = config.day_first if config.day_first is not None else day_first
+    return TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now, order)
+
+
+def _joined(content: object) -> str:
+    """Return a message's text; chat protocols may send it as a list of typed parts."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, Sequence) and not isinstance(content, bytes):
+        parts = [
+            part.get("text") if isinstance(part, Mapping) else getattr(part, "text", part) for part in content
+        ]
+        if all(part is None or isinstance(part, str) for part in parts):
+            return "\n".join(part for part in parts if part)
+    raise _NoTextError(f"has content that is no text or list of text parts, but {type(content).__name__}")
+
+
+class _HookFailedError(Exception):
+    """The hook raised, or returned something else than a text; says which, and nothing of what it was given."""
+
+
+async def redacted(arrival: SessionInput, config: Config) -> SessionInput:
+    """Return what a caller gave after redaction; as it is when nothing is to be redacted, or it has been.
+
+    A turn that the hook fails on is withheld: the reader refuses it, and nothing of it is stored.
+
+    Raises:
+        InputError: if the hook fails on the metadata of the session.
+    """
+    if arrival.redacted is not None or not (config.redact_patterns or config.redact_turn):
+        return arrival
+    if isinstance(arrival.turns, (str, bytes, Mapping)) or not isinstance(arrival.turns, Sequence):
+        return arrival  # which the reader refuses
+    return await to_thread(_redact, arrival, config)
+
+
+def _redact(arrival: SessionInput, config: Config) -> SessionInput:
+    turns: list[Any] = []
+    changed = 0
+    for item in arrival.turns:
+        if not isinstance(item, Mapping):
+            turns.append(item)  # which the reader refuses
+            continue
+        try:
+            made = _turn(item, config)
+        except _HookFailedError as exc:
+            turns.append(Withheld(item, f"was not stored: {exc}"))
+        else:
+            changed += made != dict(item)
+            turns.append(made)
+    try:
+        about = {"field": "session"}
+        metadata = None if arrival.metadata is None else _deep(arrival.metadata, _Redactor(config, about))
+    except _HookFailedError as exc:
+        raise InputError(
+            f"the metadata of session {cut(repr(arrival.session_id), 60)} was not stored: {exc}"
+        ) from None
+    return replace(arrival, turns=turns, metadata=metadata, redacted=changed)
+
+
+def _turn(item: Mapping[str, Any], config: Config) -> dict[str, Any]:
+    """Return a turn with redacted texts, under the names that its caller gave them."""
+    parts = {key: field_of(key, item) for key in item}
+    about = {
+        "role": item.get("role"),
+        "speaker": next((item[key] for key, field in parts.items() if field == "speaker"), None),
+        "metadata": {key: item[key] for key, field in parts.items() if field == "metadata"},
+    }
+    return {
+        key: item[key] if field is None else _deep(item[key], _Redactor(config, {"field": field, **about}))
+        for key, field in parts.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Redactor:
+    """Redacts single texts; `about` is what the hook is told of where they stand."""
+
+    config: Config
+    about: Mapping[str, Any]
+
+    def __call__(self, text: str) -> str:
+        found = redact_patterns(text, self.config.redact_patterns)
+        hook: Callable[..., Any] | None = self.config.redact_turn
+        if hook is None or not found.strip():
+            return found
+        try:
+            made = hook(found, self.about)
+        except Exception as exc:  # noqa: BLE001 - whatever somebody's code raises; what it says of it may hold the text
+            raise _HookFailedError(
+                f"redact_turn raised {type(exc).__name__} on its {self.about['field']}"
+            ) from None
+        if not isinstance(made, str):
+            raise _HookFailedError(
+                f"redact_turn returned {type(made).__name__} for its {self.about['field']}, not a text"
+            )
+        return made
+
+
+def _deep(value: Any, redact: Callable[[str], str]) -> Any:
+    """Return a value with every text in it redacted; names of keys stay."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {key: _deep(one, redact) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_deep(one, redact) for one in value]
+    return value
