@@ -97,8 +97,8 @@ def main() -> None:
     first = {verb: statistics.median(times[args.sizes[0]][verb]) for verb in VERBS}
     for size in args.sizes:
         medians = {verb: statistics.median(times[size][verb]) for verb in VERBS}
-        cells = " | ".join(f"{medians[verb]:.1f} | {medians[verb] / first[verb]:.2f}" for verb in VERBS)
-        print(f"| {size:,} | {cells} |")
+        chunks = " | ".join(f"{medians[verb]:.1f} | {medians[verb] / first[verb]:.2f}" for verb in VERBS)
+        print(f"| {size:,} | {chunks} |")
 
 
 if __name__ == "__main__":

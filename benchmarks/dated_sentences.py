@@ -91,8 +91,8 @@ def print_table(half: str, shares: dict[str, dict[str, Share]]) -> None:
     """Print the shares of one half, in percent with 95% intervals."""
     print(f"\n{half}: % of rows [95% Wilson interval]")
     print(f"{'':24}{'n':>5}" + "".join(f"{name:>22}" for name in OUTCOMES))
-    for name, cells in shares.items():
-        print(f"{name:24}{cells['right'].n:>5}" + "".join(f"{cells[one]!s:>22}" for one in OUTCOMES))
+    for name, chunks in shares.items():
+        print(f"{name:24}{chunks['right'].n:>5}" + "".join(f"{chunks[one]!s:>22}" for one in OUTCOMES))
 
 
 def print_kinds(rows: Sequence[Row], found: Sequence[Outcome]) -> None:
@@ -159,8 +159,8 @@ def main(arguments: Sequence[str]) -> int:
         report = {
             half: {
                 "shares": {
-                    group: {name: share.as_json() for name, share in cells.items()}
-                    for group, cells in table(rows, found[half]).items()
+                    group: {name: share.as_json() for name, share in chunks.items()}
+                    for group, chunks in table(rows, found[half]).items()
                 },
                 "rows": {row.id: one for row, one in zip(rows, found[half], strict=True)},
             }

@@ -127,8 +127,8 @@ def main() -> None:
     names = ("ingest of 20 turns", "first question about change after it", "the same question again")
     for at, name in enumerate(names):
         medians = [statistics.median(times[at]) for times in found]
-        cells = " | ".join(f"{ms:.0f}" for ms in medians)
-        print(f"| {name} | {cells} | {medians[-1] / medians[0]:.2f} |")
+        chunks = " | ".join(f"{ms:.0f}" for ms in medians)
+        print(f"| {name} | {chunks} | {medians[-1] / medians[0]:.2f} |")
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def main() -> None:
         return
     for title, settings, turns, infer in (
         ("statements and trees", config(), args.turns, True),
-        ("turns alone", Config(embedder="none", cell_turns=SESSION), args.plain, False),
+        ("turns alone", Config(embedder="none", chunk_turns=SESSION), args.plain, False),
     ):
         with tempfile.TemporaryDirectory() as folder:
             table(title, turns, costs(Path(folder), settings, turns, infer=infer))

@@ -19,7 +19,7 @@ GROUPS = {
     "summaries": ("derived_summary",),
     "facts": ("fact", "occurrence", "occurrence_turn", "derived_wording"),
     "entities and states": ("entity", "alias", "mention", "state"),
-    "turns": ("turn", "cell", "session"),
+    "turns": ("turn", "chunk", "session"),
     "words": ("derived_turn_words", "derived_fact_words"),
     "scenes": ("scene", "scene_member"),
     "logs of changes": ("change", "derived_word_change"),

@@ -107,25 +107,25 @@ def note(text: str) -> None:
 # -- tables -----------------------------------------------------------------------------------------
 
 
-def line(cells: Sequence[object]) -> str:
+def line(chunks: Sequence[object]) -> str:
     """Return a line of a table; numbers have one decimal."""
-    return f"| {' | '.join(f'{one:.1f}' if isinstance(one, float) else str(one) for one in cells)} |"
+    return f"| {' | '.join(f'{one:.1f}' if isinstance(one, float) else str(one) for one in chunks)} |"
 
 
-def head(cells: Sequence[str]) -> str:
+def head(chunks: Sequence[str]) -> str:
     """Return the first two lines of a table."""
-    return f"{line(cells)}\n|---{'|--:' * (len(cells) - 1)}|"
+    return f"{line(chunks)}\n|---{'|--:' * (len(chunks) - 1)}|"
 
 
 def rows(table: Table, names: Sequence[str]) -> Iterator[str]:
     """Yield the lines of ways."""
     parts = [table.of(category) if category in table.category else None for category in CATEGORIES]
     for name in names:
-        cells = ["" if part is None else part.mean(name, f"found@{FIRST}") for part in parts]
-        cells += [table.mean(name, measure) for measure in ("found@10", f"found@{FIRST}")]
-        cells += [table.mean(name, f"found {budget}") for budget in BUDGETS]
+        chunks = ["" if part is None else part.mean(name, f"found@{FIRST}") for part in parts]
+        chunks += [table.mean(name, measure) for measure in ("found@10", f"found@{FIRST}")]
+        chunks += [table.mean(name, f"found {budget}") for budget in BUDGETS]
         counts = [f"{table.mean(name, 'tokens@10'):.0f}", table.mean(name, "memories@10")]
-        yield line([name, *cells, *counts, f"{PAPER[name]:.2f}" if name in PAPER else ""])
+        yield line([name, *chunks, *counts, f"{PAPER[name]:.2f}" if name in PAPER else ""])
 
 
 def print_rows(title: str, table: Table, names: Sequence[str]) -> None:
@@ -171,12 +171,12 @@ def print_sizes(table: Table, names: Sequence[str]) -> None:
     print(head(("", *(f"k={count}" for count in PIECES))))
     hops = table.of(MULTI_HOP)
     for name in names:
-        cells = [
+        chunks = [
             f"{hops.mean(name, f'found@{count}'):.1f}, {table.mean(name, f'found@{count}'):.1f}; "
             f"{table.mean(name, f'tokens@{count}'):.0f}"
             for count in PIECES
         ]
-        print(line([name, *cells]))
+        print(line([name, *chunks]))
 
 
 def print_apart(apart: Mapping[int, Apart]) -> None:

@@ -60,8 +60,8 @@ def shown(name: str, found: Mapping[str, float] | Sequence[float]) -> str:
     """Return a line of the table."""
     values = [found[column] for column in COLUMNS] if isinstance(found, Mapping) else list(found)
     ratios = [values[at] / values[1] for at in (2, 3, 4)]
-    cells = [f"{value:.1f}" for value in values] + [f"{ratio:.2f}" for ratio in ratios]
-    return f"| {name} | {' | '.join(cells)} |"
+    chunks = [f"{value:.1f}" for value in values] + [f"{ratio:.2f}" for ratio in ratios]
+    return f"| {name} | {' | '.join(chunks)} |"
 
 
 @contextlib.contextmanager

@@ -90,12 +90,12 @@ def print_table(shares: Mapping[str, Mapping[str, Share]]) -> None:
     """Print the shares in percent with 95% intervals."""
     print("\n% of questions [95% Wilson interval]")
     print(f"{'':14}{'n':>4}" + "".join(f"{name:>21}" for name in OUTCOMES))
-    for row, cells in shares.items():
+    for row, chunks in shares.items():
         if row == "unanswerable":
-            n, share = cells["abstained"].n, cells["abstained"]
+            n, share = chunks["abstained"].n, chunks["abstained"]
             print(f"{row:14}{n:>4}  answered {Share(n - share.count, n)}")
         else:
-            print(f"{row:14}{cells['right'].n:>4}" + "".join(f"{cells[name]!s:>21}" for name in OUTCOMES))
+            print(f"{row:14}{chunks['right'].n:>4}" + "".join(f"{chunks[name]!s:>21}" for name in OUTCOMES))
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.json:
         report = {
             **head,
-            "shares": {row: {name: cell.as_json() for name, cell in cells.items()} for row, cells in shares.items()},
+            "shares": {row: {name: chunk.as_json() for name, chunk in chunks.items()} for row, chunks in shares.items()},
             "asked": {
                 q.id: {name: holds(one) for name, holds in OUTCOMES.items()} for _, q, one in found
             },

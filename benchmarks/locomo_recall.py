@@ -66,7 +66,7 @@ class Scored:
             [measure(turns, gold, where) for turns, (where, gold) in zip(ranked, self._asked, strict=True)]
         )
 
-    def cell(self, values: Matrix, rows: Any = slice(None)) -> dict[str, Any]:
+    def chunk(self, values: Matrix, rows: Any = slice(None)) -> dict[str, Any]:
         """Return a mean in percent with its intervals over questions and over conversations.
 
         Args:
@@ -80,8 +80,8 @@ class Scored:
         }
 
     def overall(self, system: str) -> dict[str, Any]:
-        """Return every measure's cell over all questions."""
-        return {name: self.cell(self.values[system][:, i]) for i, name in enumerate(MEASURES)}
+        """Return every measure's chunk over all questions."""
+        return {name: self.chunk(self.values[system][:, i]) for i, name in enumerate(MEASURES)}
 
     def by_category(self, system: str) -> dict[int, dict[str, Any]]:
         """Return the means of each category, with the interval of recall over questions."""
@@ -100,7 +100,7 @@ class Scored:
         """Return the paired differences of two systems, over all questions or those of a category."""
         gap = self.values[system] - self.values[other]
         rows = slice(None) if category is None else self.category == category
-        return {name: self.cell(gap[rows, MEASURES.index(name)], rows) for name in measures}
+        return {name: self.chunk(gap[rows, MEASURES.index(name)], rows) for name in measures}
 
 
 def percentiles(values: Sequence[float]) -> dict[str, float]:
@@ -238,14 +238,14 @@ def print_report(report: Mapping[str, Any]) -> None:
 def _print_overall(table: Mapping[str, Any], tag: str) -> None:
     print(f"\nevidence recall, % ({tag})")
     print(f"{'':16}" + "".join(f"{name:>9}" for name in MEASURES))
-    for system, cells in table.items():
-        print(f"{system:16}" + "".join(f"{cells[name]['mean']:9.1f}" for name in MEASURES))
+    for system, chunks in table.items():
+        print(f"{system:16}" + "".join(f"{chunks[name]['mean']:9.1f}" for name in MEASURES))
     print(f"\n95% intervals of {OURS}: over questions (over conversations)")
     for name in MEASURES:
-        cell = table[OURS][name]
-        low, high = cell["questions"]
-        wide = cell["conversations"]
-        print(f"  {name:9}{cell['mean']:5.1f} [{low:.1f}, {high:.1f}]  ({wide[0]:.1f}, {wide[1]:.1f})")
+        chunk = table[OURS][name]
+        low, high = chunk["questions"]
+        wide = chunk["conversations"]
+        print(f"  {name:9}{chunk['mean']:5.1f} [{low:.1f}, {high:.1f}]  ({wide[0]:.1f}, {wide[1]:.1f})")
 
 
 def _print_categories(table: Mapping[str, Any], tag: str) -> None:
@@ -254,17 +254,17 @@ def _print_categories(table: Mapping[str, Any], tag: str) -> None:
     for category, name in CATEGORIES.items():
         for system, found in table.items():
             if category in found:
-                cells = found[category]
-                low, high = cells["R@20 interval"]
-                row = "".join(f"{cells[column]:9.1f}" for column in MEASURES)
-                print(f"{name:13}{system:14}{cells['n']:5}{row}   [{low:.1f}, {high:.1f}]")
+                chunks = found[category]
+                low, high = chunks["R@20 interval"]
+                row = "".join(f"{chunks[column]:9.1f}" for column in MEASURES)
+                print(f"{name:13}{system:14}{chunks['n']:5}{row}   [{low:.1f}, {high:.1f}]")
 
 
 def _print_differences(title: str, table: Mapping[str, Any], tag: str) -> None:
     print(f"\n{title}: [95% over questions] (over conversations) ({tag})")
     print(f"{'':18}" + "".join(f"{name:>36}" for name in DIFFERENCES))
-    for row, cells in table.items():
-        print(f"{row:18}" + "".join(f"{_signed(cells[name]):>36}" for name in DIFFERENCES))
+    for row, chunks in table.items():
+        print(f"{row:18}" + "".join(f"{_signed(chunks[name]):>36}" for name in DIFFERENCES))
 
 
 def _print_rerank(found: Mapping[str, Any], tag: str) -> None:
@@ -274,10 +274,10 @@ def _print_rerank(found: Mapping[str, Any], tag: str) -> None:
     )
     print(f"{'':13}{'without':>9}{'with':>9}   difference: [95% over questions] (over conversations)")
     for name in RERANK_MEASURES:
-        cells = [found["overall"][system][name]["mean"] for system in (OURS, RERANKED)]
-        print(f"{name:13}{cells[0]:9.1f}{cells[1]:9.1f}   {_signed(found['difference'][name])}")
-    for category, cells in found["categories"].items():
-        row = ", ".join(f"{name} {_signed(cells[name]).partition(' (')[0]}" for name in RERANK_MEASURES)
+        chunks = [found["overall"][system][name]["mean"] for system in (OURS, RERANKED)]
+        print(f"{name:13}{chunks[0]:9.1f}{chunks[1]:9.1f}   {_signed(found['difference'][name])}")
+    for category, chunks in found["categories"].items():
+        row = ", ".join(f"{name} {_signed(chunks[name]).partition(' (')[0]}" for name in RERANK_MEASURES)
         print(f"  {category:13}{row}")
     print(f"  warm query of {found['conversation']}, ms:")
     for system, steps in found["ms"].items():
@@ -285,9 +285,9 @@ def _print_rerank(found: Mapping[str, Any], tag: str) -> None:
         print(f"    {system:11}p50 / p95: {row}")
 
 
-def _signed(cell: Mapping[str, Any]) -> str:
-    (low, high), wide = cell["questions"], cell["conversations"]
-    return f"{cell['mean']:+.1f} [{low:+.1f}, {high:+.1f}] ({wide[0]:+.1f}, {wide[1]:+.1f})"
+def _signed(chunk: Mapping[str, Any]) -> str:
+    (low, high), wide = chunk["questions"], chunk["conversations"]
+    return f"{chunk['mean']:+.1f} [{low:+.1f}, {high:+.1f}] ({wide[0]:+.1f}, {wide[1]:+.1f})"
 
 
 def _print_latency(found: Mapping[str, Any], embedder: str) -> None:
@@ -295,10 +295,10 @@ def _print_latency(found: Mapping[str, Any], embedder: str) -> None:
         f"\nquery latency, ms: {found['conversation']}, {found['turns']} turns, {found['queries']} queries, "
         f"default configuration ({embedder})"
     )
-    rows = {f"warm, {step}": cell for step, cell in found["warm"].items()}
-    rows |= {name: cell for name, cell in found.items() if name.startswith(("reopened", "new process"))}
-    for name, cell in rows.items():
-        print(f"  {name:28}p50 {cell['p50']:8.1f}   p95 {cell['p95']:8.1f}")
+    rows = {f"warm, {step}": chunk for step, chunk in found["warm"].items()}
+    rows |= {name: chunk for name, chunk in found.items() if name.startswith(("reopened", "new process"))}
+    for name, chunk in rows.items():
+        print(f"  {name:28}p50 {chunk['p50']:8.1f}   p95 {chunk['p95']:8.1f}")
 
 
 def _print_ingest(one: Mapping[str, Any], embedder: str) -> None:

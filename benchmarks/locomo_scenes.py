@@ -5,7 +5,7 @@ Run ``python benchmarks/locomo_scenes.py FILE --work DIR`` with the directory of
 The file names no topics, so agreement is measured with what it has: the turns that one multi-hop question needs
 belong together, although they are of different sessions. *Together* is the share of pairs of such turns, of
 different sessions, with facts in a common scene; *by chance* the same for random turns of those sessions with as
-many facts. *Neighbours* is the share of pairs of facts of adjacent dialogue cells in a common scene, *random* that of
+many facts. *Neighbours* is the share of pairs of facts of adjacent dialogue chunks in a common scene, *random* that of
 pairs from different sessions. *Outside* counts facts in no scene; scenes and their trees must be equally many.
 
 Each is told of the scenes as ingested, session by session, and of the canonical ones (``rebuild(scopes=True)``).
@@ -44,7 +44,7 @@ def measure(path: Path, conversation: Conversation) -> dict[str, float]:
             scenes = scene_rows.all_members(tx)
             told = tx.execute(
                 """SELECT DISTINCT t.turn_id, o.fact, c.session, c.ordinal FROM occurrence_turn x
-                   JOIN turn t ON t.id = x.turn JOIN occurrence o ON o.id = x.occurrence JOIN cell c ON c.id = o.cell
+                   JOIN turn t ON t.id = x.turn JOIN occurrence o ON o.id = x.occurrence JOIN chunk c ON c.id = o.chunk
                    ORDER BY o.said_ms, o.tie"""
             ).fetchall()
     finally:
@@ -56,7 +56,7 @@ def measure(path: Path, conversation: Conversation) -> dict[str, float]:
     facts_of: dict[str, list[int]] = {}
     for turn, fact, _, _ in told:
         facts_of.setdefault(turn, []).append(fact)
-    place = {fact: (session, cell) for _, fact, session, cell in reversed(told)}
+    place = {fact: (session, chunk) for _, fact, session, chunk in reversed(told)}
     together, chance = _questions(conversation, facts_of, inside)
     near, far = _pairs(place, inside)
     return {"together": together, "by chance": chance, "neighbours": near, "random": far}
@@ -100,10 +100,10 @@ def _pairs(place: Mapping[int, tuple[int, int]], inside: Mapping[int, set[int]])
     near, far = [], []
     for one, other in combinations(sorted(place), 2):
         same = bool(inside.get(one, set()) & inside.get(other, set()))
-        (session, cell), (session_, cell_) = place[one], place[other]
+        (session, chunk), (session_, chunk_) = place[one], place[other]
         if session != session_:
             far.append(same)
-        elif abs(cell - cell_) <= 1:
+        elif abs(chunk - chunk_) <= 1:
             near.append(same)
     return float(np.mean(near)), float(np.mean(far))
 
@@ -143,12 +143,12 @@ def run(options: argparse.Namespace, work: Path) -> None:
 def _print(conversations: Sequence[Conversation], table: Sequence[Mapping[str, Any]]) -> None:
     print(f"{'':10}" + "".join(f"{name:>12}" for name in table[0]))
     for one, row in zip(conversations, table, strict=True):
-        print(f"{one.id:10}" + "".join(_cell(value) for value in row.values()))
+        print(f"{one.id:10}" + "".join(_chunk(value) for value in row.values()))
     means = {name: float(np.mean([row[name] for row in table])) for name in table[0]}
-    print(f"{'mean':10}" + "".join(_cell(value) for value in means.values()))
+    print(f"{'mean':10}" + "".join(_chunk(value) for value in means.values()))
 
 
-def _cell(value: float) -> str:
+def _chunk(value: float) -> str:
     return f"{value:12}" if isinstance(value, int) else f"{value:12.3f}" if value < 1 else f"{value:12.1f}"
 
 

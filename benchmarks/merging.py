@@ -139,11 +139,16 @@ def table(title: str, rows: Sequence[Row], *, calls: bool) -> str:
     head += ["facts", "of merge", "", "trees", "of merge", ""]
     lines = [f"**{title}**", "", f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for one in rows:
-        cells = [one.users, f"{one.ingest_s:.2f}", f"{one.merge_s:.2f}", f"{one.ingest_s / one.merge_s:.1f}x"]
-        cells += [one.ingest_calls, one.merge_calls, one.merge_extract_calls] if calls else []
+        chunks = [
+            one.users,
+            f"{one.ingest_s:.2f}",
+            f"{one.merge_s:.2f}",
+            f"{one.ingest_s / one.merge_s:.1f}x",
+        ]
+        chunks += [one.ingest_calls, one.merge_calls, one.merge_extract_calls] if calls else []
         for whole, merged in ((one.ingest_facts, one.merge_facts), (one.ingest_trees, one.merge_trees)):
-            cells += [whole, merged, f"{(merged - whole) / whole:+.1%}"]
-        lines.append("| " + " | ".join(str(cell) for cell in cells) + " |")
+            chunks += [whole, merged, f"{(merged - whole) / whole:+.1%}"]
+        lines.append("| " + " | ".join(str(chunk) for chunk in chunks) + " |")
     return "\n".join(lines)
 
 

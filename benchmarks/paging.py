@@ -104,8 +104,8 @@ def main() -> None:
     print("|" + "---|" * (1 + 2 * len(args.sizes)))
     for name, times in found.items():
         medians = [statistics.median(times[size]) for size in args.sizes]
-        cells = " | ".join(f"{one:.1f} | {one / medians[0]:.2f}" for one in medians)
-        print(f"| {name} | {cells} |")
+        chunks = " | ".join(f"{one:.1f} | {one / medians[0]:.2f}" for one in medians)
+        print(f"| {name} | {chunks} |")
 
 
 if __name__ == "__main__":

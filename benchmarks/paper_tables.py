@@ -3,7 +3,7 @@
 Run ``python benchmarks/paper_tables.py FILE`` (``--help`` for options) on a LoCoMo file; no model behind a key is asked.
 Every conversation becomes one memory, as in ``locomo_recall.py``, which also says how is counted. The memories are made
 once, in the paper's form: the settings that are compared are of reading alone, and what the form adds to a memory (summaries
-of cells, vectors of scenes) the default does not read. Rows:
+of chunks, vectors of scenes) the default does not read. Rows:
 
 - ``emb, FAMILIES``: the paper's form (preset ``"paper"``): only the leaves that embedding browse of the recalled trees
   reached, by how near each is to the question, for each choice of families (Table 6).
@@ -98,15 +98,15 @@ def print_table(scored: Scored) -> None:
     print(f"\nevidence recall, % [95% over conversations], n = {n}; then R@10 minus that of {FLAT}, paired")
     print(f"{'':26}" + "".join(f"{name:>22}" for name in SHOWN) + f"{'minus ' + FLAT:>24}")
     for name in scored.values:
-        cells = scored.overall(name)
-        row = "".join(f"{_shown(cells[one], ''):>22}" for one in SHOWN)
+        chunks = scored.overall(name)
+        row = "".join(f"{_shown(chunks[one], ''):>22}" for one in SHOWN)
         gap = scored.difference(name, FLAT, ("R@10",))["R@10"]
         print(f"{name:26}{row}{'' if name == FLAT else _shown(gap, '+'):>24}")
 
 
-def _shown(cell: Mapping[str, Any], sign: str) -> str:
-    low, high = cell["conversations"]
-    return f"{cell['mean']:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"
+def _shown(chunk: Mapping[str, Any], sign: str) -> str:
+    low, high = chunk["conversations"]
+    return f"{chunk['mean']:{sign}.1f} [{low:{sign}.1f}, {high:{sign}.1f}]"
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -199,10 +199,10 @@ def print_calls(sizes: Sequence[int], fan_outs: Sequence[int]) -> None:
     for k in fan_outs:
         for facts in sizes:
             found = [count_calls(facts, k, at_once) for at_once in (1, SESSION_FACTS, facts)]
-            cells = "".join(f"{nodes:13}{calls:9}" for nodes, calls in found)
+            chunks = "".join(f"{nodes:13}{calls:9}" for nodes, calls in found)
             (eager, asked), (once, less) = found[0], found[-1]
             saved = f"{_times(eager, once):>8}{_times(asked, less):>8}"
-            print(f"{k:4}{facts:7}{cells}{saved}", flush=True)
+            print(f"{k:4}{facts:7}{chunks}{saved}", flush=True)
 
 
 def _times(many: int, few: int) -> str:

@@ -31,7 +31,7 @@ from memforest.store.trees import SqliteArena, placements
 from memforest.trees import attached
 from memforest.trees.flat import FlatIndex
 from memforest.trees.index import Placed
-from memforest.trees.memforest_rows import finished_cells
+from memforest.trees.memforest_rows import finished_chunks
 from memforest.trees.node import delete, insert
 
 AGAIN = 5
@@ -42,7 +42,7 @@ FAN_OUT = 8
 class Shadow(FlatIndex):
     """Trees of all chunks by session, and one of all facts; what it would rank does not matter here."""
 
-    follows, baseline = frozenset[Kind]({"cell", "fact"}), False
+    follows, baseline = frozenset[Kind]({"chunk", "fact"}), False
 
     def placing(self, tx: Tx) -> ShadowPlacing:
         """Begin to edit the trees."""
@@ -58,7 +58,7 @@ class ShadowPlacing:
 
     def leave(self, items: Items) -> None:
         """Take items out of their trees."""
-        for kind in ("cell", "fact"):
+        for kind in ("chunk", "fact"):
             for item in items.get(kind, ()):
                 for tree, leaf in placements(self._tx, self._owner, kind, item):
                     own = tree_rows.head_of(self._tx, tree)[:2]
@@ -66,9 +66,9 @@ class ShadowPlacing:
 
     def place(self, items: Items) -> None:
         """Place what has no leaf yet."""
-        for cell in finished_cells(self._tx, items.get("cell", ())):
-            end_ms = max(cell.end_ms, cell.start_ms + 1)
-            self._insert("session", cell.session, (cell.start_ms, cell.tie), end_ms, "cell", cell.row)
+        for chunk in finished_chunks(self._tx, items.get("chunk", ())):
+            end_ms = max(chunk.end_ms, chunk.start_ms + 1)
+            self._insert("session", chunk.session, (chunk.start_ms, chunk.tie), end_ms, "chunk", chunk.row)
         for fact in fact_rows.facts_with_ids(self._tx, items.get("fact", ())).values():
             self._insert("all", 0, fact.leaf_key, fact.leaf_span[1], "fact", fact.row)
 

@@ -148,8 +148,8 @@ def main() -> None:
         print("| ms | " + " | ".join(f"{one.facts:,} facts" for one in sizes) + " | ratio |")
         print("|---|" + "---|" * (len(sizes) + 1))
         for name, times in found.items():
-            cells = " | ".join(f"{ms:.3g}" for ms in times)
-            print(f"| {name} | {cells} | {times[-1] / times[0]:.1f} |")
+            chunks = " | ".join(f"{ms:.3g}" for ms in times)
+            print(f"| {name} | {chunks} | {times[-1] / times[0]:.1f} |")
         for one in sizes:
             one.forest.close()
 

@@ -119,12 +119,12 @@ HEAD = (
 def row(table: Table, name: str, *, bounded: bool = True) -> str:
     """Return a line of a table; what is recalled in all is left out of an index that brings as much as it is asked for."""
     shares = [table.mean(name, one) for one in _SHOWN]
-    cells = "".join(f"{one:>7.1f}" for one in (shares if bounded else shares[:_UNBOUNDED]))
+    chunks = "".join(f"{one:>7.1f}" for one in (shares if bounded else shares[:_UNBOUNDED]))
     if not bounded:
-        return f"{name:<40}{cells}"
+        return f"{name:<40}{chunks}"
     counts = (table.mean(name, "tokens"), *(table.percentile(name, "tokens", one) for one in (50, 95)))
     paper = f"{PAPER_TOKENS[name]:>7.0f}" if name in PAPER_TOKENS else ""
-    return f"{name:<40}{cells}{counts[0]:>8.0f}{counts[1]:>7.0f}{counts[2]:>7.0f}{paper}"
+    return f"{name:<40}{chunks}{counts[0]:>8.0f}{counts[1]:>7.0f}{counts[2]:>7.0f}{paper}"
 
 
 def print_rows(title: str, table: Table, names: Sequence[str]) -> None:

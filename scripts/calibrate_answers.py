@@ -201,8 +201,8 @@ def shares(ended: Sequence[Outcome], threshold: float) -> str:
     right = sum(one.right and one.score >= threshold for one in able)
     wrong = sum(not one.right and one.score >= threshold for one in able)
     answered = sum(one.score >= threshold for one in unable)
-    cells = (Share(right, len(able)), Share(wrong, len(able)), Share(answered, len(unable)))
-    return f"{len(able):4d}{cells[0]!s:>20}{cells[1]!s:>19}{len(unable):5d}{cells[2]!s:>19}"
+    chunks = (Share(right, len(able)), Share(wrong, len(able)), Share(answered, len(unable)))
+    return f"{len(able):4d}{chunks[0]!s:>20}{chunks[1]!s:>19}{len(unable):5d}{chunks[2]!s:>19}"
 
 
 def report(name: str, ended: Sequence[Outcome], *, misses: bool, by_world: bool) -> None:

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-from scripts.calibrate_scenes import Chat, cells_of_facts, file_chats, ingested, own_chats  # noqa: E402
+from scripts.calibrate_scenes import Chat, chunks_of_facts, file_chats, ingested, own_chats  # noqa: E402
 
 from memforest.models import available  # noqa: E402
 from memforest.trees import memforest_rows  # noqa: E402
@@ -55,7 +55,7 @@ def measure(chat: Chat, embedder: str) -> Likenesses:
         MemForestError: if a session is refused.
     """
     with ingested(chat, embedder) as tx:
-        found, places = memforest_rows.fact_vectors(tx), cells_of_facts(tx)
+        found, places = memforest_rows.fact_vectors(tx), chunks_of_facts(tx)
     vectors = np.stack([one.vector for one in found]).astype(np.float64)
     of = np.array([places[one.fact][0] for one in found])
     one, other = np.triu_indices(len(vectors), 1)

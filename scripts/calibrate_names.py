@@ -26,7 +26,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from entities import FIRST, Case, Judged, judged, read_cases  # noqa: E402 - the benchmarks are no package
-from memforest.graph.names import (
+from memforest.graph.names import (  # noqa: E402
     TIERS,
     Least,
 )

@@ -4,7 +4,7 @@
 
 Each conversation is ingested into a memory of its own, and its facts are compared as
 `memforest.trees.scenes` does: vectors less their mean. *Random* pairs come from different sessions;
-*neighbours* from one dialogue cell or two adjacent ones. The thresholds are quantiles of the random pairs, averaged
+*neighbours* from one dialogue chunk or two adjacent ones. The thresholds are quantiles of the random pairs, averaged
 over the conversations, so they say how often unrelated facts would pass:
 
 1. `join`: 90% of random pairs are less alike;
@@ -38,12 +38,12 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from memforest import (
+from memforest import (  # noqa: E402
     Config,
     IngestResult,
     MemForest,
 )
-from memforest.importers import (
+from memforest.importers import (  # noqa: E402
     FileSession,
     read_sessions,
 )
@@ -140,10 +140,10 @@ def ingested(chat: Chat, embedder: str) -> Iterator[Tx]:
             db.close()
 
 
-def cells_of_facts(tx: Tx) -> dict[int, tuple[int, int]]:
-    """Return the session of each fact, and its dialogue cell there: where it was said first."""
+def chunks_of_facts(tx: Tx) -> dict[int, tuple[int, int]]:
+    """Return the session of each fact, and its dialogue chunk there: where it was said first."""
     found = tx.execute(
-        """SELECT o.fact, c.session, c.ordinal FROM occurrence o JOIN cell c ON c.id = o.cell
+        """SELECT o.fact, c.session, c.ordinal FROM occurrence o JOIN chunk c ON c.id = o.chunk
            ORDER BY o.said_ms DESC, o.tie DESC"""
     )
     return {row[0]: (row[1], row[2]) for row in found}
@@ -156,14 +156,14 @@ def measure(chat: Chat, embedder: str) -> Measured:
         MemForestError: if a session is refused.
     """
     with ingested(chat, embedder) as tx:
-        found, places = scene_rows.fact_vectors(tx), cells_of_facts(tx)
+        found, places = scene_rows.fact_vectors(tx), chunks_of_facts(tx)
     rows = np.stack([one.vector for one in found]).astype(np.float64)
     background = rows.mean(axis=0)
     alike = (rows - background) @ (rows - background).T / (1 - background @ background)
-    session, cell = np.array([places[one.fact] for one in found]).T
+    session, chunk = np.array([places[one.fact] for one in found]).T
     one, other = np.triu_indices(len(rows), 1)
     same = session[one] == session[other]
-    near = same & (np.abs(cell[one] - cell[other]) <= 1)
+    near = same & (np.abs(chunk[one] - chunk[other]) <= 1)
     return Measured(len(rows), alike[one, other][~same], alike[one, other][near])
 
 

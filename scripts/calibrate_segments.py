@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from memforest.models import (
+from memforest.models import (  # noqa: E402
     Embedder,
     available,
     open_embedder,

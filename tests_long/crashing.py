@@ -522,7 +522,7 @@ VERBS: dict[str, Verb] = {
     "rebuild with another embedder": Verb(
         _reembed, {"embedder": "hash-words-1@48"}, refused=(EmbedderMismatchError,)
     ),
-    "rebuild of what is stale": Verb(_reextract, {"cell_turns": 1}),
+    "rebuild of what is stale": Verb(_reextract, {"chunk_turns": 1}),
     "delete a turn": Verb(_delete(turn=("changes", "0"))),
     "delete a session": Verb(_delete(session_id="s1")),
     "delete a fact": Verb(_delete_fact),

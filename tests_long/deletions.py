@@ -88,7 +88,7 @@ def left_in(folder: Path, words: Iterable[str]) -> list[str]:
 
 
 _COUNTED = {
-    "sessions": "session", "turns": "turn", "cells": "cell", "facts": "fact", "occurrences": "occurrence",
+    "sessions": "session", "turns": "turn", "chunks": "chunk", "facts": "fact", "occurrences": "occurrence",
     "mentions": "mention", "states": "state", "entities": "entity", "aliases": "alias", "trees": "tree",
     "leaves": "leaf", "nodes": "node", "corrections": "correction", "write_keys": "write_key", "jobs": "job",
 }  # fmt: skip

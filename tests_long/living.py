@@ -40,7 +40,7 @@ QUESTIONS = ("Where does Gregor live?", "What did Nora buy?", "Who works at Acme
 UPDATES = ("Fatima lives in Bergen.", "Gregor works at Hooli.", "Nora sold a boat in Turin.")
 
 BUT_SCENES = (
-    "sessions", "turns", "cells", "facts", "occurrences", "entities", "aliases", "mentions", "states", "relations",
+    "sessions", "turns", "chunks", "facts", "occurrences", "entities", "aliases", "mentions", "states", "relations",
     "names", "turn words", "fact words", "turn vectors", "fact vectors", "active", "exchanges", "stretches",
 )  # fmt: skip
 """What making the scopes anew leaves as it is; scenes depend on the order in which facts came."""
@@ -59,7 +59,7 @@ class Life:
         self.done: Counter[str] = Counter()
         self._made = 0
         retention = self.random.choice((None, None, timedelta(days=515)))  # the first three days are too old
-        self.settings: dict[str, Any] = {"cell_turns": 1, "retention": retention, "indexes": INDEXES}
+        self.settings: dict[str, Any] = {"chunk_turns": 1, "retention": retention, "indexes": INDEXES}
         self.forest = self._open("u")
         self.other = self._open("other")
 

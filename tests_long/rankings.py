@@ -54,7 +54,7 @@ def _counts(file: Path) -> Iterator[tuple[str, int]]:
             )
             yield from ((f"{what}s {kind}", n) for kind, n in rows)
         yield from ((f"{table}s", db.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
-                    for table in ("turn", "cell", "fact"))  # fmt: skip
+                    for table in ("turn", "chunk", "fact"))  # fmt: skip
     db.close()
 
 

@@ -44,7 +44,7 @@ class ShelfPlacing:
     def leave(self, items: Items) -> None:
         """Note the trees in which the items stand; a turn may be the last of a leaf, which is found by its first."""
         self._stale |= {("session", session) for session in self._sessions(items.get("turn", ()))}
-        for kind in ("turn", "cell", "fact"):
+        for kind in ("turn", "chunk", "fact"):
             for item in items.get(kind, ()):
                 for tree, _ in placements(self._tx, self._owner, kind, item):
                     self._stale.add(tree_rows.head_of(self._tx, tree)[:2])
@@ -81,9 +81,9 @@ class ShelfPlacing:
     def _session(self, session: int) -> list[Node]:
         """Return the leaves of a session: its first chunk, and then its turns two by two."""
         turns = sessions.turns(self._tx, session)
-        cells = sessions.cells(self._tx, session)[:1]
-        found = [self._leaf("cell", cell.row) for cell in cells]
-        for at in range(cells[0].last + 1 if cells else 0, len(turns), 2):
+        chunks = sessions.chunks(self._tx, session)[:1]
+        found = [self._leaf("chunk", chunk.row) for chunk in chunks]
+        for at in range(chunks[0].last + 1 if chunks else 0, len(turns), 2):
             last = turns[min(at + 1, len(turns) - 1)][0]
             found.append(self._leaf("turn", turns[at][0], last))
         return found
@@ -153,7 +153,7 @@ class ShelfIndex(Index):
     """Ranks turns by their words; each is found at the leaf that holds it, or the fact it supports."""
 
     name = NAME
-    follows = frozenset[Kind]({"turn", "cell", "fact"})
+    follows = frozenset[Kind]({"turn", "chunk", "fact"})
     contracts = MappingProxyType({"session": Contract("partition"), "month": Contract("contained")})
 
     def placing(self, tx: Tx) -> ShelfPlacing:

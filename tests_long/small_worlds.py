@@ -98,8 +98,8 @@ def world(seed: int) -> World:
                 Said(random.choice(PEOPLE), day, session, asks, asks and random.random() < 0.5, words, axis)
             )
         cuts = sorted({first, len(turns), *random.choices(range(first, len(turns)), k=2)})
-        cells = [("turns", a, b) for a, b in pairwise(cuts)]
-        trees.append(Tree("session", session, shaped(random, cells)))
+        chunks = [("turns", a, b) for a, b in pairwise(cuts)]
+        trees.append(Tree("session", session, shaped(random, chunks)))
     facts = [made(random, turns) for _ in range(random.randint(1, 8))]
     for entity in (1, 2, 3):
         own = [row for row, fact in enumerate(facts) if fact.speaker == entity or random.random() < 0.3]

@@ -20,7 +20,7 @@ from memforest.times import from_ms
 from memforest.trees.node import insert
 
 __all__ = [
-    "cell_of",
+    "chunk_of",
     "empty_memory",
     "leaf",
     "plant",
@@ -55,23 +55,23 @@ def value(tx: Connection, sql: str, *args: object) -> Any:
 
 
 def put_session(
-    tx: Connection, session_id: str = "s", texts: Sequence[str] = ("Hi.",), *, at_ms: int = 0, cell: int = 8
+    tx: Connection, session_id: str = "s", texts: Sequence[str] = ("Hi.",), *, at_ms: int = 0, chunk: int = 8
 ) -> tuple[int, list[int]]:
-    """Store a session of Ana's turns, a second apart, in cells of `cell` turns; return its row and theirs."""
+    """Store a session of Ana's turns, a second apart, in chunks of `chunk` turns; return its row and theirs."""
     row = sessions.add_session(tx, session_id, infer=True, stored_ms=0, metadata={})
     turns = [Turn(f"t{n}", "Ana", text, from_ms(at_ms + 1000 * n), ordinal=n) for n, text in enumerate(texts)]
     ids = sessions.add_turns(tx, row, turns, 0)
-    starts = range(0, len(texts), cell)
-    sessions.add_cells(tx, row, [(n, at, min(at + cell, len(texts)) - 1) for n, at in enumerate(starts)])
+    starts = range(0, len(texts), chunk)
+    sessions.add_chunks(tx, row, [(n, at, min(at + chunk, len(texts)) - 1) for n, at in enumerate(starts)])
     return row, ids
 
 
-def cell_of(tx: Connection, turn: int) -> int:
-    """Return the cell that a turn is in."""
+def chunk_of(tx: Connection, turn: int) -> int:
+    """Return the chunk that a turn is in."""
     return int(
         value(
             tx,
-            """SELECT c.id FROM cell c JOIN turn t ON t.session = c.session
+            """SELECT c.id FROM chunk c JOIN turn t ON t.session = c.session
                AND t.ordinal BETWEEN c.first AND c.last WHERE t.id = ?""",
             turn,
         )
@@ -88,12 +88,12 @@ def put_fact(tx: Connection, fact_id: str = "f", text: str = "Ana paints.", **va
 
 
 def say(tx: Connection, fact: int, *turns: int, text: str = "Ana paints.", **values: Any) -> OccurrenceRef:
-    """Record that turns of one cell say a fact, at the time of the first."""
+    """Record that turns of one chunk say a fact, at the time of the first."""
     given = {
         "speaker": "Ana", "quote": "Hi.", "topics": (), "cosine": None, "tie": f"s\x1f{turns[0]:06}",
         "said_ms": value(tx, "SELECT said_ms FROM turn WHERE id = ?", turns[0]), **values,
     }  # fmt: skip
-    return add_occurrence(tx, fact, cell_of(tx, turns[0]), text=text, turns=turns, **given)
+    return add_occurrence(tx, fact, chunk_of(tx, turns[0]), text=text, turns=turns, **given)
 
 
 def put_entities(tx: Connection, *keys: str) -> list[int]:

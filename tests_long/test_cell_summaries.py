@@ -1,4 +1,4 @@
-"""Summaries of session cells and vectors of scene nodes, as in the paper's Algorithm 1; both are settings, off by default."""
+"""Summaries of session chunks and vectors of scene nodes, as in the paper's Algorithm 1; both are settings, off by default."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from memforest.trees.memforest_recall import leaf_similarity, recall
 from memforest.trees.memforest_rows import MemForestSettings
 
 QUESTION = np.eye(DIMENSION, dtype=np.float32)[0]
-CELLS = "SELECT id, cell FROM leaf WHERE cell IS NOT NULL ORDER BY id"
+CHUNKS = "SELECT id, chunk FROM leaf WHERE chunk IS NOT NULL ORDER BY id"
 MARKED = "SELECT id FROM node WHERE level = 0 ORDER BY id"
 TOLD = "SELECT s.node, s.text FROM derived_summary s JOIN node n ON n.id = s.node AND n.level = 0 ORDER BY 1"
 EMBEDDED = """SELECT n.id FROM node n JOIN tree t ON t.id = n.tree AND t.kind = '{}'
@@ -37,7 +37,7 @@ EMBEDDED = """SELECT n.id FROM node n JOIN tree t ON t.id = n.tree AND t.kind = 
 
 
 class Watched(LocalSummariser):
-    """The local summariser; it notes what it is asked for, and fails on the cell with a text."""
+    """The local summariser; it notes what it is asked for, and fails on the chunk with a text."""
 
     def __init__(self) -> None:
         self.asked: list[SummaryRequest] = []
@@ -63,9 +63,9 @@ def marked(folder: Path) -> list[int]:
     return [row for (row,) in rows(file_of(folder), MARKED)]
 
 
-def cells(folder: Path) -> list[int]:
-    """Return the leaves of cells."""
-    return [row for row, _ in rows(file_of(folder), CELLS)]
+def chunks(folder: Path) -> list[int]:
+    """Return the leaves of chunks."""
+    return [row for row, _ in rows(file_of(folder), CHUNKS)]
 
 
 def alter(folder: Path, sql: str) -> None:
@@ -78,19 +78,19 @@ def alter(folder: Path, sql: str) -> None:
 # -- made -------------------------------------------------------------------------------------------
 
 
-def test_a_cell_has_a_summary_of_what_was_said_in_it(folder: Path) -> None:
+def test_a_chunk_has_a_summary_of_what_was_said_in_it(folder: Path) -> None:
     """Each is asked for once, at level 0, with its turns; the node above is made of the summaries, with own vectors."""
     watched = Watched()
     with MemForest(folder, fast_config(index_settings=PAPER, summariser=watched)) as forest:
         forest.ingest_session("u", "s", talk())
-        assert marked(folder) == cells(folder)
+        assert marked(folder) == chunks(folder)
         forest.flush("u")
         told = {node: unpack_text(text) for node, text in rows(file_of(folder), TOLD)}
         assert forest.user("u").verify().ok
     asked = [one for one in watched.asked if not one.level]
     assert [one.inputs[0].count("Ana: ") for one in asked] == [2, 2, 2, 2, 1]
     assert {(one.kind, one.label, one.summarise) for one in asked} == {("session", "s", "every")}
-    assert list(told) == cells(folder)
+    assert list(told) == chunks(folder)
     assert all(told.values())
     above = [one.inputs for one in watched.asked if one.kind == "session" and one.level == 1]
     assert [text for inputs in above for text in inputs] == list(told.values())
@@ -113,8 +113,8 @@ def test_by_default_there_are_none_and_all_else_is_the_same(folder: Path) -> Non
     assert rows(file_of(folder / "default"), EMBEDDED.format("scene", ">= 0")) == []
 
 
-def test_what_a_longer_or_replaced_session_leaves_of_its_cells_is_current(folder: Path) -> None:
-    """A cell that is cut anew gets its summary anew, the others keep theirs; of a replaced session nothing is left."""
+def test_what_a_longer_or_replaced_session_leaves_of_its_chunks_is_current(folder: Path) -> None:
+    """A chunk that is cut anew gets its summary anew, the others keep theirs; of a replaced session nothing is left."""
     watched = Watched()
     with MemForest(folder, eager_config(index_settings=PAPER, summariser=watched)) as forest:
         forest.ingest_session("u", "s", talk(9))
@@ -122,8 +122,8 @@ def test_what_a_longer_or_replaced_session_leaves_of_its_cells_is_current(folder
         forest.ingest_session("u", "s", talk(12))
         assert (
             sum(not one.level for one in watched.asked) == 2
-        )  # the ninth turn's cell got another, and one is new
-        assert marked(folder) == cells(folder)
+        )  # the ninth turn's chunk got another, and one is new
+        assert marked(folder) == chunks(folder)
         forest.ingest_session("u", "s", said("I sold my car."), replace=True)
         told = [unpack_text(text) for _, text in rows(file_of(folder), TOLD)]
         assert len(told) == len(marked(folder)) == 1
@@ -132,8 +132,8 @@ def test_what_a_longer_or_replaced_session_leaves_of_its_cells_is_current(folder
         assert forest.user("u").verify().ok
 
 
-def test_a_cell_that_fails_leaves_the_way_above_it_dirty(folder: Path) -> None:
-    """Its own summary and those above wait, and are shown to wait; the other cells have theirs."""
+def test_a_chunk_that_fails_leaves_the_way_above_it_dirty(folder: Path) -> None:
+    """Its own summary and those above wait, and are shown to wait; the other chunks have theirs."""
     watched = Watched()
     watched.fails_on = "2 tents"
     with MemForest(folder, eager_config(index_settings=PAPER, summariser=watched)) as forest:
@@ -160,7 +160,7 @@ def based(snapshot: Snapshot) -> Base:
     return base_scores(snapshot, searching(axis=0), *none)
 
 
-def test_a_cell_is_compared_by_its_summary() -> None:
+def test_a_chunk_is_compared_by_its_summary() -> None:
     """In recall and browse; with leaves compared by facts, Eq. 7 is by facts and browse by the summary, as in the paper."""
     turns = [Said("Ana", 1, axis=0), Said("Ana", 1), Said("Ana", 1)]
     shape = (("turns", 0, 1), ("turns", 1, 2), ("turns", 2, 3))
@@ -203,7 +203,7 @@ def test_a_scene_is_compared_by_its_summary_or_by_its_facts() -> None:
         (
             PAPER,
             "placement",
-            "DELETE FROM node WHERE level = 0 AND id = (SELECT min(id) FROM leaf WHERE cell)",
+            "DELETE FROM node WHERE level = 0 AND id = (SELECT min(id) FROM leaf WHERE chunk)",
         ),
         (PAPER, "tree", "UPDATE node SET dirty = 2 WHERE level = 0"),
         (PAPER, "tree", "UPDATE node SET dirty = level == 0"),
@@ -217,9 +217,9 @@ def test_a_scene_is_compared_by_its_summary_or_by_its_facts() -> None:
             {},
             "placement",
             """INSERT INTO node SELECT l.id, l.tree, 0, 0, '', 0, 1, 1, x'', 1, 0, NULL, NULL, NULL, NULL
-               FROM leaf l WHERE cell ORDER BY l.id LIMIT 1""",
+               FROM leaf l WHERE chunk ORDER BY l.id LIMIT 1""",
         ),
-        (PAPER, "tree", "DELETE FROM leaf WHERE id = (SELECT max(id) FROM leaf WHERE cell)"),
+        (PAPER, "tree", "DELETE FROM leaf WHERE id = (SELECT max(id) FROM leaf WHERE chunk)"),
     ],
 )
 def test_marks_that_are_missing_or_too_many_are_found_and_mended(
@@ -237,7 +237,7 @@ def test_marks_that_are_missing_or_too_many_are_found_and_mended(
         assert (part, "memforest") in found
         assert user.repair().ok
         assert user.verify().problems == ()
-        assert marked(folder) == (cells(folder) if form else [])
+        assert marked(folder) == (chunks(folder) if form else [])
         user.flush()
         assert len(rows(file_of(folder), TOLD)) == len(marked(folder))
     assert dump(file_of(folder)) == before
@@ -254,19 +254,19 @@ def test_what_a_memory_has_stays_and_can_be_changed(folder: Path) -> None:
         assert user.verify().ok
         user.drop_index("memforest")
         assert user.add_index("memforest", settings=PAPER["memforest"]).lag == 0
-        assert marked(folder) == cells(folder) != []
+        assert marked(folder) == chunks(folder) != []
     with MemForest(folder, fast_config()) as forest:
         forest.rebuild("u", scopes=True)
-        assert marked(folder) == cells(folder)
-        assert len(rows(file_of(folder), TOLD)) == len(cells(folder))
+        assert marked(folder) == chunks(folder)
+        assert len(rows(file_of(folder), TOLD)) == len(chunks(folder))
         assert forest.user("u").verify().ok
 
 
 def test_the_paper_s_preset_has_both_and_the_default_neither() -> None:
     """And no other value is taken."""
     paper: Any = load_default_config("paper", environ={}).index_settings["memforest"]
-    assert (paper["cells"], paper["scene_vectors"]) == ("summarised", "summary")
-    assert (MemForestSettings().cells, MemForestSettings().scene_vectors) == ("said", "facts")
-    for wrong in ({"cells": "none"}, {"scene_vectors": True}):
+    assert (paper["chunks"], paper["scene_vectors"]) == ("summarised", "summary")
+    assert (MemForestSettings().chunks, MemForestSettings().scene_vectors) == ("said", "facts")
+    for wrong in ({"chunks": "none"}, {"scene_vectors": True}):
         with pytest.raises(ConfigError, match=next(iter(wrong))):
             MemForestSettings(**wrong)

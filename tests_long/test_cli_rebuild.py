@@ -54,16 +54,16 @@ def test_a_dry_run_counts(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """What is stale, and why; nothing is written."""
     assert run("rebuild", "--dry-run").stdout == "me: nothing is stale\n"
     config = tmp_path / "memforest.toml"
-    config.write_text("cell_turns = 4\n[index.memforest]\nsession_k = 5\n")
-    before = rows(file_of(tmp_path / "memories"), "SELECT * FROM cell")
+    config.write_text("chunk_turns = 4\n[index.memforest]\nsession_k = 5\n")
+    before = rows(file_of(tmp_path / "memories"), "SELECT * FROM chunk")
     found = json.loads(run("rebuild", "--dry-run", "--config", str(config), "--json").stdout)["data"]["me"]
     assert found["indexes"] == {"memforest": "session_k is 3, and 5 is set"}
     assert 0 < found["sessions"] <= 4
     shown = run("rebuild", "--dry-run", "--config", str(config)).stdout
-    assert "not of 4 turns, as cell_turns says" in shown
+    assert "not of 4 turns, as chunk_turns says" in shown
     for command in ("stats", "doctor"):
         assert "rebuild(stale=True)" in run(command, "--config", str(config)).stdout.replace("\n", " ")
-    assert rows(file_of(tmp_path / "memories"), "SELECT * FROM cell") == before
+    assert rows(file_of(tmp_path / "memories"), "SELECT * FROM chunk") == before
     assert run("rebuild", "--stale", "--config", str(config)).exit_code == 0
     assert run("rebuild", "--dry-run", "--config", str(config)).stdout == "me: nothing is stale\n"
     lacking = json.loads(run("rebuild", "--dry-run", "--embedder", "hash-words-1@48", "--json").stdout)

@@ -162,7 +162,7 @@ def test_a_record_is_one_line_of_cleaned_columns(capsys: pytest.CaptureFixture[s
 
 
 def test_a_table_in_a_pipe_is_records(capsys: pytest.CaptureFixture[str]) -> None:
-    """One line a row, whatever the cells hold; styles and wrapping are gone."""
+    """One line a row, whatever the chunks hold; styles and wrapping are gone."""
     table = columns("bold", "")
     table.add_row("name", Text("two\nlines " + "long " * 60, style="red"))
     table.add_row("", "x")

@@ -39,7 +39,7 @@ def requests(count: int = 4, user: str = "u") -> list[dict[str, Any]]:
 @pytest.mark.parametrize("chat", [None, FunctionChat(never)])
 def test_a_deferred_session_is_stored_and_found_and_no_more(tmp_path: Path, chat: Any) -> None:
     """By its words, also by another process; no model is asked, nothing is extracted, embedded or placed."""
-    with MemForest(tmp_path, fast_config(cell_turns=2, chat=chat)) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=2, chat=chat)) as forest:
         result = forest.ingest_session("u", "s", MOVES, defer=True)
         assert (result.deferred, result.turns_added, result.unchanged) == (True, 3, False)
         assert [(one.turn_ids, one.status) for one in result.left] == [(("0", "1"), "left"), (("2",), "left")]
@@ -50,14 +50,14 @@ def test_a_deferred_session_is_stored_and_found_and_no_more(tmp_path: Path, chat
         assert (stats.sessions, stats.turns, stats.facts, stats.nodes, stats.unfinished) == (1, 3, 0, 0, 1)
         assert forest.user("u").verify().ok
         assert sum(stats.vectors.values()) == 0
-    with MemForest(tmp_path, fast_config(cell_turns=2)) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=2)) as forest:
         assert "I work at Acme." in [one.quote for one in forest.query("u", "Acme").evidence]
 
 
 @pytest.mark.parametrize("chat", [None, FunctionChat(local_reply)])
 def test_resume_makes_just_what_the_write_would_have_made(tmp_path: Path, chat: Any) -> None:
     """Of one session after the other, and of many at once; a second `resume` finds nothing."""
-    config = eager_config(cell_turns=2, chat=chat)
+    config = eager_config(chunk_turns=2, chat=chat)
     with MemForest(tmp_path / "a", config) as forest:
         made = forest.ingest_parallel(requests())
         forest.flush()
@@ -129,7 +129,7 @@ def test_the_same_session_without_it_is_finished(tmp_path: Path) -> None:
 
 def test_a_longer_one_adds_and_another_one_conflicts(tmp_path: Path) -> None:
     """Both as without it; one that is overwritten is gone from the files at once."""
-    with MemForest(tmp_path, fast_config(cell_turns=2)) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=2)) as forest:
         forest.ingest_session("u", "s", MOVES[:1])
         longer = forest.ingest_session("u", "s", MOVES, defer=True)
         assert (longer.turns_added, [one.turn_ids for one in longer.left]) == (2, [("0", "1"), ("2",)])
@@ -244,7 +244,7 @@ def test_resume_leaves_to_a_write_what_that_is_at_work_on(tmp_path: Path, verb: 
             await go_on.wait()
             return local_reply(request)
 
-        async with AsyncMemForest(tmp_path, fast_config(cell_turns=3, chat=FunctionChat(answer))) as forest:
+        async with AsyncMemForest(tmp_path, fast_config(chunk_turns=3, chat=FunctionChat(answer))) as forest:
 
             def write() -> asyncio.Future[IngestResult]:
                 if verb == "add":
@@ -272,7 +272,7 @@ def test_a_resume_that_fails_leaves_them(tmp_path: Path) -> None:
             raise replies[0]
         return local_reply(request)
 
-    with MemForest(tmp_path, fast_config(cell_turns=3, chat=FunctionChat(answer))) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=3, chat=FunctionChat(answer))) as forest:
         forest.ingest_session("u", "s", MOVES, defer=True)
         with pytest.raises(ModelRefusedError, match="resume"):
             forest.resume("u")

@@ -125,7 +125,7 @@ def test_what_was_learnt_with_the_help_of_a_deleted_turn_goes_too(tmp_path: Path
                 )
             return made
 
-    with MemForest(tmp_path, fast_config(extractor=Reader(), cell_turns=1)) as forest:
+    with MemForest(tmp_path, fast_config(extractor=Reader(), chunk_turns=1)) as forest:
         forest.ingest_session("u", "s", said("Ottilie came.", "She sang.", "It was late.", "We left."))
         assert sum("Ottilie said" in text for text in facts(forest)) == 2
         receipt = forest.delete_turn("u", "s", "0")
@@ -362,7 +362,7 @@ def test_an_answer_that_quotes_a_deleted_question_goes(tmp_path: Path) -> None:
         {"speaker": "Bo", "text": "Do you like to paint too?", "timestamp": "2024-03-04T09:01Z"},
         {"speaker": "Ana", "text": "Sure, mostly flowers.", "timestamp": "2024-03-04T09:02Z"},
     ]
-    with MemForest(tmp_path, fast_config(cell_turns=1)) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=1)) as forest:
         forest.ingest_session("u", "s", turns)
         user = forest.user("u")
         assert any("do you like to paint too" in one.statement.lower() for one in user.list())

@@ -143,7 +143,7 @@ def take_step(random: Random, forest: MemForest, folder: Path, step: int) -> str
 def test_any_history_ends_like_a_memory_of_what_remains(tmp_path: Path, soak_seed: int) -> None:
     """Turns, facts by identity with their occurrences, mentions, states and entities; trees and verdicts by `verify`."""
     random, folder = Random(soak_seed + 7), tmp_path / "grown"
-    with MemForest(folder, fast_config(cell_turns=1)) as forest:
+    with MemForest(folder, fast_config(chunk_turns=1)) as forest:
         forest.ingest_session("u", "s0", session(random, 0))
         for step in range(28):
             kind = take_step(random, forest, folder, step)
@@ -154,7 +154,7 @@ def test_any_history_ends_like_a_memory_of_what_remains(tmp_path: Path, soak_see
         undo_all(forest.user("u"), folder)
         assert forest.user("u").verify().ok
     left = remaining(tmp_path / "grown")
-    with MemForest(tmp_path / "fresh", fast_config(cell_turns=1)) as forest:
+    with MemForest(tmp_path / "fresh", fast_config(chunk_turns=1)) as forest:
         forest.register_user("u")
         for session_id, turns in left.items():
             forest.ingest_session("u", session_id, turns)
@@ -199,7 +199,7 @@ def test_killed_in_the_middle_it_is_done_or_not_begun(
         if moment == "before":
             assert what_is_held(tmp_path) == before
             done = forest.user("u").delete(**target or {})
-            said = ("sessions", "turns", "cells", "facts", "occurrences", "mentions", "states", "entities")
+            said = ("sessions", "turns", "chunks", "facts", "occurrences", "mentions", "states", "entities")
             assert [done.gone[layer] for layer in said] == [expected.gone[layer] for layer in said]
         else:
             assert len(turns) - len(stored(tmp_path)) == expected.gone["turns"]
@@ -251,7 +251,7 @@ def test_what_is_deleted_while_it_is_ingested_does_not_come_back(
 
     async def run() -> None:
         slow = Slow()
-        config = fast_config(extractor=slow, cell_turns=1)
+        config = fast_config(extractor=slow, chunk_turns=1)
         async with AsyncMemForest(tmp_path, config) as forest:
             ingest = asyncio.ensure_future(forest.ingest_session("u", "s", turns))
             await slow.begun.wait()

@@ -34,7 +34,7 @@ WITHIN: tuple[Target, ...] = (
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A directory with a memory that was told of Zoltan in one session, and of a cat in another."""
-    with MemForest(tmp_path, fast_config(cell_turns=1)) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=1)) as forest:
         forest.ingest_session("u", "s1", said("Zoltan lives in Oslo.", "I like tea."))
         forest.ingest_session("u", "s2", said("I adopted a cat.", day=9))
     return tmp_path
@@ -62,7 +62,7 @@ def corrections(folder: Path) -> list[tuple[Any, ...]]:
 def test_a_correction_goes_with_the_last_place_of_its_statement(folder: Path, target: Target) -> None:
     """With its texts, its places and what it made; one of another statement stays."""
     fact_id = fact(folder, "Zoltan")
-    with MemForest(folder, fast_config(cell_turns=1)) as forest:
+    with MemForest(folder, fast_config(chunk_turns=1)) as forest:
         user = forest.user("u")
         user.update(fact_id, "Quixby lives in Bergen.")
         user.update(fact(folder, "cat"), "Ana adopted a dog.")
@@ -76,7 +76,7 @@ def test_a_correction_goes_with_the_last_place_of_its_statement(folder: Path, ta
 
 def test_deleting_what_an_update_made_deletes_the_sentence_below_it(folder: Path) -> None:
     """Both stand at one sentence: what a person has corrected is not shown again because the correction was deleted."""
-    with MemForest(folder, fast_config(cell_turns=1)) as forest:
+    with MemForest(folder, fast_config(chunk_turns=1)) as forest:
         user = forest.user("u")
         done = user.update(fact(folder, "Zoltan"), "Zoltan lives in Bergen.")
         assert done.new_fact_id is not None
@@ -95,7 +95,7 @@ def test_deleting_what_an_update_made_deletes_the_sentence_below_it(folder: Path
 def test_deleting_what_was_decided_of_deletes_the_decision(folder: Path, verb: str) -> None:
     """A forgotten statement can be deleted by its id, and a pinned one."""
     fact_id = fact(folder, "Zoltan")
-    with MemForest(folder, fast_config(cell_turns=1)) as forest:
+    with MemForest(folder, fast_config(chunk_turns=1)) as forest:
         user = forest.user("u")
         getattr(user, verb)(fact_id)
         assert user.delete(fact_id).gone["corrections"] == 1
@@ -106,7 +106,7 @@ def test_deleting_what_was_decided_of_deletes_the_decision(folder: Path, verb: s
 @pytest.mark.parametrize("verb", ["update", "forget"])
 def test_a_correction_stays_where_its_statement_was_said_elsewhere_too(folder: Path, verb: str) -> None:
     """It loses the place that went alone, still holds, and can be undone: then what is left is shown."""
-    with MemForest(folder, fast_config(cell_turns=1)) as forest:
+    with MemForest(folder, fast_config(chunk_turns=1)) as forest:
         forest.ingest_session("u", "s3", said("Zoltan lives in Oslo.", day=12))
         user, fact_id = forest.user("u"), fact(folder, "Zoltan")
         done = user.forget(fact_id) if verb == "forget" else user.update(fact_id, "Zoltan lives in Bergen.")
@@ -124,7 +124,7 @@ def test_a_correction_stays_where_its_statement_was_said_elsewhere_too(folder: P
 @pytest.mark.parametrize("verb", ["update", "forget"])
 def test_a_correction_stays_where_another_sentence_of_its_turn_goes(tmp_path: Path, verb: str) -> None:
     """Its own sentence is said there still, if the turn has another text now."""
-    with MemForest(tmp_path, fast_config(cell_turns=1)) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=1)) as forest:
         forest.ingest_session("u", "s", said("I live in Davis. Zoltan adopted a cat."))
         user = forest.user("u")
         davis = fact(tmp_path, "Davis")
@@ -186,7 +186,7 @@ class Named:
 
 def test_an_undone_correction_that_names_somebody_goes_with_them(folder: Path) -> None:
     """Nothing else names them, so that no turn is changed."""
-    with MemForest(folder, fast_config(cell_turns=1)) as forest:
+    with MemForest(folder, fast_config(chunk_turns=1)) as forest:
         user = forest.user("u")
         done = user.update(fact(folder, "cat"), "Ana adopted Quixby.")
         user.undo(done.key)
@@ -201,7 +201,7 @@ def test_an_undone_correction_that_names_somebody_goes_with_them(folder: Path) -
 def test_a_write_with_a_key_that_comes_again_brings_nothing_back(folder: Path) -> None:
     """It is known, and tells of what is left."""
     turns = said("Quixby lives in Bergen.", "I like jam.", day=20)
-    with MemForest(folder, fast_config(cell_turns=1)) as forest:
+    with MemForest(folder, fast_config(chunk_turns=1)) as forest:
         first = forest.ingest_session("u", "k", turns, idempotency_key="key")
         forest.user("u").delete(entity="Quixby")
         again = forest.ingest_session("u", "k", turns, idempotency_key="key")
@@ -214,14 +214,14 @@ def test_a_write_with_a_key_that_comes_again_brings_nothing_back(folder: Path) -
 def everything(folder: Path, other: Path) -> MemForest:
     """Return a memory that was made with every verb, and tells of Zoltan in Oslo on every path."""
     text = "Zoltan lives in Oslo."
-    with MemForest(other / "merged", fast_config(cell_turns=1)) as forest:
+    with MemForest(other / "merged", fast_config(chunk_turns=1)) as forest:
         forest.ingest_session("v", "v1", said(text, "Zoltan likes jam.", speaker="Vera", day=2))
         forest.user("v").update(fact(other / "merged", "jam"), "Zoltan likes honey from Oslo.")
-    with MemForest(other / "exported", fast_config(cell_turns=1)) as forest:
+    with MemForest(other / "exported", fast_config(chunk_turns=1)) as forest:
         forest.ingest_session("w", "w1", said(text, "Zoltan likes tea.", day=3))
         forest.user("w").forget(fact(other / "exported", "tea"))
         forest.user("w").export(other / "w.jsonl")
-    forest = MemForest(folder, fast_config(cell_turns=1))
+    forest = MemForest(folder, fast_config(chunk_turns=1))
     user = forest.user("u")
     user.import_(other / "w.jsonl")
     user.add("Zoltan works at Acme.", session_id="added", idempotency_key="a key")
@@ -284,7 +284,7 @@ def test_other_traces_go(folder: Path, target: Target) -> None:
         ("INSERT INTO origin (id, memory, user_id, merged_ms) VALUES (1, 'another', 'zoltan', 1)", ()),
         (f"UPDATE turn SET origin = 1 WHERE session = {session} AND ordinal = 0", ()),
     )
-    with MemForest(folder, fast_config(cell_turns=1)) as forest:
+    with MemForest(folder, fast_config(chunk_turns=1)) as forest:
         forest.user("u").delete(**target(fact_id))
         report = forest.user("u").verify(deleted=["zoltan", "oslo"])
         assert not [one for one in report.problems if one.part == "residue"]

@@ -113,7 +113,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize(
-    "settings", [{}, {"index_settings": PAPER}, {"embedder": "none"}, {"cell_turns": 3}], ids=str
+    "settings", [{}, {"index_settings": PAPER}, {"embedder": "none"}, {"chunk_turns": 3}], ids=str
 )
 def test_an_import_finds_the_same_evidence(folder: Path, vectors: bool, settings: dict[str, Any]) -> None:
     """Texts, scores to the last bit, order and sources; every row that is not of one file alone; and `verify` is ok."""
@@ -178,8 +178,8 @@ def test_an_export_of_an_import_is_the_same_file(folder: Path) -> None:
 
 
 def test_a_memory_goes_on_after_an_import_as_the_exported_one_does(folder: Path) -> None:
-    """The same sessions, one that grew among them, make equal memories of both; `cell_turns` and the name are kept."""
-    config = eager_config(cell_turns=3)
+    """The same sessions, one that grew among them, make equal memories of both; `chunk_turns` and the name are kept."""
+    config = eager_config(chunk_turns=3)
     with MemForest(folder / "a", config) as forest:
         forest.register_user("u", display_name="Ana María")
         for name, turns in make_sessions(5, sessions=4):
@@ -240,7 +240,7 @@ def test_chunks_that_failed_come_along_and_can_be_resumed(folder: Path) -> None:
     with MemForest(folder / "a", eager_config()) as forest:
         forest.ingest_session("u", "s", said("I live in Oslo.", "I bought a tent.", "Bob works at Acme."))
     with closing(sqlite3.connect(file_of(folder / "a"))) as conn, conn:
-        conn.execute("UPDATE cell SET status = 'failed', reason = 'no reply' WHERE ordinal = 1")
+        conn.execute("UPDATE chunk SET status = 'failed', reason = 'no reply' WHERE ordinal = 1")
     with MemForest(folder / "a", eager_config()) as forest:
         forest.user("u").export(folder / "x.jsonl")
     with MemForest(folder / "b", eager_config()) as forest:
@@ -301,7 +301,7 @@ def test_with_another_embedder_everything_derived_is_made_anew(
     same = (
         "sessions",
         "turns",
-        "cells",
+        "chunks",
         "facts",
         "occurrences",
         "entities",

@@ -156,7 +156,7 @@ def test_the_same_in_a_file_whatever_the_order_of_sessions() -> None:
                 new = [
                     row[0]
                     for row in tx.execute(
-                        """SELECT s.id FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN cell c ON c.id = o.cell
+                        """SELECT s.id FROM state s JOIN occurrence o ON o.id = s.occurrence JOIN chunk c ON c.id = o.chunk
                            JOIN session e ON e.id = c.session WHERE e.session_id = ? AND s.attribute = 'residence'""",
                         (f"s{step}",),
                     )

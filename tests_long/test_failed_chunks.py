@@ -38,7 +38,7 @@ class Moody:
 
 def config(chat: Any, **settings: Any) -> Config:
     """Return a configuration with a chat model and chunks of one turn."""
-    return Config(embedder=HashEmbedder(), chat=chat, **{"cell_turns": 1, **settings})
+    return Config(embedder=HashEmbedder(), chat=chat, **{"chunk_turns": 1, **settings})
 
 
 def failures(result: Any) -> list[str]:

@@ -70,7 +70,7 @@ def leave_unfinished(folder: Path, user: str) -> None:
     """Bring a memory into the state of an interrupted ingest."""
     with closing(sqlite3.connect(folder / file_name(user))) as conn, conn:
         conn.execute("UPDATE session SET status = 'received'")
-        conn.execute("UPDATE cell SET status = 'pending'")
+        conn.execute("UPDATE chunk SET status = 'pending'")
 
 
 # -- operations over all users ----------------------------------------------------------------------

@@ -270,7 +270,7 @@ def test_a_write_reports_what_became_of_every_turn(forest: MemForest) -> None:
     turns = [*TURNS, {"speaker": "Bob", "content": "Hm.", "timestamp": NOON + timedelta(minutes=3)}]
     done = forest.ingest_session("u", "s", turns)
     assert [id for chunk in done.chunks for id in chunk.turn_ids] == ["0", "1", "2", "3"]
-    assert (done.cells_extracted, done.failed, done.left, done.refused) == (len(done.chunks), (), (), ())
+    assert (done.chunks_extracted, done.failed, done.left, done.refused) == (len(done.chunks), (), (), ())
     assert [turn_id for turn_id, reason in done.skipped if reason] == ["3"]
     assert (done.facts_inserted, set(done.added)) == (3, {one.statement for one in forest.user("u").list()})
     assert done.trees_updated == sum(forest.user("u").stats().trees["memforest"].values())
@@ -282,7 +282,7 @@ def test_verbatim_turns_are_found_and_not_read(forest: MemForest) -> None:
     """One statement for each turn, with its speaker before it, and no chunk that was extracted."""
     done = forest.ingest_session("u", "s", TURNS, infer=False)
     assert {chunk.status for chunk in done.chunks} == {"verbatim"}
-    assert done.cells_extracted == 0
+    assert done.chunks_extracted == 0
     assert [one.statement for one in forest.user("u").list()] == [
         f"{t['speaker']}: {t['content']}" for t in TURNS
     ]

@@ -51,7 +51,7 @@ def _told(candidate: Any) -> Any:
 
 def relating(**settings: Any) -> Any:
     """Return a configuration with the extractor of this file."""
-    return fast_config(**{"extractor": Relating(), "cell_turns": 2, **settings})
+    return fast_config(**{"extractor": Relating(), "chunk_turns": 2, **settings})
 
 
 SESSIONS = {
@@ -126,7 +126,7 @@ def test_a_session_that_is_overwritten_or_read_again_leaves_what_it_tells_now(tm
         forest.ingest_session("u", "a", SESSIONS["a"], replace=True)
         forest.ingest_session("u", "c", SESSIONS["c"][:1])
         forest.ingest_session("u", "c", SESSIONS["c"])
-    with MemForest(tmp_path / "1", relating(extractor=Relating(2), cell_turns=1)) as forest:
+    with MemForest(tmp_path / "1", relating(extractor=Relating(2), chunk_turns=1)) as forest:
         forest.user("u").rebuild(stale=True)
     assert differences(dump(fill(tmp_path / "2")), dump(path), OURS) == {}
     sound(tmp_path / "1")

@@ -146,8 +146,8 @@ def _huge(lines: Lines) -> int:
 
 
 def _status(lines: Lines) -> int:
-    lines[first(lines, "cell") + 1]["status"] = "half"
-    return first(lines, "cell") + 1
+    lines[first(lines, "chunk") + 1]["status"] = "half"
+    return first(lines, "chunk") + 1
 
 
 def _time(lines: Lines) -> int:

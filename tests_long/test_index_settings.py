@@ -176,16 +176,16 @@ def test_what_a_memory_keeps_goes_before_the_configuration() -> None:
     """A fan-out stays what it was at the first write; what only reads trees is that of the present configuration."""
     kept = kept_json(MemForestSettings(scene_k=7, families=("scene",)))
     shape = {"entity_k": 8, "scene_k": 7, "session_k": 3}
-    assert json.loads(kept) == {"cells": "said", "scene_vectors": "facts", **shape}
+    assert json.loads(kept) == {"chunks": "said", "scene_vectors": "facts", **shape}
     now = MemForestSettings(scene_k=9, evidence="reached")
     assert with_kept("memforest", now, kept) == replace(now, scene_k=7)
-    now = MemForestSettings(cells="summarised", evidence="reached")
+    now = MemForestSettings(chunks="summarised", evidence="reached")
     older = with_kept("memforest", now, json.dumps(shape))  # of a version that had no other
-    assert (older.cells, older.scene_k, older.evidence) == ("said", 7, "reached")
+    assert (older.chunks, older.scene_k, older.evidence) == ("said", 7, "reached")
 
 
 def test_the_settings_shape_the_trees_and_are_kept(tmp_path: Path) -> None:
-    """Ten cells are ten leaves of one node where it may have as many; so it stays when the memory is opened otherwise."""
+    """Ten chunks are ten leaves of one node where it may have as many; so it stays when the memory is opened otherwise."""
     wide = fast_config(index_settings={"memforest": {"session_k": 10}})
     with MemForest(tmp_path / "wide", wide) as forest, MemForest(tmp_path / "narrow", fast_config()) as other:
         for one in (forest, other):

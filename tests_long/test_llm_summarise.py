@@ -206,10 +206,10 @@ def test_a_summary_in_another_language_is_not_held_against_its_words() -> None:
 
 
 def test_long_children_are_shown_by_head_and_tail() -> None:
-    """A node of a few huge cells stays within what a model can read, and every child is shown."""
+    """A node of a few huge chunks stays within what a model can read, and every child is shown."""
     model = Scripted(reply("Ann sails."))
-    cells = [f"Ann sails {n}. " + "word " * 20_000 + f"End {n}." for n in range(4)]
-    run(ChatSummariser(model.calls).summarise([node(*cells)]))
+    chunks = [f"Ann sails {n}. " + "word " * 20_000 + f"End {n}." for n in range(4)]
+    run(ChatSummariser(model.calls).summarise([node(*chunks)]))
     rows = read_data_block(model.data(), "notes")
     assert sum(len(row["text"]) for row in rows) <= MAX_CHARS + 20
     assert [(row["text"][:10], row["text"][-6:]) for row in rows] == [

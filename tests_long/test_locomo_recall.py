@@ -106,7 +106,7 @@ def test_a_whole_run(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     report = json.loads(capsys.readouterr().out)
     assert report["head"]["questions"] == 6
     assert set(report["overall"]) == {"BM25", "dense", "z-fusion", "flat", "memforest"}
-    assert all(cells["R@20"]["mean"] == 100 for name, cells in report["overall"].items())
+    assert all(chunks["R@20"]["mean"] == 100 for name, chunks in report["overall"].items())
     assert report["differences"]["flat"]["R@20"]["mean"] == 0
     assert locomo_recall.main(arguments) == 0
     printed = capsys.readouterr().out

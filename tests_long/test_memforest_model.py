@@ -18,17 +18,17 @@ from tests_long.worlds import dump, fast_config, file_of, make_history, make_ses
 from memforest import MemForest
 
 FACTS = """SELECT f.id, coalesce(f.start_ms, f.said_ms), f.tie FROM fact f"""
-NAMED = """SELECT m.fact, m.entity, s.id FROM mention m JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell
+NAMED = """SELECT m.fact, m.entity, s.id FROM mention m JOIN occurrence o ON o.id = m.occurrence JOIN chunk c ON c.id = o.chunk
     JOIN session s ON s.id = c.session"""
-CELLS = """SELECT c.session, c.id, c.ordinal FROM cell c WHERE c.status != 'pending'"""
-LEAVES = """SELECT t.kind, t.scope, l.fact, l.cell FROM leaf l JOIN tree t ON t.id = l.tree WHERE t.owner = 'memforest'"""
+CHUNKS = """SELECT c.session, c.id, c.ordinal FROM chunk c WHERE c.status != 'pending'"""
+LEAVES = """SELECT t.kind, t.scope, l.fact, l.chunk FROM leaf l JOIN tree t ON t.id = l.tree WHERE t.owner = 'memforest'"""
 
 
 def should(path: Path, least_facts: int, least_sessions: int) -> dict[tuple[str, int], set[int]]:
     """Return the leaves that each session's and entity's tree should have."""
     trees: dict[tuple[str, int], set[int]] = defaultdict(set)
-    for session, cell, _ in rows(path, CELLS):
-        trees["session", session].add(cell)
+    for session, chunk, _ in rows(path, CHUNKS):
+        trees["session", session].add(chunk)
     named, sessions = defaultdict(set), defaultdict(set)
     for fact, entity, session in rows(path, NAMED):
         named[entity].add(fact)
@@ -44,9 +44,9 @@ def should(path: Path, least_facts: int, least_sessions: int) -> dict[tuple[str,
 def stands(path: Path) -> tuple[dict[tuple[str, int], set[int]], dict[tuple[str, int], set[int]]]:
     """Return the leaves of the trees of sessions and entities, and those of scenes; a leaf twice is an error."""
     trees: dict[str, dict[tuple[str, int], set[int]]] = {"scene": {}, "": {}}
-    for kind, scope, fact, cell in rows(path, LEAVES):
+    for kind, scope, fact, chunk in rows(path, LEAVES):
         mine = trees["scene" if kind == "scene" else ""].setdefault((kind, scope), set())
-        item = cell if fact is None else fact
+        item = chunk if fact is None else fact
         assert item not in mine
         mine.add(item)
     return trees[""], trees["scene"]

@@ -32,7 +32,7 @@ from memforest.trees.memforest_place import ForestPlacing
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
 
 UNSEEN = {
-    "cell": {"maker", "reason"},
+    "chunk": {"maker", "reason"},
     "choice": {"id", "made_ms", "other", "verdict"},
     "correction": {"key", "made_ms", "precision", "said", "stored_ms"},
     "correction_place": {"correction", "quote", "session_id", "turn_id"},
@@ -152,7 +152,7 @@ def columns(path: Path) -> Iterator[tuple[str, str, str]]:
 TABLES = [
     "alias",
     "alias_use",
-    "cell",
+    "chunk",
     "change",
     "choice",
     "correction",

@@ -131,7 +131,7 @@ def test_killed_at_any_write(crasher: Crasher, folder: str, soak_seed: int) -> N
 
 @pytest.mark.timeout(300)
 def test_killed_in_the_paper_s_form(crasher: Crasher, folder: str) -> None:
-    """So it is where cells have summaries of their own, and nodes of scenes vectors."""
+    """So it is where chunks have summaries of their own, and nodes of scenes vectors."""
     survive_all(crasher, folder, 1, 4, index_settings=PAPER)
 
 

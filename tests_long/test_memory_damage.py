@@ -109,7 +109,7 @@ class Failing:
 
 def test_nothing_is_extracted_from_a_damaged_turn(tmp_path: Path) -> None:
     """A chunk that a model is to read again is left when one of its turns is damaged, with a warning; the others are read."""
-    config = fast_config(embedder="none", cell_turns=1)
+    config = fast_config(embedder="none", chunk_turns=1)
     with MemForest(tmp_path, replace(config, extractor=Failing())) as forest:
         forest.ingest_session("u", "s", TURNS)
     path = file_of(tmp_path)

@@ -99,7 +99,7 @@ def test_any_history_ends_like_a_fresh_memory(folder: Path, soak_seed: int) -> N
 
 @pytest.mark.parametrize("start", [1, 2, 3])
 def test_a_session_that_grows_turn_by_turn_ends_like_the_whole(folder: Path, start: int) -> None:
-    """Odd and even beginnings: a cell that was half full is read again as a whole."""
+    """Odd and even beginnings: a chunk that was half full is read again as a whole."""
     turns = said("I live in Oslo.", "Where do you work?", "I work at Acme.", "Great!", "I bought a red car.")
     calls = [("s", turns[:n]) for n in range(start, len(turns) + 1, start)] + [("s", turns)]
     assert_equal(build(folder / "fresh", [("s", turns)]), build(folder / "grown", calls))

@@ -323,7 +323,7 @@ WORLD = hand_made(
 
 
 def test_turns_beneath() -> None:
-    """Of cells their turns, of facts all that support them, each once and in order; of a leaf its own."""
+    """Of chunks their turns, of facts all that support them, each once and in order; of a leaf its own."""
     forest = planted(WORLD).forest
     beneath = {row: turns_beneath(WORLD, forest, row).tolist() for row in range(len(forest.ids))}
     root, left = forest.tree_root[0], forest.children[int(forest.tree_root[0])][0]

@@ -68,7 +68,7 @@ def test_systems_and_tools_say_nothing_and_are_found(forest: MemForest, tmp_path
 
 
 def test_a_model_is_not_shown_what_nobody_says(tmp_path: Path) -> None:
-    """Neither as turns to read nor as what was said before; a cell of nothing else costs no call."""
+    """Neither as turns to read nor as what was said before; a chunk of nothing else costs no call."""
     model = FunctionChat(local_reply)
     turns = chat(
         ("system", "Refunds need a manager."),

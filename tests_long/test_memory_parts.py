@@ -23,8 +23,8 @@ LONG += ["I live in Oslo.", "I moved to Miami.", "I bought a car in Oslo.", "Bob
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Parts of one cell follow each other at once."""
-    monkeypatch.setattr(module, "PART_CELLS", 1)
+    """Parts of one chunk follow each other at once."""
+    monkeypatch.setattr(module, "PART_CHUNKS", 1)
     monkeypatch.setattr(module, "PAUSE_S", 0.0)
 
 
@@ -56,8 +56,8 @@ def test_parts_make_what_one_transaction_makes(
     """Random conversations, grown and overwritten: the same facts, states, trees and results."""
     sessions = [*make_sessions(soak_seed, sessions=4, most_turns=14), ("long", said(*LONG))]
     results, dumps = [], []
-    for at, cells in enumerate((1, 10_000)):
-        monkeypatch.setattr(module, "PART_CELLS", cells)
+    for at, chunks in enumerate((1, 10_000)):
+        monkeypatch.setattr(module, "PART_CHUNKS", chunks)
         with MemForest(folder / str(at), fast_config()) as forest:
             made = [
                 forest.ingest_session("u", name, turns[: len(turns) // 2 + 1]) for name, turns in sessions
@@ -123,7 +123,7 @@ def test_resume_goes_on_where_a_write_was_cut_off(folder: Path, monkeypatch: pyt
         path = file_of(folder / "cut")
         assert rows(path, "SELECT status FROM session") == [("received",)]
         assert rows(path, "SELECT count(*) FROM turn") == [(len(LONG),)]
-        assert rows(path, "SELECT count(*) FROM cell WHERE status = 'extracted'") == [(3,)]
+        assert rows(path, "SELECT count(*) FROM chunk WHERE status = 'extracted'") == [(3,)]
         assert forest.user("u").verify().ok
         forest.resume("u")
         assert forest.user("u").verify().ok

@@ -263,7 +263,7 @@ def test_a_models_statement_is_what_is_read(tmp_path: Path) -> None:
         assert (leaf.summary, leaf.quotes) == ("Ana moved to Lisbon.", ("I moved to Lisbon.",))
 
 
-class Cells(HTMLParser):
+class Chunks(HTMLParser):
     """Reads a page: the tags in it, and the texts between them."""
 
     def __init__(self, page: str) -> None:
@@ -293,9 +293,9 @@ def test_a_notebook_shows_tables_of_escaped_text(tmp_path: Path) -> None:
         pages.append(forest.user("u").list()._repr_html_())
         none = AskResult("Who?", None, (), "<b>nobody</b>", result)._repr_html_()
     for page in pages:
-        read = Cells(page)
+        read = Chunks(page)
         assert read.tags <= {"table", "thead", "tbody", "tr", "th", "td", "p"}
         assert name in read.texts
         assert any(text.rstrip("\u202e") in one for one in read.texts)
-    assert "<i>Ana</i>" in Cells(pages[2]).texts
-    assert Cells(none).texts[0] == "No answer: <b>nobody</b>"
+    assert "<i>Ana</i>" in Chunks(pages[2]).texts
+    assert Chunks(none).texts[0] == "No answer: <b>nobody</b>"

@@ -75,13 +75,13 @@ def test_what_is_derived_is_made_anew(folder: Path, name: str) -> None:
     [
         ("a turn", "PRAGMA foreign_keys = off; DELETE FROM turn WHERE ordinal = 1", "file"),
         ("a text", "UPDATE fact SET text = 'Somebody wrote this.' WHERE id = 1", "fact"),
-        ("a cell", "UPDATE cell SET last = last + 1 WHERE id = 1", "session"),
+        ("a chunk", "UPDATE chunk SET last = last + 1 WHERE id = 1", "session"),
     ],
 )
 def test_what_was_said_is_left_alone_and_named(folder: Path, name: str, sql: str, part: str) -> None:
-    """Turns, facts and cells cannot be made anew: they stay as they are, and the report says which are wrong."""
+    """Turns, facts and chunks cannot be made anew: they stay as they are, and the report says which are wrong."""
     alter(file_of(folder), sql)
-    tables = ("session", "turn", "cell", "fact", "occurrence")
+    tables = ("session", "turn", "chunk", "fact", "occurrence")
 
     def said() -> list[Any]:
         with closing(sqlite3.connect(file_of(folder))) as conn:

@@ -83,7 +83,7 @@ def orphans(directory: Path) -> dict[str, int]:
         sql = f"SELECT count(*) FROM derived_{kind}_words WHERE rowid NOT IN ({OWNERS[kind]})"
         found[f"{kind} words"] = rows(directory, sql)[0][0]
     sql = """SELECT count(*) FROM leaf WHERE tree NOT IN (SELECT id FROM tree)
-        OR fact NOT IN (SELECT id FROM fact) OR cell NOT IN (SELECT id FROM cell)"""
+        OR fact NOT IN (SELECT id FROM fact) OR chunk NOT IN (SELECT id FROM chunk)"""
     found["leaf"] = rows(directory, sql)[0][0]
     return found
 
@@ -93,7 +93,7 @@ def test_derived_rows_have_owners(forest: MemForest, tmp_path: Path) -> None:
     directory = tmp_path / "forest"
     for number in range(6):
         forest.ingest_session("nora", f"s{number}", turns(secret(number)))
-    for number in range(6):  # appends: the last, half-full cell is cut anew
+    for number in range(6):  # appends: the last, half-full chunk is cut anew
         forest.ingest_session("nora", f"s{number}", turns([*secret(number), *plain(number)]))
     for number in range(0, 6, 2):
         forest.ingest_session("nora", f"s{number}", turns(plain(number)), replace=True)
@@ -161,7 +161,7 @@ def test_stale_summaries_go_at_once(forest: MemForest, tmp_path: Path) -> None:
 
 
 def test_a_session_that_grew_turn_by_turn_leaves_nothing_when_it_is_replaced(tmp_path: Path) -> None:
-    """Half-full cells are cut anew as it grows; until then their old words may stay, as the turns do; then all go."""
+    """Half-full chunks are cut anew as it grows; until then their old words may stay, as the turns do; then all go."""
     said = turns(secret(1))
     with MemForest(tmp_path) as forest:
         for size in range(1, len(said) + 1):

@@ -32,7 +32,7 @@ from memforest.store.directory import file_name
 SAME_BUT_SCENES = (
     "sessions",
     "turns",
-    "cells",
+    "chunks",
     "facts",
     "occurrences",
     "entities",
@@ -195,7 +195,7 @@ def test_merging_again_brings_only_what_is_new(folder: Path) -> None:
         assert forest.user("a").verify().problems == ()
     one, whole = dump(of(folder, "a")), dump(of(folder, "b"))
     assert (
-        differences(whole, one, [name for name in SAME_BUT_SCENES if name not in ("cells", "occurrences")])
+        differences(whole, one, [name for name in SAME_BUT_SCENES if name not in ("chunks", "occurrences")])
         == {}
     )
 

@@ -234,7 +234,7 @@ def test_a_memory_that_is_written_while_it_is_merged(folder: Path, monkeypatch: 
 def test_other_zones_chunk_sizes_and_tree_shapes(folder: Path) -> None:
     """Chunks stay as they were cut, trees of another shape are made anew, and of the zones there is a note."""
     shape = {"memforest": {"entity_k": 4, "session_k": 4}}
-    filled(folder / "there", "b", cell_turns=5, timezone="Asia/Tokyo", index_settings=shape).close()
+    filled(folder / "there", "b", chunk_turns=5, timezone="Asia/Tokyo", index_settings=shape).close()
     with filled(folder / "here", "a") as forest:
         result = forest.user("a").merge("b", directory=folder / "there")
         assert any("Asia/Tokyo" in warning for warning in result.warnings)
@@ -245,7 +245,7 @@ def test_other_zones_chunk_sizes_and_tree_shapes(folder: Path) -> None:
 
 
 def test_in_the_papers_own_form(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells with summaries of their own, and nodes of scenes with vectors, are taken over as well."""
+    """Chunks with summaries of their own, and nodes of scenes with vectors, are taken over as well."""
     monkeypatch.setattr("memforest.trees.memforest_place.LEAST_FACTS", 1)
     with MemForest(folder, eager_config(index_settings=PAPER)) as forest:
         for user, seed in (("a", 61), ("b", 62)):

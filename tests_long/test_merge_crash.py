@@ -46,8 +46,8 @@ def before() -> Iterator[Path]:
 
 def check_sessions(path: Path, source: Path) -> None:
     """Every session that is there from the other memory is there whole."""
-    of = """SELECT s.session_id, (SELECT count(*) FROM turn WHERE session = s.id), (SELECT count(*) FROM cell WHERE
-        session = s.id), (SELECT count(*) FROM occurrence o JOIN cell c ON c.id = o.cell WHERE c.session = s.id) FROM session s"""
+    of = """SELECT s.session_id, (SELECT count(*) FROM turn WHERE session = s.id), (SELECT count(*) FROM chunk WHERE
+        session = s.id), (SELECT count(*) FROM occurrence o JOIN chunk c ON c.id = o.chunk WHERE c.session = s.id) FROM session s"""
     whole = {row[0]: row[1:] for row in rows(source, of)}
     for session_id, *counts in rows(path, of):
         name = session_id.partition("~")[0]

@@ -132,7 +132,7 @@ def test_the_beam_is_a_setting() -> None:
 
 
 def mixed() -> Snapshot:
-    """A cell whose turn is near and whose fact is not, one the other way round, and one without a fact."""
+    """A chunk whose turn is near and whose fact is not, one the other way round, and one without a fact."""
     turns = [Said("Ana", 1, axis=0), Said("Ana", 1), Said("Ana", 1, axis=0)]
     return hand_made(
         turns,
@@ -145,7 +145,7 @@ def mixed() -> Snapshot:
 
 
 def test_leaves_are_compared_as_they_are_by_facts_or_aligned() -> None:
-    """Eq. 7 over leaves of one kind: a cell is as near as its turn, as a fact that it supports, or on the facts' scale."""
+    """Eq. 7 over leaves of one kind: a chunk is as near as its turn, as a fact that it supports, or on the facts' scale."""
     snapshot = mixed()
     base = based(snapshot)
     assert leaf_similarity(snapshot, planted(snapshot), base, QUESTION).tolist() == [1, 0, 1, 0, 0, 1, 0]
@@ -197,15 +197,15 @@ def reached(snapshot: Snapshot, paths: dict[int, float], **settings: Any) -> lis
 
 
 def test_reached_leaves_are_ranked_by_themselves_or_by_their_path() -> None:
-    """Only what was reached is there: turns of cells, facts at the turn that said them first."""
+    """Only what was reached is there: turns of chunks, facts at the turn that said them first."""
     snapshot = mixed()
     leaves = {1: 0.9, 4: 0.2, 5: 0.4}
     assert reached(snapshot, leaves) == [(1, 1, 1.0), (0, 0, 0.0), (1, -1, 0.0)]
     assert reached(snapshot, leaves, reached_by="path") == [(1, -1, 0.9), (1, 1, 0.4), (0, 0, 0.2)]
 
 
-def test_compared_by_facts_a_cell_stands_for_the_facts_of_its_turns() -> None:
-    """A fact that several leaves stand for is there once; a cell without facts stands for its turns, behind all others."""
+def test_compared_by_facts_a_chunk_stands_for_the_facts_of_its_turns() -> None:
+    """A fact that several leaves stand for is there once; a chunk without facts stands for its turns, behind all others."""
     snapshot = mixed()
     paths = {0: 0.1, 1: 0.1, 2: 0.1, 5: 0.1}
     assert reached(snapshot, paths, leaves="facts") == [(1, 1, 1.0), (0, 0, 0.0), (2, -1, -1.0)]
@@ -358,7 +358,7 @@ def test_roots_are_not_browsed(folder: Path) -> None:
 
 
 def test_a_root_that_is_a_leaf_is_what_it_stands_for(tmp_path: Path) -> None:
-    """A session of one cell has no summary, and its turns are the evidence."""
+    """A session of one chunk has no summary, and its turns are the evidence."""
     with MemForest(tmp_path, fast_config()) as forest:
         forest.user("u").add(says("Ana", "I bought a drum."))
     found = ask(tmp_path, evidence="roots", families=["session"])

@@ -61,7 +61,7 @@ def heard() -> Heard:
 
 def test_a_session_tells_its_turns_chunks_summaries_and_end(tmp_path: Path, heard: Heard) -> None:
     """In that order, with counts that only grow; the summaries are the memory's, so they name no session."""
-    with MemForest(tmp_path, eager_config(cell_turns=1)) as forest:
+    with MemForest(tmp_path, eager_config(chunk_turns=1)) as forest:
         result = forest.ingest_session(
             "u", "s", [*MOVES, {"role": "user"}], timestamp="2023-06-01", on_progress=heard
         )
@@ -78,7 +78,7 @@ def test_a_session_tells_its_turns_chunks_summaries_and_end(tmp_path: Path, hear
 
 def test_what_is_stored_already_is_received_and_read_no_more(tmp_path: Path, heard: Heard) -> None:
     """The same again has no chunks; of a longer one the new turns' chunks alone are counted."""
-    with MemForest(tmp_path, fast_config(cell_turns=1)) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=1)) as forest:
         forest.ingest_session("u", "s", MOVES[:2])
         forest.ingest_session("u", "s", MOVES[:2], on_progress=heard)
         assert [(one.stage, one.done, one.total) for one in heard] == [("received", 2, 2), ("finished", 1, 1)]
@@ -93,11 +93,11 @@ def test_what_is_stored_already_is_received_and_read_no_more(tmp_path: Path, hea
 def test_a_long_session_tells_on_its_way(tmp_path: Path, heard: Heard) -> None:
     """Also where rules read it, and nothing of what is extracted depends on it."""
     turns = said(*(f"I have {number} dogs." for number in range(2, 12)))
-    with MemForest(tmp_path / "whole", fast_config(cell_turns=2)) as forest:
+    with MemForest(tmp_path / "whole", fast_config(chunk_turns=2)) as forest:
         forest.ingest_session("u", "s", turns)
     with (
         mock.patch.object(extract, "READ_CHUNKS", 2),
-        MemForest(tmp_path / "parts", fast_config(cell_turns=2)) as forest,
+        MemForest(tmp_path / "parts", fast_config(chunk_turns=2)) as forest,
     ):
         forest.ingest_session("u", "s", turns, on_progress=heard)
     assert heard.of("extracted") == [(0, 0, 5), (2, 0, 5), (4, 0, 5), (5, 0, 5)]
@@ -114,7 +114,7 @@ def unreadable(request: ChatRequest) -> str:
 def test_failed_chunks_are_counted_and_resume_counts_them_again(tmp_path: Path, heard: Heard) -> None:
     """A chunk that fails is told as such; `resume` has no more to tell than of it."""
     model = {"reply": unreadable}
-    config = fast_config(cell_turns=1, chat=FunctionChat(lambda request: model["reply"](request)))
+    config = fast_config(chunk_turns=1, chat=FunctionChat(lambda request: model["reply"](request)))
     with MemForest(tmp_path, config) as forest:
         result = forest.ingest_session("u", "s", MOVES, on_progress=heard)
         assert len(result.failed) == 1
@@ -133,7 +133,7 @@ def test_failed_chunks_are_counted_and_resume_counts_them_again(tmp_path: Path, 
 
 def test_what_the_budget_does_not_reach_is_neither_done_nor_failed(tmp_path: Path, heard: Heard) -> None:
     """The counts end below the total."""
-    with MemForest(tmp_path, fast_config(cell_turns=1, chat=FunctionChat(local_reply))) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=1, chat=FunctionChat(local_reply))) as forest:
         result = forest.ingest_session("u", "s", MOVES, budget=Budget(max_calls=1), on_progress=heard)
     assert len(result.left) == 2
     assert heard.of("extracted")[-1] == (1, 0, 3)
@@ -178,7 +178,7 @@ def test_no_transaction_is_open_meanwhile(tmp_path: Path, chat: Any) -> None:
             other.close()
         heard.append(progress.stage)
 
-    with MemForest(tmp_path, eager_config(cell_turns=1, chat=chat)) as forest:
+    with MemForest(tmp_path, eager_config(chunk_turns=1, chat=chat)) as forest:
         forest.ingest_session("u", "s", MOVES, on_progress=write)
         forest.ingest_session(
             "u", "s", said("I have a dog.", "I live in Oslo."), replace=True, on_progress=write
@@ -215,7 +215,7 @@ def test_calls_of_several_threads_are_told_of_apart(tmp_path: Path) -> None:
     """Each hook hears of its own session, although all are of one memory."""
     hooks = {f"s{number}": Heard() for number in range(4)}
 
-    with MemForest(tmp_path, fast_config(cell_turns=1)) as forest:
+    with MemForest(tmp_path, fast_config(chunk_turns=1)) as forest:
         forest.register_user("u")
         threads = [
             threading.Thread(
@@ -261,7 +261,7 @@ def raising(stage: str, error: Exception) -> Callable[[IngestProgress], None]:
 
 def undisturbed(folder: Path, chat: Any) -> Any:
     """Return what a memory is without any hook."""
-    with MemForest(folder, eager_config(cell_turns=1, chat=chat)) as forest:
+    with MemForest(folder, eager_config(chunk_turns=1, chat=chat)) as forest:
         forest.ingest_session("u", "s", MOVES)
         forest.flush()
     return dump(file_of(folder))
@@ -276,7 +276,7 @@ def test_what_it_raises_ends_the_call_and_resume_goes_on(
     tmp_path: Path, chat: Any, stage: str, error: Exception
 ) -> None:
     """As it was raised, also if it is of our own kinds of error: it is no failure of a chunk, a summary or the session."""
-    with MemForest(tmp_path / "a", eager_config(cell_turns=1, chat=chat)) as forest:
+    with MemForest(tmp_path / "a", eager_config(chunk_turns=1, chat=chat)) as forest:
         with pytest.raises(type(error)) as raised:
             forest.ingest_session("u", "s", MOVES, on_progress=raising(stage, error))
         assert raised.value is error

@@ -43,15 +43,15 @@ def grown(folder: Path, config: Config) -> list[IngestResult]:
 
 
 @pytest.mark.parametrize("guided", [False, True])
-@pytest.mark.parametrize("cell_turns", [2, 6, 16])
-def test_each_statement_is_added_once(tmp_path: Path, guided: bool, cell_turns: int) -> None:
+@pytest.mark.parametrize("chunk_turns", [2, 6, 16])
+def test_each_statement_is_added_once(tmp_path: Path, guided: bool, chunk_turns: int) -> None:
     """And none is merged with itself, with a model or without; what a state ended is told once."""
     chat = FunctionChat(local_reply) if guided else None
-    found = grown(tmp_path, Config(chat=chat, embedder=None, cell_turns=cell_turns))
+    found = grown(tmp_path, Config(chat=chat, embedder=None, chunk_turns=chunk_turns))
     assert all(len(one.added) == 1 and not one.merged for one in found)
     assert max(Counter(text for one in found for text in one.superseded).values()) == 1
     whole = {text for one in found for text in one.superseded}
-    with MemForest(tmp_path / "whole", Config(embedder=None, cell_turns=cell_turns)) as forest:
+    with MemForest(tmp_path / "whole", Config(embedder=None, chunk_turns=chunk_turns)) as forest:
         assert whole == set(forest.ingest_session("u", "s", turns(len(SAID))).superseded) != set()
 
 

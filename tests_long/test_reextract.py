@@ -98,9 +98,9 @@ def renew(folder: Path, **settings: Any) -> UserMemory:
     [
         ({"extractor": Rules(1)}, {"extractor": Rules(2, "so to speak")}),
         ({"extractor": Rules(1, "so to speak")}, {"extractor": Rules(2)}),
-        ({"cell_turns": 2}, {"cell_turns": 4}),
-        ({"cell_turns": 4}, {"cell_turns": 1}),
-        ({"cell_turns": 3, "extractor": Rules(1)}, {"cell_turns": 2, "extractor": Rules(2, "now")}),
+        ({"chunk_turns": 2}, {"chunk_turns": 4}),
+        ({"chunk_turns": 4}, {"chunk_turns": 1}),
+        ({"chunk_turns": 3, "extractor": Rules(1)}, {"chunk_turns": 2, "extractor": Rules(2, "now")}),
     ],
     ids=["other words", "fewer words", "longer chunks", "shorter chunks", "both"],
 )
@@ -133,7 +133,7 @@ class Remote(Rules):
 def test_a_model_reads_several_sessions_at_once(folder: Path, tmp_path: Path) -> None:
     """And each is written by itself; with a model the end is the same."""
     path = fill(folder, extractor=Rules(1))
-    chunks = len(rows(path, "SELECT id FROM cell WHERE maker = 'rules-1'"))
+    chunks = len(rows(path, "SELECT id FROM chunk WHERE maker = 'rules-1'"))
     model = Remote(2, "so to speak")
     renew(folder, extractor=model)
     assert (model.most, len(model.read)) == (chunks, chunks)
@@ -157,12 +157,12 @@ def test_only_what_is_stale_is_read(folder: Path) -> None:
 def test_what_is_stale_is_said(folder: Path) -> None:
     """By `stats`, with the way out, and by `stale` with reasons and counts."""
     path = fill(folder, extractor=Rules(1))
-    chunks = len(rows(path, "SELECT id FROM cell WHERE maker = 'rules-1'"))
+    chunks = len(rows(path, "SELECT id FROM chunk WHERE maker = 'rules-1'"))
     settings = {"memforest": {"session_k": 5}}
-    with MemForest(folder, fast_config(extractor=Rules(2), cell_turns=1, index_settings=settings)) as forest:
+    with MemForest(folder, fast_config(extractor=Rules(2), chunk_turns=1, index_settings=settings)) as forest:
         found, notes = forest.user("u").stale(), "\n".join(forest.user("u").stats().notes)
     assert found.chunks["extracted by rules-1, now it is rules-2"] == chunks
-    assert found.chunks["not of 1 turns, as cell_turns says"] > 0
+    assert found.chunks["not of 1 turns, as chunk_turns says"] > 0
     assert found.sessions >= len(SESSIONS)
     assert found.indexes == {"memforest": "session_k is 3, and 5 is set"}
     assert (
@@ -201,7 +201,7 @@ def test_a_session_that_cannot_be_read_stays_as_it_is(folder: Path) -> None:
     of_it = [[one for one in state if str(one[1]).startswith("s2/")] for state in (before, now)]
     assert of_it[0]
     assert of_it[0] == of_it[1]
-    made = {maker for (maker,) in rows(path, "SELECT maker FROM cell")}
+    made = {maker for (maker,) in rows(path, "SELECT maker FROM chunk")}
     assert made == {"rules-1", "rules-2", "verbatim"}
     renew(folder, extractor=Rules(2, "so to speak"))
 
@@ -250,7 +250,7 @@ def test_a_reader_sees_a_session_as_it_was_or_as_it_is(folder: Path, monkeypatch
     write, seen = Database.write, []
 
     def looked(self: Database) -> Any:
-        seen.append(rows(path, "SELECT session, count(DISTINCT maker) FROM cell GROUP BY session"))
+        seen.append(rows(path, "SELECT session, count(DISTINCT maker) FROM chunk GROUP BY session"))
         return write(self)
 
     monkeypatch.setattr(Database, "write", looked)
@@ -328,7 +328,7 @@ def test_the_version_of_the_rules_tells_what_they_make() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"cell_turns": 1}, {"extractor": Rules(2)}, {"extractor": Rules(3, "indeed"), "cell_turns": 1}],
+    [{"chunk_turns": 1}, {"extractor": Rules(2)}, {"extractor": Rules(3, "indeed"), "chunk_turns": 1}],
     ids=["other chunks", "other rules", "other words"],
 )
 def test_corrections_hold_for_what_is_read_again(folder: Path, settings: dict[str, Any]) -> None:
@@ -347,8 +347,8 @@ def test_corrections_hold_for_what_is_read_again(folder: Path, settings: dict[st
         assert not user.stale()
 
 
-@pytest.mark.parametrize("cell_turns", [1, 2, 3])
-def test_what_lies_beside_something_deleted_is_not_cut_otherwise(tmp_path: Path, cell_turns: int) -> None:
+@pytest.mark.parametrize("chunk_turns", [1, 2, 3])
+def test_what_lies_beside_something_deleted_is_not_cut_otherwise(tmp_path: Path, chunk_turns: int) -> None:
     """A chunk of which a turn was deleted holds those that are there: it is not stale, and stays sound when it is made anew."""
     talk = [
         {"speaker": "Ana", "content": f"I own {at} boats.", "timestamp": f"2024-02-05T10:0{at}:00Z"}
@@ -356,14 +356,14 @@ def test_what_lies_beside_something_deleted_is_not_cut_otherwise(tmp_path: Path,
     ]
     for at in range(7):
         folder = tmp_path / str(at)
-        with MemForest(folder, fast_config(cell_turns=cell_turns)) as forest:
+        with MemForest(folder, fast_config(chunk_turns=chunk_turns)) as forest:
             forest.ingest_session("u", "s", talk)
             memory = forest.user("u")
             memory.delete(turn=("s", memory.turns("s")[at].id))
             assert not memory.stale().chunks
             memory.rebuild(stale=True)
             assert memory.verify().ok
-        with MemForest(folder, fast_config(cell_turns=5 - cell_turns)) as forest:
+        with MemForest(folder, fast_config(chunk_turns=5 - chunk_turns)) as forest:
             memory = forest.user("u")
             assert memory.stale().chunks
             memory.rebuild(stale=True)

@@ -153,7 +153,7 @@ def test_a_write_counts_its_chunks_by_what_became_of_them() -> None:
     done = IngestResult(
         "s", 5, added=("a", "b"), merged=("c",), chunks=(*chunks, chunk("extracted", ("1", "short")))
     )
-    assert (done.failed, done.left, done.cells_extracted) == ((chunks[2],), (chunks[3],), 3)
+    assert (done.failed, done.left, done.chunks_extracted) == ((chunks[2],), (chunks[3],), 3)
     assert (done.facts_inserted, done.facts_merged, done.skipped) == (2, 1, (("1", "short"),))
     assert repr(done) == (
         "IngestResult('s': 5 turns and 2 facts added, 1 merged, 1 chunks failed, 1 chunks left)"

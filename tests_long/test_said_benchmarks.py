@@ -178,7 +178,7 @@ def test_dated_sentences_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     ]
     written = json.loads(file.read_text(encoding="utf-8"))
     shares = [written[half]["shares"]["all"] for half in HALVES]
-    assert [sum(cell["count"] for cell in one.values()) for one in shares] == [3, 3]
+    assert [sum(chunk["count"] for chunk in one.values()) for one in shares] == [3, 3]
 
 
 def test_bare_dates_of_conversations_are_printed_with_what_was_resolved(
@@ -277,6 +277,6 @@ def test_memtree_runs(arena: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     monkeypatch.setattr(sys, "argv", argv)
     memtree.main()
     rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line.startswith("| ")][1:]
-    assert [(cells[1].strip(), cells[2].strip()) for cells in rows] == [
+    assert [(chunks[1].strip(), chunks[2].strip()) for chunks in rows] == [
         ("3", "ordered"), ("3", "random"), ("8", "ordered"), ("8", "random")
     ]  # fmt: skip

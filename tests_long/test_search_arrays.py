@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.table import each
 from tests_long.arrays import assert_equal, assert_same, contents
 from tests_long.hand_made import Fact, Said, Tree, hand_made, planted
-from tests_long.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, say, value
+from tests_long.stored import chunk_of, empty_memory, leaf, plant, put_fact, put_session, say, value
 
 from memforest.nodes import Node
 from memforest.search.cache import (
@@ -27,7 +27,7 @@ from memforest.search.cache import (
     forest_of,
     put_forest,
 )
-from memforest.search.forest import CELL, FACT, INNER, NONE, TURNS, Forest, once_per_forest
+from memforest.search.forest import CHUNK, FACT, INNER, NONE, TURNS, Forest, once_per_forest
 from memforest.search.lexical import bm25, read_postings
 from memforest.search.snapshot import (
     OPEN,
@@ -420,7 +420,7 @@ def test_a_leaf_of_a_forest_stands_where_it_does_in_the_file(
 ) -> None:
     """Facts of any times, chunks and runs whose turns go back and forth."""
     with closing(empty_memory()) as tx:
-        _, turns = put_session(tx, texts=list("abcd"), cell=3)
+        _, turns = put_session(tx, texts=list("abcd"), chunk=3)
         for turn, at in zip(turns, said, strict=True):
             tx.execute("UPDATE turn SET said_ms = ? WHERE id = ?", (at, turn))
         rows = [
@@ -430,7 +430,7 @@ def test_a_leaf_of_a_forest_stands_where_it_does_in_the_file(
             for n, (start, end, at) in enumerate(stated)
         ]
         head = plant(tx, rows)
-        leaf(tx, head.tree, "cell", cell_of(tx, turns[0]))
+        leaf(tx, head.tree, "chunk", chunk_of(tx, turns[0]))
         leaf(tx, head.tree, "turn", turns[1], turns[3])
         leaf(tx, head.tree, "turn", turns[2])
         forest = forest_of(tx, load_snapshot(tx), "ix")
@@ -442,7 +442,7 @@ def test_a_leaf_of_a_forest_stands_where_it_does_in_the_file(
         }
         stored = trees.leaves_with_ids(tx, list(told))
         assert told == {row: (node.start_ms, node.end_ms) for row, node in stored.items()}
-        assert set(forest.kind.tolist()) - {INNER} == {CELL, FACT, TURNS}
+        assert set(forest.kind.tolist()) - {INNER} == {CHUNK, FACT, TURNS}
         assert len(told) == value(tx, "SELECT count(*) FROM leaf")
 
 

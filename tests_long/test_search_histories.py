@@ -61,7 +61,7 @@ class World:
             for n in range(1 + b % 4)
         ]
         ids = sessions.add_turns(self.tx, row, said, 0)
-        sessions.add_cells(self.tx, row, [(0, 0, len(said) - 1)])
+        sessions.add_chunks(self.tx, row, [(0, 0, len(said) - 1)])
         for n, turn in enumerate(ids):
             derived.put_words(self.tx, "turn", turn, ["hm"] * (n + 1))
         derived.put_vectors(self.tx, "turn", [(turn, b"d", unit(a + turn)) for turn in ids[: a % 4]])

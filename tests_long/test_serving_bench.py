@@ -73,7 +73,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *ar
     monkeypatch.setattr(sys, "argv", ["serving", "--embedder", HASH, *args])
     serving.main()
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    return [[chunk.strip() for chunk in line.strip("|").split("|")] for line in lines[2:]]
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -85,7 +85,7 @@ def test_the_papers_settings_are_presets(
     monkeypatch.setattr(socket, "socket", None)
     monkeypatch.setattr(socket, "getaddrinfo", None)
     config = load(name, environ={})
-    assert config.cell_turns == 2
+    assert config.chunk_turns == 2
     assert config.index_settings == {"memforest": {"session_k": 3, "entity_k": 8, "scene_k": 10}}
     assert (config.top_k, config.summary_words, config.mode) == (10, 200, "llm+planner")
     chat, embedder = config.chat, config.embedder

@@ -29,7 +29,7 @@ from memforest.search.cache import (
     forest_of,
     forests_read,
 )
-from memforest.search.forest import CELL, FACT, TURNS, Forest, once_per_forest
+from memforest.search.forest import CHUNK, FACT, TURNS, Forest, once_per_forest
 from memforest.search.snapshot import load_snapshot
 from memforest.store.database import Database
 from memforest.store.derived import vectors_of_leaf
@@ -120,7 +120,7 @@ def test_leaves_of_every_kind_are_found_and_shown(folder: Path) -> None:
         assert all(leaf.summary for leaf in leaves)
         assert any(turn in leaf.summary for leaf in leaves for turn in said)
     with _reading(folder) as (tx, snapshot):
-        assert set(forest_of(tx, snapshot, NAME).kind.tolist()) == {0, CELL, FACT, TURNS}
+        assert set(forest_of(tx, snapshot, NAME).kind.tolist()) == {0, CHUNK, FACT, TURNS}
 
 
 def test_a_search_without_trees_reads_none(folder: Path) -> None:
@@ -255,7 +255,7 @@ def test_a_child_that_is_missing_or_another_nodes_is_refused(folder: Path, child
 
 DAMAGE = {
     "a gap in a span": "UPDATE node SET span_lo = span_lo + 1 WHERE id = (SELECT max(n.id) FROM node n JOIN tree t ON t.id = n.tree WHERE t.owner = '{}' AND n.level = 7)",
-    "a leaf of nothing": "UPDATE leaf SET fact = NULL, cell = NULL, turn = NULL WHERE id = (SELECT max(l.id) FROM leaf l JOIN tree t ON t.id = l.tree WHERE t.owner = '{}')",
+    "a leaf of nothing": "UPDATE leaf SET fact = NULL, chunk = NULL, turn = NULL WHERE id = (SELECT max(l.id) FROM leaf l JOIN tree t ON t.id = l.tree WHERE t.owner = '{}')",
     "a node of no tree": "UPDATE node SET children = x'' WHERE id = (SELECT max(n.id) FROM node n JOIN tree t ON t.id = n.tree WHERE t.owner = '{}')",
     "a level of a leaf": "UPDATE node SET level = 0 WHERE id = (SELECT max(n.id) FROM node n JOIN tree t ON t.id = n.tree WHERE t.owner = '{}')",
     "a lost root": "UPDATE tree SET root = NULL WHERE id = (SELECT max(id) FROM tree WHERE owner = '{}')",

@@ -24,7 +24,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
     with made.write() as tx:
         tx.execute("INSERT INTO session VALUES (1, 's', 'received', 1, 0, '{}', 0)")
         tx.execute(
-            "INSERT INTO cell (id, session, ordinal, first, last, status) VALUES (1, 1, 0, 0, 0, 'pending')"
+            "INSERT INTO chunk (id, session, ordinal, first, last, status) VALUES (1, 1, 0, 0, 0, 'pending')"
         )
         tx.execute(
             "INSERT INTO turn VALUES (5, 1, 0, 'a', 'Ana', NULL, 'Hi.', 0, 'given', 0, '{}', x'', NULL)"
@@ -51,7 +51,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
         ("INSERT INTO mention VALUES (7, 3, 9, 2)", "fact", 7),
         ("INSERT INTO occurrence_turn VALUES (9, 5)", "fact", 7),
         ("INSERT INTO state VALUES (1, 7, 9, 3, 'home', 'Oslo', NULL, 'is', 0)", "fact", 7),
-        ("DELETE FROM cell WHERE id = 1", "fact", 7),  # by way of the occurrence
+        ("DELETE FROM chunk WHERE id = 1", "fact", 7),  # by way of the occurrence
         ("UPDATE node SET children = x'00' WHERE id = 4", "node", 4),
         ("DELETE FROM tree WHERE id = 2", "node", 4),  # by way of the tree
         ("INSERT INTO leaf VALUES (6, 2, 7, NULL, NULL, NULL)", "node", 6),
@@ -77,12 +77,12 @@ def test_every_write_that_a_snapshot_would_show_is_noted(
 
 
 def test_marks_that_no_query_sees_are_not_noted(db: Database) -> None:
-    """A node that gets clean, a cell's status or a setting costs no reader anything."""
+    """A node that gets clean, a chunk's status or a setting costs no reader anything."""
     with db.read() as tx:
         before = change_position(tx)
     with db.write() as tx:
         tx.execute("UPDATE node SET dirty = 0")
-        tx.execute("UPDATE cell SET status = 'extracted'")
+        tx.execute("UPDATE chunk SET status = 'extracted'")
         meta.put(tx, "label", "Ana")
     with db.read() as tx:
         assert change_position(tx) == before

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests_long.stored import (
-    cell_of,
+    chunk_of,
     empty_memory,
     leaf,
     plant,
@@ -36,11 +36,11 @@ def built() -> Iterator[Connection]:
     """A sound memory with a row or more of everything; rolled back by whoever changes it."""
     with closing(empty_memory()) as tx:
         indexes.add(tx, indexes.IndexRow("ix", "{}", 0, 0, None))
-        row, turns = put_session(tx, "s", ["Hi.", "Ho.", "He."], at_ms=500, cell=2)
+        row, turns = put_session(tx, "s", ["Hi.", "Ho.", "He."], at_ms=500, chunk=2)
         sessions.set_status(tx, row, "ingested")
-        for cell in sessions.cells(tx, row):
-            skipped = [(cell.last, "why")]
-            sessions.finish_cell(tx, cell.row, "extracted", maker="m", skipped=skipped)
+        for chunk in sessions.chunks(tx, row):
+            skipped = [(chunk.last, "why")]
+            sessions.finish_chunk(tx, chunk.row, "extracted", maker="m", skipped=skipped)
         ana = facts.put_entity(tx, "ana", "Ana", "participant")
         put_entities(tx, "oslo")
         rows = []
@@ -52,7 +52,7 @@ def built() -> Iterator[Connection]:
         facts.add_state(tx, where, ana, State("Ana", "home", "Oslo"))
         entities.use_alias(tx, "an", ana, where[1])
         head = plant(tx, rows)
-        leaf(tx, head.tree, "cell", cell_of(tx, turns[0]))
+        leaf(tx, head.tree, "chunk", chunk_of(tx, turns[0]))
         leaf(tx, head.tree, "turn", turns[0], turns[2])
         vector = np.array([0.6, 0.8], dtype=np.float32)
         for kind in ("turn", "fact", "node"):
@@ -74,7 +74,7 @@ def sound(built: Connection) -> Iterator[Connection]:
 def told(tx: Connection) -> list[str]:
     """Return all that SQL alone can tell."""
     return [
-        *checks.cell_contradictions(tx), *checks.fact_contradictions(tx),
+        *checks.chunk_contradictions(tx), *checks.fact_contradictions(tx),
         *checks.entity_contradictions(tx), *checks.setting_contradictions(tx),
         *(message for message, _ in checks.leaf_contradictions(tx)), *checks.undecodable_texts(tx),
         *checks.session_problems(tx), *checks.state_problems(tx),
@@ -85,15 +85,15 @@ def told(tx: Connection) -> list[str]:
 
 SOUND = [
     "UPDATE session SET infer = 0", f"UPDATE session SET stored_ms = {EARLIEST}", f"UPDATE fact SET stored_ms = {LATEST}",
-    "UPDATE session SET metadata = '{\"a\": 1}'", "UPDATE cell SET skipped = '[]'", "UPDATE cell SET reason = 'x'",
-    "UPDATE cell SET skipped = '[[0, \"a\"], [1, \"\"]]' WHERE ordinal = 0", "UPDATE cell SET status = 'verbatim'",
-    "UPDATE cell SET status = 'failed', reason = 'away'", "UPDATE fact SET negated = 1, precision = 'day'",
+    "UPDATE session SET metadata = '{\"a\": 1}'", "UPDATE chunk SET skipped = '[]'", "UPDATE chunk SET reason = 'x'",
+    "UPDATE chunk SET skipped = '[[0, \"a\"], [1, \"\"]]' WHERE ordinal = 0", "UPDATE chunk SET status = 'verbatim'",
+    "UPDATE chunk SET status = 'failed', reason = 'away'", "UPDATE fact SET negated = 1, precision = 'day'",
     "UPDATE fact SET topics = '[]'", "UPDATE occurrence SET cosine = -1.001", "UPDATE occurrence SET cosine = NULL",
     "UPDATE mention SET roles = 15", "UPDATE mention SET roles = 1", "UPDATE entity SET kind = 'place', label = ' '",
     "UPDATE node SET dirty = 1, version = 0", "UPDATE node SET span_lo = 0, span_hi = 1", "UPDATE meta SET value = '0' WHERE key = 'generation'",
     "INSERT INTO change VALUES (999, 'turn', 77)", "INSERT INTO meta VALUES ('feed_compacted', '12')",
     "INSERT INTO meta VALUES ('display name', '-x')", "UPDATE fact SET start_ms = 500, end_ms = 501",
-    "UPDATE leaf SET last = turn WHERE turn IS NOT NULL", "UPDATE session SET status = 'received'; UPDATE cell SET status = 'pending', maker = NULL",
+    "UPDATE leaf SET last = turn WHERE turn IS NOT NULL", "UPDATE session SET status = 'received'; UPDATE chunk SET status = 'pending', maker = NULL",
 ]  # fmt: skip
 
 
@@ -109,25 +109,25 @@ NOT_SKIPPED: list[Any] = [
     {}, 1, [1], [[0]], [[0, "a", 1]], [["0", "a"]], [[0, 1]], [[2, "a"]], [[-1, "a"]], [[0, "a"], [5, "b"]],
 ]  # fmt: skip
 
-CELLS = [
-    ("UPDATE cell SET first = 2, last = 1 WHERE ordinal = 0", "session 's': chunk 0 does not begin where"),
-    ("UPDATE cell SET first = 1 WHERE ordinal = 0", "session 's': chunk 0 does not begin where"),
-    ("UPDATE cell SET first = 0, last = 3 * ordinal - 1", "session 's': chunk 0 does not begin where"),
-    ("UPDATE cell SET first = 1 WHERE ordinal = 1", "session 's': chunk 1 does not begin where"),
-    ("UPDATE cell SET ordinal = 2 WHERE ordinal = 1", "session 's': chunk 2 does not begin where"),
+CHUNKS = [
+    ("UPDATE chunk SET first = 2, last = 1 WHERE ordinal = 0", "session 's': chunk 0 does not begin where"),
+    ("UPDATE chunk SET first = 1 WHERE ordinal = 0", "session 's': chunk 0 does not begin where"),
+    ("UPDATE chunk SET first = 0, last = 3 * ordinal - 1", "session 's': chunk 0 does not begin where"),
+    ("UPDATE chunk SET first = 1 WHERE ordinal = 1", "session 's': chunk 1 does not begin where"),
+    ("UPDATE chunk SET ordinal = 2 WHERE ordinal = 1", "session 's': chunk 2 does not begin where"),
     ("UPDATE session SET status = 'received'", "session 's' is received, which its chunks are not"),
-    ("UPDATE cell SET status = 'pending' WHERE ordinal = 1", "session 's' is ingested, which its chunks are not"),
-    ("UPDATE cell SET maker = NULL WHERE ordinal = 1", "session 's': chunk 1 does not say what read it"),
-    ("UPDATE cell SET status = 'failed' WHERE ordinal = 0", "session 's': chunk 0 does not say what read it"),
+    ("UPDATE chunk SET status = 'pending' WHERE ordinal = 1", "session 's' is ingested, which its chunks are not"),
+    ("UPDATE chunk SET maker = NULL WHERE ordinal = 1", "session 's': chunk 1 does not say what read it"),
+    ("UPDATE chunk SET status = 'failed' WHERE ordinal = 0", "session 's': chunk 0 does not say what read it"),
     ("UPDATE session SET infer = 2", "settings or metadata"), ("UPDATE session SET metadata = '[]'", "settings or metadata"),
     ("UPDATE session SET metadata = '{'", "settings or metadata"),
     (f"UPDATE session SET stored_ms = {EARLIEST - 1}", "settings or metadata"),
     (f"UPDATE session SET stored_ms = {LATEST + 1}", "settings or metadata"),
-    ("UPDATE turn SET ordinal = 9 WHERE ordinal = 2", "session 's': 3 turns, numbered to 10, in cells of 3"),
-    ("DELETE FROM turn WHERE ordinal = 2", "session 's': 2 turns, numbered to 2, in cells of 3"),
-    *((f"UPDATE cell SET skipped = '{json.dumps(skipped)}' WHERE ordinal = 0", "chunk 0 has skipped what is no turn")
+    ("UPDATE turn SET ordinal = 9 WHERE ordinal = 2", "session 's': 3 turns, numbered to 10, in chunks of 3"),
+    ("DELETE FROM turn WHERE ordinal = 2", "session 's': 2 turns, numbered to 2, in chunks of 3"),
+    *((f"UPDATE chunk SET skipped = '{json.dumps(skipped)}' WHERE ordinal = 0", "chunk 0 has skipped what is no turn")
       for skipped in NOT_SKIPPED),
-    ("UPDATE cell SET skipped = '[[' WHERE ordinal = 1", "chunk 1 has skipped what is no turn"),
+    ("UPDATE chunk SET skipped = '[[' WHERE ordinal = 1", "chunk 1 has skipped what is no turn"),
 ]  # fmt: skip
 
 FACTS = [
@@ -135,7 +135,7 @@ FACTS = [
         "precision = 'Day'", "negated = 2", "negated = -1", "start_ms = 9, end_ms = 9", "start_ms = 9, end_ms = 8", "end_ms = 9",
         f"stored_ms = {EARLIEST - 1}", "topics = '{}'", "topics = '[1]'", "topics = '[\"a\", null]'", "topics = ''")),
     *((f"UPDATE occurrence SET {change} WHERE id = 2", "f1: occurrence 2 is not where and when") for change in (
-        "said_ms = 501", "cell = 2", "tie = 't' || char(31) || '000000' || char(31)", "tie = 's' || char(31) || '000001' || char(31)")),
+        "said_ms = 501", "chunk = 2", "tie = 't' || char(31) || '000000' || char(31)", "tie = 's' || char(31) || '000001' || char(31)")),
     *((f"UPDATE occurrence SET {change} WHERE id = 2", "f1: occurrence 2 has topics, a likeness or a stored time") for change in (
         "topics = '[[]]'", "topics = 'x'", "cosine = 1.002", "cosine = -1.002")),
     ("DELETE FROM occurrence_turn WHERE occurrence = 2", "f1: occurrence 2 is not where and when"),
@@ -154,11 +154,11 @@ FACTS = [
 
 TREES = [
     ("DELETE FROM index_", "tree 1 is of an index 'ix' that the memory does not have"),
-    ("UPDATE leaf SET cell = 1 WHERE id = 1", "leaf 1 stands for nothing, or for two things"),
+    ("UPDATE leaf SET chunk = 1 WHERE id = 1", "leaf 1 stands for nothing, or for two things"),
     ("UPDATE leaf SET fact = NULL WHERE id = 1", "leaf 1 stands for nothing, or for two things"),
     ("UPDATE leaf SET tree = 77 WHERE id = 1", "leaf 1 is in no tree"),
     ("UPDATE leaf SET fact = 77 WHERE id = 1", "leaf 1 stands for what is not there"),
-    ("UPDATE leaf SET cell = 77 WHERE cell IS NOT NULL", "stands for what is not there"),
+    ("UPDATE leaf SET chunk = 77 WHERE chunk IS NOT NULL", "stands for what is not there"),
     ("UPDATE leaf SET turn = 3, last = 1 WHERE turn IS NOT NULL", "stands for what is not there"),
     ("UPDATE leaf SET last = 77 WHERE turn IS NOT NULL", "stands for what is not there"),
     ("UPDATE leaf SET turn = 77, last = NULL WHERE turn IS NOT NULL", "stands for what is not there"),
@@ -168,9 +168,9 @@ TREES = [
 
 SETTINGS = [
     *((f"INSERT INTO meta VALUES ('{key}', '{wrong}') ON CONFLICT DO UPDATE SET value = excluded.value", f"the setting '{key}' is '{wrong}'")
-      for key in ("generation", "cell_turns", "feed_compacted", "feed_compact_next", "next:job") for wrong in ("-1", "x", "01", "1.0", "")),
+      for key in ("generation", "chunk_turns", "feed_compacted", "feed_compact_next", "next:job") for wrong in ("-1", "x", "01", "1.0", "")),
     *((f"UPDATE meta SET value = (SELECT max(id) FROM {table}) WHERE key = 'next:{table}'", f"{table} ") for table in
-      ("session", "turn", "cell", "fact", "entity", "tree", "node")),
+      ("session", "turn", "chunk", "fact", "entity", "tree", "node")),
     ("DELETE FROM meta WHERE key = 'next:fact'", "fact 4 has an id that is still to be given"),
     ("INSERT INTO change VALUES (999, 'leaf', 1)", "the change log knows 'leaf'"),
     ("INSERT INTO feed (kind, item) VALUES (4, 1)", "the feed knows items of kind 4"),
@@ -178,7 +178,7 @@ SETTINGS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("damage", "message"), [*CELLS, *FACTS, *TREES, *SETTINGS])
+@pytest.mark.parametrize(("damage", "message"), [*CHUNKS, *FACTS, *TREES, *SETTINGS])
 def test_a_row_that_cannot_be_is_named(sound: Connection, damage: str, message: str) -> None:
     """What is wrong with which row; nothing is said of the rows beside it."""
     sound.execute(damage)
@@ -189,7 +189,7 @@ def test_a_row_that_cannot_be_is_named(sound: Connection, damage: str, message: 
 
 
 @pytest.mark.parametrize(
-    ("table", "column"), [("fact", "text"), ("entity", "label"), ("session", "metadata"), ("cell", "reason"), ("alias", "key")]
+    ("table", "column"), [("fact", "text"), ("entity", "label"), ("session", "metadata"), ("chunk", "reason"), ("alias", "key")]
 )  # fmt: skip
 def test_a_text_that_is_no_text_any_more_is_named_by_its_column(
     sound: Connection, table: str, column: str
@@ -287,13 +287,13 @@ def test_nodes_below_no_other_are_orphans(sound: Connection) -> None:
 def test_quotes_come_with_what_their_turns_say(sound: Connection) -> None:
     """In order of the occurrences, with who spoke, who read it, and which turns those are."""
     sound.execute("UPDATE turn SET speaker = 'Bob' WHERE ordinal = 1")
-    sound.execute("UPDATE cell SET maker = NULL")
+    sound.execute("UPDATE chunk SET maker = NULL")
     found = list(checks.quotations(sound))
     assert [one.fact_id for one in found] == ["f0", "f1", "f2", "f3"]
     assert {one[1:] for one in found} == {
         ("Ana", "Hi. Ho.", "", "Hi. Ho.", frozenset({"Ana", "Bob"}), frozenset({1, 2}))
     }
-    sound.execute("UPDATE cell SET maker = 'reader 2'")
+    sound.execute("UPDATE chunk SET maker = 'reader 2'")
     sound.execute("UPDATE occurrence SET quote = NULL WHERE id = 1")
     sound.execute("DELETE FROM occurrence_turn WHERE occurrence = 1 AND turn = 2")
     first = next(iter(checks.quotations(sound)))

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests_long.stored import cell_of, empty_memory, put_entities, put_fact, put_session, say, value
+from tests_long.stored import chunk_of, empty_memory, put_entities, put_fact, put_session, say, value
 
 from memforest.records import State
 from memforest.store import entities, facts, sessions
@@ -237,14 +237,14 @@ def test_of_two_called_alike_at_once_the_first_by_key_is_meant(tx: Connection) -
 
 def test_the_aliases_that_a_chunk_uses(tx: Connection) -> None:
     """Once each, and none of another chunk's."""
-    _, turns = put_session(tx, texts=["a", "b"], cell=1)
+    _, turns = put_session(tx, texts=["a", "b"], chunk=1)
     [ana] = put_entities(tx, "ana")
     call(tx, ana, 0, "a", "f1")
     call(tx, ana, 0, "b", "f2", alias="an")
     call(tx, ana, 0, "c", "f3", alias="an")
     say(tx, put_fact(tx, "f4"), turns[1])
-    assert entities.aliases_of_cell(tx, cell_of(tx, turns[0])) == {"mel", "an"}
-    assert entities.aliases_of_cell(tx, cell_of(tx, turns[1])) == set()
+    assert entities.aliases_of_chunk(tx, chunk_of(tx, turns[0])) == {"mel", "an"}
+    assert entities.aliases_of_chunk(tx, chunk_of(tx, turns[1])) == set()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from tests_long.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, value
+from tests_long.stored import chunk_of, empty_memory, leaf, plant, put_fact, put_session, value
 
 from memforest.store import derived
 from memforest.store import facts as word_digests
@@ -165,8 +165,8 @@ def test_only_vectors_of_another_text_are_dropped(tx: Connection) -> None:
 
 def test_the_vectors_of_a_leaf_are_those_of_its_turns(tx: Connection) -> None:
     """In the order of the session, of a chunk and of a run; none at all when one turn has none."""
-    _, turns = put_session(tx, texts=list("abcde"), cell=3)
-    chunk = leaf(tx, 1, "cell", cell_of(tx, turns[0]))
+    _, turns = put_session(tx, texts=list("abcde"), chunk=3)
+    chunk = leaf(tx, 1, "chunk", chunk_of(tx, turns[0]))
     run, single = leaf(tx, 1, "turn", turns[1], turns[3]), leaf(tx, 1, "turn", turns[4])
     derived.put_vectors(tx, "turn", [(turn, b"d", unit(3 - n)) for n, turn in enumerate(turns[:4])])
     found = {

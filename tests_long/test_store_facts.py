@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
-from tests_long.stored import cell_of, empty_memory, put_entities, put_fact, put_session, say, value
+from tests_long.stored import chunk_of, empty_memory, put_entities, put_fact, put_session, say, value
 
 from memforest.records import State
 from memforest.store import facts, meta
@@ -91,7 +91,7 @@ def test_an_occurrence_reads_alike_whether_its_words_were_stored_or_not(
     ref = say(tx, row, *said, text=text, quote=quote, tie=tie, topics=("a", ODD), cosine=0.5)
     [found] = facts.occurrences(tx, [row])[row]
     assert (found.text, found.quote, found.tie, found.turns) == (text, quote, tie, tuple(said))
-    assert (found.row, found.fact, found.cell) == (ref[1], row, cell_of(tx, turns[0]))
+    assert (found.row, found.fact, found.chunk) == (ref[1], row, chunk_of(tx, turns[0]))
     assert (found.topics, found.cosine, found.speaker, found.said_ms) == (("a", ODD), 0.5, "Ana", 0)
     kept = tx.execute("SELECT text IS NULL, quote IS NULL, tie IS NULL FROM occurrence").fetchone()
     assert kept == (text == "Ana paints.", quote == "Hi." and alone, tie == "f")
@@ -140,15 +140,15 @@ def test_a_restated_fact_leaves_its_occurrences_as_they_read(tx: Connection) -> 
     assert (now.start_ms, now.negated, now.stored_ms) == (None, False, 0)  # these no restatement touches
 
 
-def test_the_facts_of_a_cell_are_told_once_each(tx: Connection) -> None:
-    """In order, however often the cell says them; those of other cells are not among them."""
-    _, turns = put_session(tx, texts=["a", "b", "c"], cell=2)
+def test_the_facts_of_a_chunk_are_told_once_each(tx: Connection) -> None:
+    """In order, however often the chunk says them; those of other chunks are not among them."""
+    _, turns = put_session(tx, texts=["a", "b", "c"], chunk=2)
     rows = [put_fact(tx, name) for name in "xyz"]
     for row, turn in ((rows[1], 0), (rows[0], 0), (rows[1], 1), (rows[2], 2)):
         say(tx, row, turns[turn])
-    assert facts.facts_of_cell(tx, cell_of(tx, turns[0])) == rows[:2]
-    assert facts.facts_of_cell(tx, cell_of(tx, turns[2])) == rows[2:]
-    assert facts.facts_of_cell(tx, 999) == []
+    assert facts.facts_of_chunk(tx, chunk_of(tx, turns[0])) == rows[:2]
+    assert facts.facts_of_chunk(tx, chunk_of(tx, turns[2])) == rows[2:]
+    assert facts.facts_of_chunk(tx, 999) == []
 
 
 # -- entities ---------------------------------------------------------------------------------------

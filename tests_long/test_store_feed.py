@@ -32,12 +32,12 @@ INDEX, OTHER = "memforest", "other"
 
 INSERTS = {
     "turn": "INSERT INTO turn VALUES ({0}, 1, {0}, 't{0}', 'Ana', NULL, 'Hi.', 0, 'given', 0, '{{}}', x'', NULL)",
-    "cell": "INSERT INTO cell (id, session, ordinal, first, last, status) VALUES ({0}, 1, {0}, 0, 0, 'pending')",
+    "chunk": "INSERT INTO chunk (id, session, ordinal, first, last, status) VALUES ({0}, 1, {0}, 0, 0, 'pending')",
     "fact": "INSERT INTO fact VALUES ({0}, 'f{0}', 'x', 'Ana', NULL, NULL, '', 0, 0, '', '[]', 0, '[]', 0)",
     "entity": "INSERT INTO entity VALUES ({0}, 'e{0}', 'E{0}', 'unknown')",
 }
 CHANGES = {
-    "cell": "UPDATE cell SET status = CASE status WHEN 'pending' THEN 'extracted' ELSE 'pending' END WHERE id = {0}",
+    "chunk": "UPDATE chunk SET status = CASE status WHEN 'pending' THEN 'extracted' ELSE 'pending' END WHERE id = {0}",
     "fact": "UPDATE fact SET text = text || 'y' WHERE id = {0}",
     "entity": "UPDATE entity SET kind = CASE kind WHEN 'unknown' THEN 'participant' ELSE 'unknown' END WHERE id = {0}",
 }
@@ -105,13 +105,13 @@ OCCURRENCE = (
     ("before", "statement", "expected"),
     [
         ("", INSERTS["turn"], {("turn", 7)}),
-        ("", INSERTS["cell"], {("cell", 7)}),
+        ("", INSERTS["chunk"], {("chunk", 7)}),
         ("", INSERTS["fact"], {("fact", 7)}),
         (MAKE, "DELETE FROM turn", {("turn", 7)}),
-        (MAKE, "DELETE FROM cell", {("cell", 7)}),
+        (MAKE, "DELETE FROM chunk", {("chunk", 7)}),
         (MAKE, "DELETE FROM fact", {("fact", 7)}),
         (MAKE, "DELETE FROM entity", {("entity", 7)}),
-        (MAKE, CHANGES["cell"], {("cell", 7)}),
+        (MAKE, CHANGES["chunk"], {("chunk", 7)}),
         (MAKE, CHANGES["entity"], {("entity", 7)}),
         *(
             (MAKE, f"UPDATE fact SET {change}", {("fact", 7)})
@@ -126,11 +126,11 @@ OCCURRENCE = (
         ),
         (MAKE, OCCURRENCE, {("fact", 7)}),
         (f"{MAKE}; {OCCURRENCE}", "DELETE FROM occurrence", {("fact", 7)}),
-        (f"{MAKE}; {OCCURRENCE}", "DELETE FROM cell", {("cell", 7), ("fact", 7)}),
+        (f"{MAKE}; {OCCURRENCE}", "DELETE FROM chunk", {("chunk", 7), ("fact", 7)}),
         (MAKE, "INSERT INTO derived_fact_vector VALUES (7, x'00', x'003c')", {("fact", 7)}),
-        (MAKE, "DELETE FROM session", {("turn", 7), ("cell", 7)}),
+        (MAKE, "DELETE FROM session", {("turn", 7), ("chunk", 7)}),
         (MAKE, "UPDATE fact SET text = text, speaker = speaker", set()),
-        (MAKE, "UPDATE cell SET maker = 'x', skipped = '[]'", set()),
+        (MAKE, "UPDATE chunk SET maker = 'x', skipped = '[]'", set()),
         (MAKE, "UPDATE entity SET label = 'F'", set()),
         ("", INSERTS["entity"], set()),  # nothing names it yet
     ],

@@ -86,7 +86,7 @@ def test_a_relation_goes_with_what_tells_it(tx: Connection, gone: str) -> None:
     assert [one.occurrence for one in entities.read_relations(tx)] == [first[1], second[1]]
     row = {"occurrence": first[1], "fact": first[0], "session": session}[gone]
     if gone == "session":
-        tx.execute("DELETE FROM cell WHERE session = ?", (row,))
+        tx.execute("DELETE FROM chunk WHERE session = ?", (row,))
     else:
         tx.execute(f"DELETE FROM {gone} WHERE id = ?", (row,))
     assert [one.occurrence for one in entities.read_relations(tx)] == [second[1]]

@@ -167,7 +167,7 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
         {},
         {},
     )
-    row, turns = put_session(tx, texts=["a", "b", "c"], cell=1)
+    row, turns = put_session(tx, texts=["a", "b", "c"], chunk=1)
     put_session(tx, "t")
     names = facts.put_entity(tx, "ana", "Ana", "participant"), *put_entities(tx, "x", "y")
     rows = [put_fact(tx, f"f{n}") for n in range(5)]
@@ -179,7 +179,7 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
         plant(tx, rows if scope == 2 else [], kind=kind, scope=scope)
     leaf(tx, 1, "fact", 1)
     assert meta.count_rows(tx) == {
-        "session": 2, "turn": 4, "cell": 4, "fact": 5, "occurrence": 3, "entity": 3, "mention": 4, "state": 0,
+        "session": 2, "turn": 4, "chunk": 4, "fact": 5, "occurrence": 3, "entity": 3, "mention": 4, "state": 0,
         "relation": 1, "tree": 3, "node": 3, "leaf": 6,
     }  # fmt: skip
     assert meta.entities_by_kind(tx) == {"participant": 1, "unknown": 2}
@@ -193,10 +193,10 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
         {"chunks": {}, "summaries": {}},
     )
     sessions.set_status(tx, row, "ingested")
-    for cell, status, maker in zip(
-        sessions.cells(tx, row), ("extracted", "failed", "extracted"), "bab", strict=True
+    for chunk, status, maker in zip(
+        sessions.chunks(tx, row), ("extracted", "failed", "extracted"), "bab", strict=True
     ):
-        sessions.finish_cell(tx, cell.row, status, maker=maker, reason="x")  # type: ignore[arg-type]
+        sessions.finish_chunk(tx, chunk.row, status, maker=maker, reason="x")  # type: ignore[arg-type]
     derived.put_summary(tx, value(tx, "SELECT max(id) FROM node"), "x", "m 1", "none", b"")
     assert (meta.unread_sessions(tx), meta.count_failed_chunks(tx)) == (1, 1)
     assert meta.makers(tx) == {"chunks": {"a": 1, "b": 2}, "summaries": {"m 1": 1}}

@@ -8,7 +8,7 @@ from datetime import timedelta, timezone
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests_long.stored import cell_of, empty_memory, leaf, put_fact, put_session, say, value
+from tests_long.stored import chunk_of, empty_memory, leaf, put_fact, put_session, say, value
 
 from memforest.records import Turn
 from memforest.store import evidence, sessions
@@ -58,19 +58,19 @@ def test_sessions_are_listed_by_when_they_began(tx: Connection) -> None:
 
 def test_what_is_left_to_do_is_told(tx: Connection) -> None:
     """A session that was received and not ingested, and one with a chunk that failed or was not read."""
-    rows = [put_session(tx, name, ["x"] * 3, cell=2)[0] for name in "abcd"]
+    rows = [put_session(tx, name, ["x"] * 3, chunk=2)[0] for name in "abcd"]
     for row in rows[1:]:
         sessions.set_status(tx, row, "ingested")
-        for cell in sessions.cells(tx, row):
-            sessions.finish_cell(tx, cell.row, "extracted", maker="m")
+        for chunk in sessions.chunks(tx, row):
+            sessions.finish_chunk(tx, chunk.row, "extracted", maker="m")
     assert (sessions.unfinished(tx), sessions.waiting(tx)) == (rows[:1], 1)
-    sessions.finish_cell(tx, sessions.cells(tx, rows[3])[1].row, "failed", maker="m", reason="away")
-    sessions.finish_cell(tx, sessions.cells(tx, rows[2])[0].row, "verbatim", maker="m")
+    sessions.finish_chunk(tx, sessions.chunks(tx, rows[3])[1].row, "failed", maker="m", reason="away")
+    sessions.finish_chunk(tx, sessions.chunks(tx, rows[2])[0].row, "verbatim", maker="m")
     assert (sessions.unfinished(tx), sessions.waiting(tx)) == ([rows[0], rows[3]], 1)
-    tx.execute("UPDATE cell SET status = 'pending' WHERE session = ?", (rows[1],))
+    tx.execute("UPDATE chunk SET status = 'pending' WHERE session = ?", (rows[1],))
     assert sessions.unfinished(tx) == [rows[0], rows[1], rows[3]]
     assert [sessions.pending(tx, row) for row in rows] == [True, True, False, False]
-    tx.execute("UPDATE cell SET status = 'extracted'")
+    tx.execute("UPDATE chunk SET status = 'extracted'")
     assert sessions.unfinished(tx) == rows[:1]
 
 
@@ -79,17 +79,17 @@ def test_a_deleted_session_takes_its_turns_and_chunks(tx: Connection) -> None:
     put_session(tx, "stays")
     row, turns = put_session(tx, "goes", ["a", "b"])
     say(tx, put_fact(tx), turns[0])
-    cell = cell_of(tx, turns[0])
+    chunk = chunk_of(tx, turns[0])
     sessions.delete_session(tx, row)
     assert sessions.find_session(tx, "goes") is None
     counts = [
-        value(tx, f"SELECT count(*) FROM {table}") for table in ("session", "turn", "cell", "occurrence")
+        value(tx, f"SELECT count(*) FROM {table}") for table in ("session", "turn", "chunk", "occurrence")
     ]
     assert counts == [1, 1, 1, 0]
     again, new = put_session(tx, "goes", ["a", "b"])
     assert again > row
     assert min(new) > max(turns)
-    assert cell_of(tx, new[0]) > cell
+    assert chunk_of(tx, new[0]) > chunk
 
 
 # -- turns ------------------------------------------------------------------------------------------
@@ -154,17 +154,17 @@ def test_turn_ids_are_a_sessions_own(tx: Connection) -> None:
 
 def test_a_chunk_says_what_became_of_it(tx: Connection) -> None:
     """Nothing at first; then its last end, with what was skipped in order, and other chunks as they were."""
-    row, turns = put_session(tx, texts=list("abcd"), cell=2)
-    first, second = sessions.cells(tx, row)
-    assert first == sessions.CellRow(cell_of(tx, turns[0]), row, 0, 0, 1, "pending", None, None, ())
-    sessions.finish_cell(tx, second.row, "failed", maker="m1", reason=ODD)
+    row, turns = put_session(tx, texts=list("abcd"), chunk=2)
+    first, second = sessions.chunks(tx, row)
+    assert first == sessions.ChunkRow(chunk_of(tx, turns[0]), row, 0, 0, 1, "pending", None, None, ())
+    sessions.finish_chunk(tx, second.row, "failed", maker="m1", reason=ODD)
     skipped = ((3, "ü"), (2, ODD), (2, "b"))
-    sessions.finish_cell(tx, first.row, "extracted", maker="m2", skipped=skipped)
-    done, failed = sessions.cells(tx, row)
+    sessions.finish_chunk(tx, first.row, "extracted", maker="m2", skipped=skipped)
+    done, failed = sessions.chunks(tx, row)
     assert (done.status, done.reason, done.maker, done.skipped) == ("extracted", None, "m2", skipped)
     assert (failed.status, failed.reason, failed.maker, failed.skipped) == ("failed", ODD, "m1", ())
-    sessions.finish_cell(tx, second.row, "extracted", maker="m3")
-    assert sessions.cells(tx, row)[1].reason is None
+    sessions.finish_chunk(tx, second.row, "extracted", maker="m3")
+    assert sessions.chunks(tx, row)[1].reason is None
 
 
 @pytest.mark.parametrize(
@@ -183,19 +183,19 @@ def test_the_chunks_of_some_turns_are_those_that_hold_one_of_them(
     tx: Connection, bounds: tuple[int, ...], expected: list[int]
 ) -> None:
     """However little of a chunk that is."""
-    put_session(tx, "other", list("abcde"), cell=1)
-    row, _ = put_session(tx, texts=list("abcde"), cell=2)
-    assert [cell.ordinal for cell in sessions.cells(tx, row, *bounds)] == expected
+    put_session(tx, "other", list("abcde"), chunk=1)
+    row, _ = put_session(tx, texts=list("abcde"), chunk=2)
+    assert [chunk.ordinal for chunk in sessions.chunks(tx, row, *bounds)] == expected
 
 
 def test_a_deleted_chunk_takes_what_was_read_in_it(tx: Connection) -> None:
     """Facts and turns stay; so does what was read in the chunk beside it."""
-    row, turns = put_session(tx, texts=list("abcd"), cell=2)
+    row, turns = put_session(tx, texts=list("abcd"), chunk=2)
     fact = put_fact(tx)
     for turn in (turns[0], turns[2]):
         say(tx, fact, turn)
-    sessions.delete_cell(tx, cell_of(tx, turns[0]))
-    assert [cell.ordinal for cell in sessions.cells(tx, row)] == [1]
+    sessions.delete_chunk(tx, chunk_of(tx, turns[0]))
+    assert [chunk.ordinal for chunk in sessions.chunks(tx, row)] == [1]
     assert tx.execute("SELECT turn FROM occurrence_turn").fetchall() == [(turns[2],)]
     assert (value(tx, "SELECT count(*) FROM fact"), len(sessions.turns(tx, row))) == (1, 4)
 

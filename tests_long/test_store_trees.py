@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests_long.stored import cell_of, empty_memory, leaf, plant, put_fact, put_session, say, value
+from tests_long.stored import chunk_of, empty_memory, leaf, plant, put_fact, put_session, say, value
 
 from memforest.nodes import DictArena, Node, TreeHead
 from memforest.store import facts, indexes, trees
@@ -191,10 +191,10 @@ def test_a_fact_stands_in_a_tree_where_its_leaf_says(tx: Connection, values: dic
 
 def test_a_chunk_and_a_run_stand_from_their_first_turn_to_their_last(tx: Connection) -> None:
     """Ties of one time are by session and position, in numbers that sort as texts; a single turn is a run of one."""
-    _, turns = put_session(tx, "s", list("abcdefghijkl"), at_ms=500, cell=5)
-    cell = cell_of(tx, turns[5])
+    _, turns = put_session(tx, "s", list("abcdefghijkl"), at_ms=500, chunk=5)
+    chunk = chunk_of(tx, turns[5])
     wanted = {
-        leaf(tx, 1, "cell", cell): ("s\x1f000001", 5500, 9501, "cell", cell, None),
+        leaf(tx, 1, "chunk", chunk): ("s\x1f000001", 5500, 9501, "chunk", chunk, None),
         leaf(tx, 1, "turn", turns[10], turns[11]): (
             "s\x1f000010",
             10500,
@@ -217,14 +217,14 @@ def test_turns_that_go_back_in_time_make_no_empty_interval(tx: Connection) -> No
     """A session may be imported with its last turn dated before its first."""
     _, turns = put_session(tx, texts=["a", "b"])
     tx.execute("UPDATE turn SET said_ms = -400 WHERE id = ?", (turns[1],))
-    made = [leaf(tx, 1, "cell", cell_of(tx, turns[0])), leaf(tx, 1, "turn", *turns)]
+    made = [leaf(tx, 1, "chunk", chunk_of(tx, turns[0])), leaf(tx, 1, "turn", *turns)]
     spans = {(node.start_ms, node.end_ms) for node in trees.leaves_with_ids(tx, made).values()}
     assert spans == {(0, 1)}
 
 
 def test_a_leaf_of_what_is_gone_is_not_there(tx: Connection) -> None:
     """It has no time to stand at."""
-    made = [leaf(tx, 1, kind, 77) for kind in ("fact", "cell", "turn")]
+    made = [leaf(tx, 1, kind, 77) for kind in ("fact", "chunk", "turn")]
     assert trees.leaves_with_ids(tx, made) == {}
     with pytest.raises(KeyError):
         SqliteArena(tx).get(made[0])
@@ -235,10 +235,10 @@ def test_an_item_is_found_in_every_tree_of_one_index(tx: Connection) -> None:
     [fact] = put_facts(tx, 1)
     heads = [plant(tx, [fact], scope=scope) for scope in (2, 1)]
     plant(tx, [fact], owner="other")
-    leaf(tx, heads[0].tree, "cell", fact)
+    leaf(tx, heads[0].tree, "chunk", fact)
     assert trees.placements(tx, "ix", "fact", fact) == [(head.tree, head.root) for head in heads]
     assert trees.placements(tx, "ix", "turn", fact) == []
-    assert len(trees.placements(tx, "ix", "cell", fact)) == 1
+    assert len(trees.placements(tx, "ix", "chunk", fact)) == 1
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 11])
@@ -261,12 +261,12 @@ def test_leaves_of_no_tree_are_swept_up(tx: Connection) -> None:
 
 def test_a_leaf_says_its_fact_or_its_turns_line_by_line(tx: Connection) -> None:
     """In the order of the session, with who spoke; several leaves may share a turn, and a run ends with its last."""
-    row, turns = put_session(tx, "s", ["eins", "zwei\nzwei", "drei"], cell=2)
+    row, turns = put_session(tx, "s", ["eins", "zwei\nzwei", "drei"], chunk=2)
     other, _ = put_session(tx, "t", ["fremd"])
     [fact] = [put_fact(tx, text="Ana paints.")]
     made = [
         leaf(tx, 1, "fact", fact),
-        leaf(tx, 1, "cell", cell_of(tx, turns[0])),
+        leaf(tx, 1, "chunk", chunk_of(tx, turns[0])),
         leaf(tx, 1, "turn", turns[1], turns[2]),
     ]
     made.append(leaf(tx, 1, "turn", turns[2]))
@@ -296,9 +296,9 @@ def test_a_fact_made_by_rule_says_what_was_said_and_a_models_its_statement(tx: C
         texts = trees.leaf_texts(tx, trees.leaves_with_ids(tx, made).values())
         return [texts[one] for one in made]
 
-    tx.execute("UPDATE cell SET maker = 'extract@1:gpt'")
+    tx.execute("UPDATE chunk SET maker = 'extract@1:gpt'")
     assert read() == ["Ana paints.", "Ana: sunny. And warm."]
-    tx.execute("UPDATE cell SET maker = 'local-1'")
+    tx.execute("UPDATE chunk SET maker = 'local-1'")
     assert read() == ["Ana: I paint", "Ana: Sunny.\nAna: And warm."]
     tx.execute("UPDATE turn SET text = 'lies' WHERE id = ?", (turns[1],))
     assert read()[1] == "[turn 't1' (number 1) of session 's' is damaged]"
@@ -307,7 +307,7 @@ def test_a_fact_made_by_rule_says_what_was_said_and_a_models_its_statement(tx: C
 def test_in_the_place_of_a_damaged_turn_there_is_a_line_that_says_so(tx: Connection) -> None:
     """What it reads now is not told; the turns beside it are."""
     _, turns = put_session(tx, texts=["one", "two", "three"])
-    made = leaf(tx, 1, "cell", cell_of(tx, turns[0]))
+    made = leaf(tx, 1, "chunk", chunk_of(tx, turns[0]))
     tx.execute("UPDATE turn SET text = 'lies' WHERE id = ?", (turns[1],))
     text = trees.leaf_texts(tx, trees.leaves_with_ids(tx, [made]).values())[made]
     assert text.splitlines() == ["Ana: one", "[turn 't1' (number 1) of session 's' is damaged]", "Ana: three"]
@@ -531,14 +531,14 @@ def test_the_rows_of_trees_and_nodes_say_what_is_stored(tx: Connection) -> None:
 @pytest.mark.parametrize("asked", [True, False])
 def test_the_rows_of_leaves_name_turns_or_facts(tx: Connection, asked: bool) -> None:
     """A chunk by its first and last turn, a run by its own, a fact by itself; what is gone by 0."""
-    _, turns = put_session(tx, texts=list("abcde"), cell=3)
+    _, turns = put_session(tx, texts=list("abcde"), chunk=3)
     row = put_fact(tx)
     tree = trees.put_head(tx, "ix", "x", 1, TreeHead(0, 3)).tree
     made = [
-        leaf(tx, tree, "cell", cell_of(tx, turns[0])), leaf(tx, tree, "fact", row), leaf(tx, tree, "turn", turns[1]),
-        leaf(tx, tree, "turn", turns[1], turns[4]), leaf(tx, tree, "cell", 77),
+        leaf(tx, tree, "chunk", chunk_of(tx, turns[0])), leaf(tx, tree, "fact", row), leaf(tx, tree, "turn", turns[1]),
+        leaf(tx, tree, "turn", turns[1], turns[4]), leaf(tx, tree, "chunk", 77),
     ]  # fmt: skip
-    kinds = ["cell", "fact", "turn", "turn", "cell"]
+    kinds = ["chunk", "fact", "turn", "turn", "chunk"]
     items = [(turns[0], turns[2]), (row, None), (turns[1], turns[1]), (turns[1], turns[4]), (0, 0)]
     found = indexes.leaf_rows(tx, "ix", made if asked else None)
     told = [

@@ -95,7 +95,7 @@ def test_choices_of_several_runs_are_merged_by_place() -> None:
 
 
 def test_nodes_are_as_near_as_in_recall() -> None:
-    """A cell by its best turn, a fact by itself, an inner node by its summary, one of a scene by its facts' mean."""
+    """A chunk by its best turn, a fact by itself, an inner node by its summary, one of a scene by its facts' mean."""
     turns = [Said("Ana", 1, axis=0), Said("Ana", 1, axis=1), Said("Ana", 1), Said("Ana", 1)]
     facts = [Fact((2,), axis=1), Fact((3,), axis=0), Fact((0,), axis=2)]
     trees = [

@@ -34,7 +34,7 @@ from memforest.trees.browse import nearness_to
 from memforest.trees.index import allowed_nodes, turns_beneath
 from memforest.trees.memforest_recall import (
     browse,
-    cell_of_turn,
+    chunk_of_turn,
     fact_blocks,
     flow,
     leaf_similarity,
@@ -193,10 +193,10 @@ def test_beneath_a_node_are_the_turns_of_its_leaves(it: World) -> None:
 @given(worlds)
 def test_every_turn_and_fact_has_the_nodes_above_it_on_every_level(it: World) -> None:
     """Of turns in their session's tree, of facts in their speaker's, of scenes leaf by leaf; -1 where there is none."""
-    cells = it.of_kind("session")
-    leaf_of = {turn: leaf for leaf in cells for turn in it.said_at(leaf)}
+    chunks = it.of_kind("session")
+    leaf_of = {turn: leaf for leaf in chunks for turn in it.said_at(leaf)}
     turns = list(range(len(it.turns)))
-    assert cell_of_turn(it.forest).tolist() == [leaf_of[turn] for turn in turns]
+    assert chunk_of_turn(it.forest).tolist() == [leaf_of[turn] for turn in turns]
     assert session_blocks(it.forest).tolist() == chains(it, [leaf_of[turn] for turn in turns])
     own = {
         int(it.forest.item[leaf]): leaf
@@ -270,15 +270,15 @@ def test_a_leaf_is_as_near_as_what_it_stands_for(it: World, seed: int) -> None:
     """A fact by its cosine; turns by the best of them or of their facts; aligned, on the facts' scale; inner nodes 0."""
     base = base_of(it, seed)
     leaves = [row for row in range(len(it.forest.ids)) if not it.children(row)]
-    cells = [leaf for leaf in leaves if not it.is_fact(leaf)]
+    chunks = [leaf for leaf in leaves if not it.is_fact(leaf)]
     for mode in ("mixed", "facts"):
         wanted: Scores = np.zeros(len(it.forest.ids))
         wanted[leaves] = [near_leaf(it, base, leaf, by_facts=mode == "facts") for leaf in leaves]
         assert leaf_similarity(
             it.snapshot, planted(it.snapshot), base, AXES[0], mode
         ).tolist() == pytest.approx(wanted)
-    aligned = leaf_similarity(it.snapshot, planted(it.snapshot), base, AXES[0], "aligned")[cells]
-    plain = np.array([near_leaf(it, base, leaf, by_facts=False) for leaf in cells])
+    aligned = leaf_similarity(it.snapshot, planted(it.snapshot), base, AXES[0], "aligned")[chunks]
+    plain = np.array([near_leaf(it, base, leaf, by_facts=False) for leaf in chunks])
     assert aligned.mean() == pytest.approx(base.fact.mean())
     if plain.std() > 1e-9 and base.fact.std() > 1e-9:
         assert aligned.std() == pytest.approx(base.fact.std())

@@ -71,8 +71,8 @@ def test_replacing_a_session_takes_the_tree_away_again(forest: MemForest) -> Non
     assert forest.user("u").verify().ok
 
 
-def test_a_session_tree_holds_its_cells(forest: MemForest) -> None:
-    """Two turns make one cell."""
+def test_a_session_tree_holds_its_chunks(forest: MemForest) -> None:
+    """Two turns make one chunk."""
     ingest(forest, "s1", "s2")
     found = scopes(forest)
     assert (found["session s1"], found["session s2"]) == (1, 1)

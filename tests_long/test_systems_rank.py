@@ -21,7 +21,7 @@ from memforest.search.context_scores import LeafScores, base_scores
 from memforest.search.filters import Search
 from memforest.search.scores import Levels, standardise
 from memforest.search.snapshot import Snapshot
-from memforest.trees.memforest_recall import cell_of_turn, flow, score_leaves, session_blocks
+from memforest.trees.memforest_recall import chunk_of_turn, flow, score_leaves, session_blocks
 
 
 def only(**weights: float) -> Ranking:
@@ -65,29 +65,29 @@ def test_siblings_get_the_same_and_order_is_kept_inside(values: list[int], width
         assert len({round(x, 12) for x in got[block == node]}) == 1
 
 
-CELLS = Tree("session", 1, ((("turns", 0, 2), ("turns", 2, 4)), (("turns", 4, 6), ("turns", 6, 8))))
+CHUNKS = Tree("session", 1, ((("turns", 0, 2), ("turns", 2, 4)), (("turns", 4, 6), ("turns", 6, 8))))
 
 
 def test_session_blocks_are_the_nodes_above_each_turn() -> None:
-    """Level by level from the cells' parents to the root; a turn knows its cell."""
-    snapshot = hand_made([Said("Ana", i) for i in range(8)], trees=[CELLS])
+    """Level by level from the chunks' parents to the root; a turn knows its chunk."""
+    snapshot = hand_made([Said("Ana", i) for i in range(8)], trees=[CHUNKS])
     first, top = session_blocks(planted(snapshot).forest)
     assert first.tolist() == [2] * 4 + [5] * 4
     assert top.tolist() == [6] * 8
-    assert cell_of_turn(planted(snapshot).forest).tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
+    assert chunk_of_turn(planted(snapshot).forest).tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
     assert planted(snapshot).forest.path(3) == [6, 5, 3]
 
 
 def test_a_short_tree_repeats_its_root() -> None:
     """Trees of different height stand side by side: every turn has a node on every level."""
     small = Tree("session", 2, (("turns", 8, 10),))
-    snapshot = hand_made([Said("Ana", i, session=1 + i // 8) for i in range(10)], trees=[CELLS, small])
+    snapshot = hand_made([Said("Ana", i, session=1 + i // 8) for i in range(10)], trees=[CHUNKS, small])
     assert session_blocks(planted(snapshot).forest)[:, 8:].tolist() == [[8, 8], [8, 8]]
 
 
 def test_relevance_flows_down_the_session_tree() -> None:
     """A turn beside the best match, in the same node, beats an equal turn in another node."""
-    snapshot = hand_made([Said("Ana", i) for i in range(8)], trees=[CELLS])
+    snapshot = hand_made([Said("Ana", i) for i in range(8)], trees=[CHUNKS])
     lexical = [1.0, 0, 0, 9.0, 1.0, 0, 0, 0]
     total = scored(snapshot, searching(ranking=only(lexical=1.0, session_tree=0.4)), lexical).total
     assert total[0] > total[4]
@@ -182,7 +182,7 @@ def test_priors_of_a_turn() -> None:
 
 def test_the_total_is_a_standard_score_plus_flow() -> None:
     """Parts are in the unit of the total, so `scores` of evidence add up, but for a constant."""
-    snapshot = hand_made([Said("Ana", i, words=3 + i) for i in range(8)], trees=[CELLS])
+    snapshot = hand_made([Said("Ana", i, words=3 + i) for i in range(8)], trees=[CHUNKS])
     found = scored(snapshot, searching(), [0, 3, 1, 0, 2, 0, 0, 5])
     parts = np.sum(list(found.parts.values()), axis=0)
     np.testing.assert_allclose(found.total - found.total.mean(), parts - parts.mean(), atol=1e-9)
@@ -190,7 +190,7 @@ def test_the_total_is_a_standard_score_plus_flow() -> None:
 
 def test_without_an_embedder_the_lexical_leg_stands_alone() -> None:
     """No vectors, no error: ranking goes by words and structure."""
-    snapshot = hand_made([Said("Ana", i) for i in range(8)], trees=[CELLS])
+    snapshot = hand_made([Said("Ana", i) for i in range(8)], trees=[CHUNKS])
     request = Search((), QuestionPlan(), 0)
     found = scored(snapshot, request, [0, 0, 9, 0, 0, 0, 0, 0])
     assert int(np.argmax(found.total)) == 2
@@ -199,5 +199,5 @@ def test_without_an_embedder_the_lexical_leg_stands_alone() -> None:
 
 def test_all_weights_off_ranks_nothing() -> None:
     """A weight of 0 switches its part off, which is how the ablation works."""
-    snapshot = hand_made([Said("Ana", i, words=i + 1, axis=i % 4) for i in range(8)], trees=[CELLS])
+    snapshot = hand_made([Said("Ana", i, words=i + 1, axis=i % 4) for i in range(8)], trees=[CHUNKS])
     assert not scored(snapshot, searching(ranking=only()), [1.0] * 7 + [2.0]).total.any()

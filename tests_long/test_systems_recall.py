@@ -36,7 +36,7 @@ def two_trees() -> Snapshot:
 
 
 def test_a_leaf_is_as_near_as_its_item() -> None:
-    """A cell is as near as its best turn, a fact's leaf as its fact; inner nodes are not scored here."""
+    """A chunk is as near as its best turn, a fact's leaf as its fact; inner nodes are not scored here."""
     turns = [Said("Ana", 1, axis=1), Said("Ana", 1, axis=0)]
     trees = [Tree("session", 1, (("turns", 0, 2),)), Tree("entity", 1, (("fact", 0),), axes={3: 0})]
     snapshot = hand_made(turns, [Fact((0,), axis=0)], trees)

@@ -80,7 +80,7 @@ def test_what_goes_is_announced_while_it_is_stored(db: Database) -> None:
         indexes.move(tx, "told", indexes.feed_position(tx))
         placings = Placings(tx, ATTACHED)
         placings.leave("turn", [new])
-        placings.leave("cell", [1])  # it does not follow chunks
+        placings.leave("chunk", [1])  # it does not follow chunks
         placings.leave("fact", [])  # nothing goes
         tx.execute("DELETE FROM turn WHERE id = ?", (new,))
         placings.close()
@@ -155,8 +155,8 @@ def test_notes_that_concern_nobody_are_passed(db: Database) -> None:
 
 def test_followed_are_the_kinds_that_an_index_names() -> None:
     """The others are left out, and the order of what is left is kept."""
-    assert following(Told(), {"turn": (3, 1), "cell": (1,), "fact": (2,)}) == {"turn": (3, 1), "fact": (2,)}
-    assert following(Told(), {"cell": (1,), "entity": (1,)}) == {}
+    assert following(Told(), {"turn": (3, 1), "chunk": (1,), "fact": (2,)}) == {"turn": (3, 1), "fact": (2,)}
+    assert following(Told(), {"chunk": (1,), "entity": (1,)}) == {}
 
 
 def test_facts_are_placed_as_they_are_written(folder: Path) -> None:

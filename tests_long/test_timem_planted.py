@@ -114,7 +114,7 @@ def test_a_question_brings_what_its_budgets_allow(
     assert result.trace["recall"]["planner"] == "rules"
 
 
-CELLS = st.builds(
+CHUNKS = st.builds(
     Recall,
     gate=st.just("off"),
     complexity=st.integers(0, 2),
@@ -128,8 +128,8 @@ CELLS = st.builds(
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(recall=CELLS, thing=st.sampled_from(THINGS))
-def test_every_cell_keeps_to_its_caps_and_its_order(shared: MemForest, recall: Recall, thing: str) -> None:
+@given(recall=CHUNKS, thing=st.sampled_from(THINGS))
+def test_every_chunk_keeps_to_its_caps_and_its_order(shared: MemForest, recall: Recall, thing: str) -> None:
     """No level has more than its budget (one pool no more than all together), and the order is the one that is asked for."""
     result = ask(shared, f"Where is the best {thing}?", recall)
     budgets = recall.budgets_of(("simple", "hybrid", "complex")[recall.complexity or 0])

@@ -115,13 +115,13 @@ def browser(folder: Path) -> Iterator[Browser]:
 
 
 def rows(page: str, label: str = "What was held") -> list[list[str]]:
-    """Return the texts of the cells of the rows of a table."""
+    """Return the texts of the chunks of the rows of a table."""
     table = page.partition(f'aria-label="{label}"')[2].partition("</table>")[0]
     bodies = re.findall(r"<tr>(.*?)</tr>", table.partition("<tbody>")[2], re.S)
     return [
         [
-            re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", cell)).strip()
-            for cell in re.findall(r"<t[hd].*?</t[hd]>", body, re.S)
+            re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", chunk)).strip()
+            for chunk in re.findall(r"<t[hd].*?</t[hd]>", body, re.S)
         ]
         for body in bodies
     ]

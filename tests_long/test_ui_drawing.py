@@ -209,8 +209,8 @@ def test_the_name_of_a_row_fits_in_front_of_it() -> None:
         drawn = draw([AxisSpan(name, at(2020), at(2021))], UTC)
         assert drawn is not None
         [(_, shown)] = drawn.names
-        cells = sum(2 if char in "東京" else 1 for char in shown)
-        assert cells * CHAR <= LABELS
+        chunks = sum(2 if char in "東京" else 1 for char in shown)
+        assert chunks * CHAR <= LABELS
         assert (shown == name) == (len(name) == 10)
 
 

@@ -37,7 +37,7 @@ OWNED = {
 SAID = (
     "session",
     "turn",
-    "cell",
+    "chunk",
     "fact",
     "occurrence",
     "occurrence_turn",
@@ -212,7 +212,7 @@ DERIVED_DAMAGE: dict[str, tuple[str, str | None, str]] = {
 
 LASTING_DAMAGE = {
     "a turn": ("turn", "UPDATE turn SET text = text || ' not' WHERE id = 1"),
-    "a session": ("session", "UPDATE cell SET last = last + 1 WHERE id = 1"),
+    "a session": ("session", "UPDATE chunk SET last = last + 1 WHERE id = 1"),
     "a fact": ("fact", "UPDATE fact SET text = 'Somebody wrote this.' WHERE id = 1"),
     "a mention": ("fact", "UPDATE mention SET roles = 99 WHERE fact = 1"),
     "an entity": ("entity", "UPDATE entity SET label = 'Zed' WHERE id = 1"),
@@ -265,7 +265,7 @@ def test_what_was_said_is_named_and_left(memory: Path, name: str) -> None:
 @pytest.mark.parametrize("value", ["many", "0", "", "9" * 5000])
 def test_a_setting_without_which_a_memory_cannot_be_opened_is_named(memory: Path, value: str) -> None:
     """The error says which file, which setting, and what to do."""
-    alter(file_of(memory), f"UPDATE meta SET value = '{value}' WHERE key = 'cell_turns'")
+    alter(file_of(memory), f"UPDATE meta SET value = '{value}' WHERE key = 'chunk_turns'")
     with (
         MemForest(memory, both()) as forest,
         pytest.raises(CorruptStoreError),

@@ -68,8 +68,8 @@ def fast_config(**settings: Any) -> Config:
     return Config(**{"embedder": HashEmbedder(32), "clock": lambda: CLOCK, **settings})
 
 
-PAPER = {"memforest": {"cells": "summarised", "scene_vectors": "summary", "summarise": "every"}}
-"""Settings with which cells have summaries and nodes of scenes vectors, as in the paper's Algorithm 1."""
+PAPER = {"memforest": {"chunks": "summarised", "scene_vectors": "summary", "summarise": "every"}}
+"""Settings with which chunks have summaries and nodes of scenes vectors, as in the paper's Algorithm 1."""
 
 
 def eager_config(**settings: Any) -> Config:
@@ -156,17 +156,17 @@ def rows(path: Path, sql: str) -> list[tuple[Any, ...]]:
 
 
 _TURN = "SELECT s.session_id || '/' || t.turn_id FROM turn t JOIN session s ON s.id = t.session WHERE t.id"
-_CELL = "SELECT s.session_id || '/' || c.ordinal FROM cell c JOIN session s ON s.id = c.session WHERE c.id"
+_CHUNK = "SELECT s.session_id || '/' || c.ordinal FROM chunk c JOIN session s ON s.id = c.session WHERE c.id"
 
 _PARTS = {
     "sessions": "SELECT session_id, status, infer, metadata FROM session",
     "turns": """SELECT s.session_id, t.ordinal, turn_id, speaker, role, text, said_ms, time_source, t.metadata
         FROM turn t JOIN session s ON s.id = t.session""",
-    "cells": """SELECT s.session_id, c.ordinal, first, last, c.status, reason, maker, skipped
-        FROM cell c JOIN session s ON s.id = c.session""",
+    "chunks": """SELECT s.session_id, c.ordinal, first, last, c.status, reason, maker, skipped
+        FROM chunk c JOIN session s ON s.id = c.session""",
     "facts": """SELECT fact_id, text, speaker, start_ms, end_ms, precision, negated, said_ms, tie, topics,
         verdict FROM fact""",
-    "occurrences": f"""SELECT f.fact_id, ({_CELL} = o.cell), o.speaker, o.topics, coalesce(o.text, f.text),
+    "occurrences": f"""SELECT f.fact_id, ({_CHUNK} = o.chunk), o.speaker, o.topics, coalesce(o.text, f.text),
         coalesce(quote, (SELECT t.text FROM occurrence_turn x JOIN turn t ON t.id = x.turn WHERE x.occurrence = o.id)),
         o.said_ms, coalesce(o.tie, f.tie), round(cosine, 5),
         (SELECT group_concat(name, ' ') FROM (SELECT ({_TURN} = x.turn) AS name FROM occurrence_turn x
@@ -259,17 +259,17 @@ def _trees(path: Path) -> Iterator[tuple[str, list[Any], list[_Shaped]]]:
         for row in conn.execute(
             """SELECT id, children, key_ms, key_tie, NULL, NULL FROM node UNION ALL
                SELECT l.id, x'', coalesce(f.start_ms, f.said_ms), f.tie, 'fact', f.id FROM leaf l JOIN fact f ON f.id = l.fact
-               UNION ALL SELECT l.id, x'', t.said_ms, s.session_id || char(31) || printf('%06d', c.ordinal), 'cell', c.id
-               FROM leaf l JOIN cell c ON c.id = l.cell JOIN session s ON s.id = c.session
+               UNION ALL SELECT l.id, x'', t.said_ms, s.session_id || char(31) || printf('%06d', c.ordinal), 'chunk', c.id
+               FROM leaf l JOIN chunk c ON c.id = l.chunk JOIN session s ON s.id = c.session
                JOIN turn t ON t.session = s.id AND t.ordinal = c.first UNION ALL
                SELECT l.id, x'', t.said_ms, s.session_id || char(31) || printf('%06d', t.ordinal), 'turn', t.id
                FROM leaf l JOIN turn t ON t.id = l.turn JOIN session s ON s.id = t.session"""
         )
     }
     names = {("fact", row[0]): row[1] for row in conn.execute("SELECT id, fact_id FROM fact")} | {
-        ("cell", row[0]): row[1]
+        ("chunk", row[0]): row[1]
         for row in conn.execute(
-            "SELECT c.id, s.session_id || '/' || c.ordinal FROM cell c JOIN session s ON s.id = c.session"
+            "SELECT c.id, s.session_id || '/' || c.ordinal FROM chunk c JOIN session s ON s.id = c.session"
         )
     }
     names |= {
@@ -359,8 +359,8 @@ def _as_before_it_was_lean(conn: sqlite3.Connection) -> None:
     conn.create_function("text_of", 1, unpack_text)
     conn.create_function("single", 1, lambda blob: unpack_vectors(blob)[0].astype("<f4").tobytes())
     conn.execute(
-        """INSERT INTO main.occurrence (id, fact, cell, speaker, text, quote, said_ms, tie, topics, cosine)
-           SELECT o.id, o.fact, o.cell, o.speaker, coalesce(o.text, f.text), coalesce(o.quote, (SELECT t.text
+        """INSERT INTO main.occurrence (id, fact, chunk, speaker, text, quote, said_ms, tie, topics, cosine)
+           SELECT o.id, o.fact, o.chunk, o.speaker, coalesce(o.text, f.text), coalesce(o.quote, (SELECT t.text
            FROM new.occurrence_turn x JOIN new.turn t ON t.id = x.turn WHERE x.occurrence = o.id)), o.said_ms,
            coalesce(o.tie, f.tie), o.topics, o.cosine FROM new.occurrence o JOIN new.fact f ON f.id = o.fact"""
     )
@@ -374,7 +374,10 @@ def _as_before_it_was_lean(conn: sqlite3.Connection) -> None:
         """INSERT INTO main.node SELECT id, tree, level, key_ms, key_tie, start_ms, end_ms, count, wide(children), NULL, NULL,
            version, dirty FROM new.node"""
     )
-    for kind in ("fact", "cell"):  # at another time than they say: the migration looks at what they stand for
+    for kind in (
+        "fact",
+        "chunk",
+    ):  # at another time than they say: the migration looks at what they stand for
         conn.execute(
             f"""INSERT INTO main.node SELECT id, tree, 0, 0, '', 0, 1, 1, x'', '{kind}', {kind}, 1, 0 FROM new.leaf
                 WHERE {kind} IS NOT NULL"""

@@ -1,4 +1,4 @@
-"""The ways in which a calendar tree is asked: every cell of TiMem's Tables 3 and 4, of Tables 9 and 10, and what is beside them."""
+"""The ways in which a calendar tree is asked: every chunk of TiMem's Tables 3 and 4, of Tables 9 and 10, and what is beside them."""
 
 from __future__ import annotations
 

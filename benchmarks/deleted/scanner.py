@@ -20,7 +20,7 @@ ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 WORDS = ("derived_turn_words", "derived_fact_words")
 
 _ROWS = {
-    "sessions": "session", "turns": "turn", "cells": "cell", "facts": "fact", "occurrences": "occurrence",
+    "sessions": "session", "turns": "turn", "chunks": "chunk", "facts": "fact", "occurrences": "occurrence",
     "mentions": "mention", "states": "state", "entities": "entity", "aliases": "alias", "trees": "tree",
     "leaves": "leaf", "nodes": "node", "corrections": "correction", "write_keys": "write_key", "jobs": "job",
 }  # fmt: skip

@@ -64,10 +64,10 @@ class Apart:
     def row(self, name: str) -> str:
         """Return a line of the table; shares are of sub-queries."""
         parts = self.scopes.total()
-        cells = [self.questions, parts, f"{parts / max(self.questions, 1):.2f}"]
-        cells += [f"{share(self.scopes[scope], parts):.1f}" for scope in SCOPES]
-        cells += [f"{share(self.timed, parts):.1f}", f"{share(self.asked, parts):.2f}", self.refused]
-        return f"| {name} | {' | '.join(map(str, cells))} |"
+        chunks = [self.questions, parts, f"{parts / max(self.questions, 1):.2f}"]
+        chunks += [f"{share(self.scopes[scope], parts):.1f}" for scope in SCOPES]
+        chunks += [f"{share(self.timed, parts):.1f}", f"{share(self.asked, parts):.2f}", self.refused]
+        return f"| {name} | {' | '.join(map(str, chunks))} |"
 
 
 HEAD: Sequence[str] = (

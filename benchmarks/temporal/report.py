@@ -97,11 +97,11 @@ def print_report(run: Run) -> None:
     columns = list(table["all"])
     print("\ntop-1 evidence correct, % [95% bootstrap interval over questions]")
     print(f"{'':22}{'n':>5}" + "".join(f"{name:>24}" for name in columns))
-    for row, cells in table.items():
+    for row, chunks in table.items():
         if row in (KINDS[0], "all stated"):
             print()
-        shown = "".join(f"{_percent(cells[name], signed='-' in name):>24}" for name in columns)
-        print(f"{row:22}{next(iter(cells.values())).n:>5}{shown}")
+        shown = "".join(f"{_percent(chunks[name], signed='-' in name):>24}" for name in columns)
+        print(f"{row:22}{next(iter(chunks.values())).n:>5}{shown}")
     print()
     milliseconds = run.ms_per_query()
     for name, share in run.in_ten().items():
@@ -117,17 +117,17 @@ def print_sets(runs: Sequence[Run]) -> None:
         for row in tables[0]:
             if row in (KINDS[0], "all stated"):
                 print()
-            cells = [table[row][name] for table in tables]
-            print(f"{row:22}" + "".join(f"{_percent(cell):>22}{cell.n:>6}" for cell in cells))
+            chunks = [table[row][name] for table in tables]
+            print(f"{row:22}" + "".join(f"{_percent(chunk):>22}{chunk.n:>6}" for chunk in chunks))
         within = [run.in_ten()[name] for run in runs]
         print(f"{'within ten':22}" + "".join(f"{100 * share:>21.1f} {'':>6}" for share in within))
 
 
-def _percent(cell: Estimate, *, signed: bool = False) -> str:
-    if not cell.n:
+def _percent(chunk: Estimate, *, signed: bool = False) -> str:
+    if not chunk.n:
         return "-"
     sign = "+" if signed else ""
-    return f"{100 * cell.mean:{sign}.1f} [{100 * cell.low:{sign}.1f}, {100 * cell.high:{sign}.1f}]"
+    return f"{100 * chunk.mean:{sign}.1f} [{100 * chunk.low:{sign}.1f}, {100 * chunk.high:{sign}.1f}]"
 
 
 def print_failures(run: Run, name: str, most: int) -> None:
@@ -161,7 +161,7 @@ def as_json(run: Run) -> dict[str, Any]:
 
     Questions and answers stand in it for the own set only: nobody is to read the others.
     """
-    table = {row: {name: asdict(cell) for name, cell in cells.items()} for row, cells in run.top1.items()}
+    table = {row: {name: asdict(chunk) for name, chunk in chunks.items()} for row, chunks in run.top1.items()}
     asked = []
     for n, q in enumerate(run.questions):
         rank = {name: given[n].rank for name, given in run.answers.items()}

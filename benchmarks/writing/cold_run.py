@@ -10,7 +10,7 @@ from time import perf_counter
 
 started = perf_counter()
 
-from memforest import (
+from memforest import (  # noqa: E402
     ChatEndpoint,
     Config,
     EmbeddingEndpoint,

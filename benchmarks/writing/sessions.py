@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from locomo.conversations import read_conversations
-from memforest.importers.detect import read_sessions
+from memforest.importers.detect import read_sessions as read_file_sessions
 from memforest.importers.files import FileSession
 
 __all__ = ["DEMO", "USER", "Session", "read_questions", "read_sessions"]
@@ -69,7 +69,7 @@ def read_sessions(
     name = DEMO if path is None else path.name
     file = path or io.BytesIO((files("memforest.data") / "demo" / DEMO).read_bytes())
     memories: dict[str, list[FileSession]] = {}
-    for one in read_sessions(file, name=name):
+    for one in read_file_sessions(file, name=name):
         memories.setdefault(one.user or name, []).append(one)
     chosen = next(iter(memories)) if conversation is None else conversation
     if chosen not in memories:

@@ -384,7 +384,7 @@ class Ranking(Settings):
 class Config(Settings):
     """How a memory is written and read.
 
-    `cell_turns`, the fan-outs of an index's trees and the embedder are kept by a memory from its first write; changing
+    `chunk_turns`, the fan-outs of an index's trees and the embedder are kept by a memory from its first write; changing
     them here affects new memories, and others when they are made anew (`AsyncUserMemory.rebuild`). Another embedder is
     refused until then, see `EmbedderMismatchError`.
     """
@@ -401,8 +401,8 @@ class Config(Settings):
     """``"auto"`` (the best one installed), ``"minilm"``, ``"bge"``, ``"none"`` (lexical only), an
     `EmbeddingEndpoint`, an object with the `Embedder` port, or a plain function from a list of texts to rows of
     numbers."""
-    cell_turns: Count = 2
-    """Turns per dialogue cell, the unit of extraction (b of paper §4.1). At least 1."""
+    chunk_turns: Count = 2
+    """Turns per dialogue chunk, the unit of extraction (b of paper §4.1). At least 1."""
     indexes: Sequence[str] = ("memforest",)
     """The indexes that a new memory has, at least one; the first answers queries that name none."""
     index_settings: Mapping[str, object] = field(default_factory=dict, hash=False)

@@ -1,11 +1,13 @@
-r"""The ports: what may stand for a model or a step in `Config`.
+r"""The ports: what may stand for a model or a step in `Config`, and the lines of profiles that steps exchange.
 
-Each is a protocol: an object with these attributes will do, of whatever class; `memforest.config` says which setting
-takes which. `remote`, `embed_questions`, `known_shares` and `answer_parts` are optional; the functions `is_remote` and `embed_questions`, and
-`memforest.read.views.known_shares`, say what holds of an object that lacks them.
+Each port is a protocol: an object with these attributes will do, of whatever class; `memforest.config` says which setting
+takes which. `remote`, `embed_questions`, `known_shares` and `answer_parts` are optional; the functions `is_remote` and
+`embed_questions`, and `memforest.read.views.known_shares`, say what holds of an object that lacks them.
 
+Every port takes a batch, so that a local implementation can loop in one worker thread and a remote one can have the whole batch
+in flight. A step never raises for one bad input of a batch: it returns a failure in that input's place.
 
-The lines of a profile, and its text: a section a participant, with the name as its heading and a statement a line.
+The text of a profile has a section for each participant, with the name as its heading and a fact a line:
 
 >>> text = join_sections([("Ana", ["Lives in Lisbon since 2023-05-04.", "Works as a\nnurse."]), ("Ben", [])])
 >>> print(text)
@@ -14,14 +16,6 @@ The lines of a profile, and its text: a section a participant, with the name as 
 - Works as a nurse.
 >>> split_sections(text)
 [('Ana', ['Lives in Lisbon since 2023-05-04.', 'Works as a nurse.'])]
-
-
-The model-shaped steps as ports, beside those of `memforest.ports` that `Config` takes; chosen once from the config.
-
-Every port takes a batch, so that a local implementation can loop in one worker thread and a remote one
-can have the whole batch in flight. A step never raises for one bad input of a batch: it returns a
-failure in that input's place.
-
 """
 
 from __future__ import annotations

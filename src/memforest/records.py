@@ -259,7 +259,7 @@ class SpokenText:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A dialogue cell: `b` consecutive turns of one session, the unit of extraction (paper §4.1).
+    """A dialogue chunk: `b` consecutive turns of one session, the unit of extraction (paper §4.1).
 
     `before` holds the turns just before the chunk, to be read (who asked what) but not extracted from.
     `participants` are the display names of everybody who speaks in the session. `day_first` says how the memory's

@@ -341,12 +341,12 @@ def html_paragraph(text: str) -> str:
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table as HTML, for a notebook: no style, script or address of its own, and every cell `html_text`."""
+    """Return a table as HTML, for a notebook: no style, script or address of its own, and every chunk `html_text`."""
     head = "".join(f"<th>{html_text(one)}</th>" for one in columns)
     body = "".join(
-        f"<tr>{''.join(cells)}</tr>"
+        f"<tr>{''.join(chunks)}</tr>"
         for row in rows
-        for cells in [[f'<td dir="auto">{html_text(cell)}</td>' for cell in row]]
+        for chunks in [[f'<td dir="auto">{html_text(chunk)}</td>' for chunk in row]]
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 

@@ -85,7 +85,7 @@ class Life:
 
     def _open(self, place: Path) -> MemForest:
         # A chunk of one turn: what is read of a turn does not depend on its neighbours, of which some are deleted.
-        return opened(place, self.clock, indexes=(self.index,), cell_turns=1)
+        return opened(place, self.clock, indexes=(self.index,), chunk_turns=1)
 
     @property
     def memory(self) -> UserMemory:

@@ -308,7 +308,7 @@ def test_users(check: Any, woods: MemForest) -> None:
 def test_settings(folder: Path) -> None:
     """A wrong setting is a ConfigError when it is made, and no directory is."""
     wrong: tuple[dict[str, Any], ...] = (
-        {"top_k": 0}, {"cell_turns": 0}, {"timezone": "Mars/Base"}, {"embedder": "none such"}, {"retention": "soon"},
+        {"top_k": 0}, {"chunk_turns": 0}, {"timezone": "Mars/Base"}, {"embedder": "none such"}, {"retention": "soon"},
         {"indexes": ()}, {"indexes": ("none",)}, {"refresh": "never"}, {"clock": 7}, {"answer_threshold": 2},
         {"colour": 1}, {"ranking": 7}, {"key": b"short"}, {"mode": "psychic"}, {"index_settings": {"none": {}}},
     )  # fmt: skip

@@ -31,7 +31,7 @@ LINES = (
 
 def config(**settings: Any) -> Config:
     """Return a configuration with small chunks and a clock that stands still."""
-    settings = {"cell_turns": 3, **settings}
+    settings = {"chunk_turns": 3, **settings}
     return Config(embedder=HashEmbedder(), clock=FrozenClock(NOON + timedelta(days=9)), **settings)
 
 

@@ -111,7 +111,7 @@ def test_sections_are_laid_over_each_other_setting_by_setting(tmp_path: Path) ->
 @each(
     ("name", "least"),
     [
-        ("cell_turns", 1),
+        ("chunk_turns", 1),
         ("summary_words", 8),
         ("max_turn_chars", 1),
         ("busy_timeout_s", 0),

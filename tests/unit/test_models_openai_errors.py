@@ -102,7 +102,7 @@ def place(url: str | None = "http://127.0.0.1:1/v1", **more: Any) -> ModelAddres
 
 
 SECRETS = st.text(
-    st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="*"), min_size=4, max_size=12
+    st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="*"), min_size=8, max_size=12
 )
 
 

@@ -85,7 +85,7 @@ class OpenedWith:
     steps: Steps
     threshold: float | None
     warnings: tuple[str, ...] = ()
-    cell_turns: int | None = None
+    chunk_turns: int | None = None
     """Configured turns per chunk, where the memory has another number."""
 
 
@@ -106,7 +106,7 @@ class ReadableMemory:
         """What does the due jobs of indexes, by owner and kind."""
         self._cache = SnapshotCache(known_of(opened.embedder), self._check_embedder)
         self._threshold = opened.threshold
-        self._cell_turns = opened.cell_turns
+        self._chunk_turns = opened.chunk_turns
         self._resuming, self._in_hand = Turns(), InHand()
         self._attached = Attached(config)
         self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
@@ -263,7 +263,7 @@ class ReadableMemory:
 
     @property
     def _present(self) -> Makers:
-        turns = self._cell_turns or self.config.cell_turns
+        turns = self._chunk_turns or self.config.chunk_turns
         model = None if self._embedder is None else self._embedder.model_id
         return Makers(self._steps.extractor.name, self._steps.summariser, turns, model)
 
@@ -526,19 +526,19 @@ class Memory(ReadableMemory):
         """Rebuild what is derived; see `AsyncUserMemory.rebuild`."""
 
         async def work() -> Usage:
-            if what.stale and self._cell_turns is not None:
-                await to_thread(self._cut_otherwise, self._cell_turns)
+            if what.stale and self._chunk_turns is not None:
+                await to_thread(self._cut_otherwise, self._chunk_turns)
             writer, timer = self._writer(), Timer()
             await rebuild(writer, timer, what)
             return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
 
         return await self._writes("rebuild", budget, work)
 
-    def _cut_otherwise(self, cell_turns: int) -> None:
+    def _cut_otherwise(self, chunk_turns: int) -> None:
         """Cut what comes from now on into chunks of the configured size."""
         with self.db.write() as tx:
-            meta.put(tx, "cell_turns", str(cell_turns))
-        self.config, self._cell_turns = replace(self.config, cell_turns=cell_turns), None
+            meta.put(tx, "chunk_turns", str(chunk_turns))
+        self.config, self._chunk_turns = replace(self.config, chunk_turns=chunk_turns), None
         self._receiver = replace(self._receiver, config=self.config)
 
     async def add_index(self, name: str, settings: Any, budget: Budget | None = None) -> IndexView:

@@ -51,7 +51,7 @@ _NOT_PRIVATE = (
 )
 _UNFINISHED = "encrypting or decrypting {0!r} was interrupted, and what it was may still stand beside it; run the same command again"
 SHORT_NAMES = {"minilm": MINILM.model_id, "bge": BGE_SMALL.model_id}
-SHAPE_KEYS = ("cell_turns",)
+SHAPE_KEYS = ("chunk_turns",)
 """Settings that a memory keeps from its first write, because its indexes have their shape by them."""
 
 
@@ -93,9 +93,9 @@ def open_memory(
         ensure_schema(db)
         stored = _ensure_settings(db, user_id, config, label)
         opened = _embedder(path, config, None if other_embedder else stored.get("embedder"), steps)
-        kept = replace(config, cell_turns=_cell_turns(path, stored["cell_turns"]))
-        if kept.cell_turns != config.cell_turns:
-            opened = replace(opened, cell_turns=config.cell_turns)
+        kept = replace(config, chunk_turns=_chunk_turns(path, stored["chunk_turns"]))
+        if kept.chunk_turns != config.chunk_turns:
+            opened = replace(opened, chunk_turns=config.chunk_turns)
     except BaseException:
         db.close()
         raise
@@ -108,7 +108,7 @@ def open_memory(
     return Memory(db, user_id, stored["label"], kept, opened)
 
 
-def _cell_turns(path: Path, stored: str) -> int:
+def _chunk_turns(path: Path, stored: str) -> int:
     """Return how many turns a chunk of a memory has at most.
 
     Raises:
@@ -116,7 +116,7 @@ def _cell_turns(path: Path, stored: str) -> int:
     """
     if not re.fullmatch("[1-9][0-9]{0,8}", stored):
         raise CorruptStoreError(
-            f"{path.name!r} is damaged: the setting 'cell_turns' is {cut(repr(stored), 40)}; {RESTORE}"
+            f"{path.name!r} is damaged: the setting 'chunk_turns' is {cut(repr(stored), 40)}; {RESTORE}"
         )
     return int(stored)
 

@@ -818,7 +818,7 @@ class AsyncUserMemory(
             scopes: make all indexes anew as well, from the start, so that nothing in them depends on the order in
                 which sessions were ingested.
             stale: make anew just what `stale` names: read sessions again, one after the other, whose chunks were
-                extracted by another extractor, prompt, model or version of its rules, or are not of `Config.cell_turns`
+                extracted by another extractor, prompt, model or version of its rules, or are not of `Config.chunk_turns`
                 turns; indexes whose settings are others now; summaries that would be made otherwise, with another prompt,
                 model or length than they were, or for another name. Until a session is read, what was extracted of it before
                 is served.

@@ -1,4 +1,4 @@
-"""What corrections are about in cells, and the verdicts on facts that follow.
+"""What corrections are about in chunks, and the verdicts on facts that follow.
 
 A correction is about a statement: about every fact of its identity, and where none of that identity is extracted from its
 sentence any more, about the fact that is. Of several corrections of one fact the newest counts. All of it follows from the
@@ -26,11 +26,11 @@ ALIKE = 0.5
 
 
 @dataclass(slots=True)
-class CellsSaid:
-    """What some cells say, and what the corrections that hold are about there."""
+class ChunksSaid:
+    """What some chunks say, and what the corrections that hold are about there."""
 
     turns: Mapping[int, int]
-    """Turn -> cell."""
+    """Turn -> chunk."""
     texts: Mapping[int, evidence.TurnText]
     facts: Mapping[int, FactRow]
     said: Sequence[OccurrenceRow]
@@ -45,17 +45,17 @@ class CellsSaid:
     """Correction -> what was extracted and it is about."""
 
     @classmethod
-    def read(cls, tx: Tx, cells: Collection[int], at_ms: int = NOW) -> CellsSaid:
-        """Read what some cells say, and the corrections that held at a moment."""
-        turns = corrections_rows.turns_of_cells(tx, cells)
+    def read(cls, tx: Tx, chunks: Collection[int], at_ms: int = NOW) -> ChunksSaid:
+        """Read what some chunks say, and the corrections that held at a moment."""
+        turns = corrections_rows.turns_of_chunks(tx, chunks)
         texts = evidence.turn_texts(tx, turns)
-        facts = facts_rows.facts_with_ids(tx, corrections_rows.facts_in_cells(tx, cells))
-        here = set(cells)
+        facts = facts_rows.facts_with_ids(tx, corrections_rows.facts_in_chunks(tx, chunks))
+        here = set(chunks)
         found = [
             one
             for several in facts_rows.occurrences(tx, facts).values()
             for one in several
-            if one.cell in here
+            if one.chunk in here
         ]
         corrections, places = corrections_rows.corrections_at(tx, turns, at_ms)
         identities = {facts[one.fact].fact_id for one in found}
@@ -98,7 +98,7 @@ class CellsSaid:
         return one.said_ms > correction.made_ms and not known
 
     def _about(self, correction: Correction) -> list[OccurrenceRow]:
-        """Return what a correction is about: what has its identity, else in each cell what stands in its place."""
+        """Return what a correction is about: what has its identity, else in each chunk what stands in its place."""
         own = [one for one in self.said if self.facts[one.fact].fact_id == correction.fact_id]
         held = {
             SentencePlace(self.texts[one.turn].session_id, self.texts[one.turn].turn_id, one.quote)
@@ -107,13 +107,13 @@ class CellsSaid:
         }
         if not held:
             return own
-        named = {one.cell for one in own if not held.isdisjoint(self.places(one))}
+        named = {one.chunk for one in own if not held.isdisjoint(self.places(one))}
         others: dict[int, list[OccurrenceRow]] = {}
         for one in self.said:
             identity = self.facts[one.fact].fact_id
-            elsewhere = one.cell in named or held.isdisjoint(self.places(one))
+            elsewhere = one.chunk in named or held.isdisjoint(self.places(one))
             if not elsewhere and identity not in (correction.fact_id, correction.made):
-                others.setdefault(one.cell, []).append(one)
+                others.setdefault(one.chunk, []).append(one)
         return own + [one for found in others.values() for one in _meant(correction.said, found)]
 
 
@@ -157,7 +157,7 @@ def verdicts_at(tx: Tx, at_ms: int) -> dict[int, int] | None:
 
 def corrections_about(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> dict[int, list[Correction]]:
     """Return the corrections that are about facts by where those were said, in the order they were made, by row id."""
-    said = CellsSaid.read(tx, corrections_rows.cells_with_places(tx, facts, at_ms), at_ms)
+    said = ChunksSaid.read(tx, corrections_rows.chunks_with_places(tx, facts, at_ms), at_ms)
     about: dict[int, list[Correction]] = {fact: [] for fact in facts}
     for number in sorted(said.hits, key=lambda one: (said.corrections[one].made_ms, one)):
         for fact in {one.fact for one in said.hits[number]}.intersection(about):

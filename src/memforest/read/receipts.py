@@ -23,7 +23,7 @@ from memforest.read.stored import Stats
 LAYERS = (
     "sessions",
     "turns",
-    "cells",
+    "chunks",
     "facts",
     "occurrences",
     "mentions",

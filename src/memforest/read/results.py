@@ -214,7 +214,7 @@ class IngestResult(Result):
         return tuple(chunk for chunk in self.chunks if chunk.status == "left")
 
     @property
-    def cells_extracted(self) -> int:
+    def chunks_extracted(self) -> int:
         """Number of chunks read without a failure."""
         return sum(chunk.status == "extracted" for chunk in self.chunks)
 
@@ -527,7 +527,7 @@ class Evidence(Result):
         return html_table(_COLUMNS, [self._row()])
 
     def _row(self, zone: tzinfo = timezone.utc) -> tuple[str, ...]:
-        """Return its cells of a table for people."""
+        """Return its chunks of a table for people."""
         said = quotation(self.spoken) if self.spoken else self.text
         return f"{local_time(self.said, zone):%Y-%m-%d}", self.speaker, said, self.why, f"{self.score:.2f}"
 

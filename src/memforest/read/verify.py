@@ -31,7 +31,7 @@ from memforest.trees.attached import Attached
 from memforest.trees.index import Index
 
 OUR_EXTRACTORS = ("local-", "extract@", "verbatim")
-"""How the makers of cells begin whose quotes are pieces of turns."""
+"""How the makers of chunks begin whose quotes are pieces of turns."""
 
 DERIVED = frozenset({"tree", "placement", "scene", "index", "vector", "words", "job"})
 """Parts that `repair` makes anew from what was said."""
@@ -92,9 +92,9 @@ def _turns(tx: Tx, checked: dict[str, int]) -> list[Problem]:
 
 
 def _sessions(tx: Tx, checked: dict[str, int]) -> list[Problem]:
-    """Check that turns are numbered without gaps, and that cells cover them."""
+    """Check that turns are numbered without gaps, and that chunks cover them."""
     checked["sessions"] = len(sessions.list_sessions(tx))
-    found = checks.session_problems(tx) + checks.cell_contradictions(tx)
+    found = checks.session_problems(tx) + checks.chunk_contradictions(tx)
     return _of("session", found + checks.origin_contradictions(tx))
 
 

@@ -96,7 +96,7 @@ class Makers:
 
     extractor: str
     summariser: Summariser
-    cell_turns: int
+    chunk_turns: int
     embedder: str | None
 
 
@@ -104,7 +104,7 @@ def what_is_stale(tx: Tx, config: Config, attached: Attached, present: Makers, d
     """Return what `rebuild(stale=True)` would make anew; it reads every summary's inputs."""
     return Stale(
         chunks=_chunks(tx, present),
-        sessions=len(indexes_rows.stale_sessions(tx, present.extractor, present.cell_turns)),
+        sessions=len(indexes_rows.stale_sessions(tx, present.extractor, present.chunk_turns)),
         summaries=len(stale_nodes(tx, describe, present.summariser)),
         indexes=outdated(tx, config, attached),
         texts=indexes_rows.lacking_count(tx)
@@ -118,11 +118,11 @@ def _chunks(tx: Tx, present: Makers) -> dict[str, int]:
     """Return reason -> number of chunks."""
     found = {
         f"extracted by {maker}, now it is {present.extractor}": count
-        for infer, maker, count in indexes_rows.cells_by_maker(tx)
+        for infer, maker, count in indexes_rows.chunks_by_maker(tx)
         if infer and maker != present.extractor
     }
-    if cut := indexes_rows.cells_cut_otherwise(tx, present.cell_turns):
-        found[f"not of {present.cell_turns} turns, as cell_turns says"] = cut
+    if cut := indexes_rows.chunks_cut_otherwise(tx, present.chunk_turns):
+        found[f"not of {present.chunk_turns} turns, as chunk_turns says"] = cut
     return found
 
 

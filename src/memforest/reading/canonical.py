@@ -294,7 +294,7 @@ class PlacedFact:
     """A candidate together with where it was said."""
 
     candidate: ExtractedFact
-    cell: int
+    chunk: int
     turns: tuple[int, ...]
     """Row ids of the supporting turns."""
     said_ms: int

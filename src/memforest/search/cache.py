@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memforest.search.forest import (
-    CELL,
+    CHUNK,
     FACT,
     INNER,
     NONE,
@@ -389,7 +389,7 @@ def _carried_items(snapshot: Snapshot, old: Forest) -> tuple[Ints, Ints]:
         item, leaves = item.copy(), np.flatnonzero(old.kind == FACT)
         item[leaves] = rows_of(snapshot.facts.ids, old.facts.ids)[old.item[leaves]]
     if not _begins_with(snapshot.turns.ids, old.turns.ids):
-        item, end, leaves = item.copy(), end.copy(), np.flatnonzero((old.kind == CELL) | (old.kind == TURNS))
+        item, end, leaves = item.copy(), end.copy(), np.flatnonzero((old.kind == CHUNK) | (old.kind == TURNS))
         turns = rows_of(snapshot.turns.ids, old.turns.ids)
         item[leaves] = turns[old.item[leaves]]
         end[leaves] = turns[old.item_end[leaves] - 1] + 1

@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 
 from memforest.records import TURN_ROLES, QuestionPlan
 from memforest.search.filters import Search, fact_places, known_words, told_by
-from memforest.search.forest import CELL, FACT, TURNS, EmbeddedForest, Forest, once_per_forest
+from memforest.search.forest import CHUNK, FACT, TURNS, EmbeddedForest, Forest, once_per_forest
 from memforest.search.lexical import bm25
 from memforest.search.scores import Groups, Levels, Scores, standardise
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot, ranges
@@ -416,7 +416,7 @@ class _Runs:
 
 @once_per_forest
 def _runs(forest: Forest) -> _Runs:
-    rows = np.flatnonzero((forest.kind == CELL) | (forest.kind == TURNS))
+    rows = np.flatnonzero((forest.kind == CHUNK) | (forest.kind == TURNS))
     first, end = forest.item[rows], forest.item_end[rows]
     counts = end - first
     return _Runs(rows, ranges(first, end), np.cumsum(counts) - counts, counts)

@@ -34,7 +34,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Ints = NDArray[np.int64]
 
-INNER, CELL, FACT, TURNS = range(len(LEAF_KINDS) + 1)
+INNER, CHUNK, FACT, TURNS = range(len(LEAF_KINDS) + 1)
 """What stands in `Forest.kind`: an inner node, or a leaf of a chunk, a fact, a run of turns."""
 
 NONE = -1
@@ -88,7 +88,7 @@ class Forest:
     place: Ints
     """Which child of its parent it is, from 0; 0 at a root."""
     kind: NDArray[np.int8]
-    """`INNER`, `CELL`, `FACT` or `TURNS`."""
+    """`INNER`, `CHUNK`, `FACT` or `TURNS`."""
     item: Ints
     item_end: Ints
     """One past the last turn row of a leaf of turns."""
@@ -112,7 +112,7 @@ class Forest:
 
     def __post_init__(self) -> None:
         """Raise if a child's level is not below its parent's, or a leaf has no item."""
-        leaves, runs = self.kind != INNER, (self.kind == CELL) | (self.kind == TURNS)
+        leaves, runs = self.kind != INNER, (self.kind == CHUNK) | (self.kind == TURNS)
         if len(self.ids) and ((self.level >= self.level[self.parent]) & (self.parent >= 0)).any():
             raise ValueError(f"a tree of the index {self.owner!r} has a node whose child is not below it")
         if ((self.tree < 0) | (leaves & (self.item < 0)) | (runs & (self.item_end < 1))).any():
@@ -147,7 +147,7 @@ class Forest:
         start[leaves] = facts.start_ms[items]
         closed = facts.stated[items] & (facts.end_ms[items] != OPEN)
         end[leaves] = np.where(closed, np.maximum(facts.end_ms[items], start[leaves] + 1), start[leaves] + 1)
-        runs = np.flatnonzero((self.kind == CELL) | (self.kind == TURNS))
+        runs = np.flatnonzero((self.kind == CHUNK) | (self.kind == TURNS))
         said = self.turns.said_ms
         start[runs] = said[self.item[runs]]
         end[runs] = np.maximum(start[runs], said[self.item_end[runs] - 1]) + 1
@@ -344,7 +344,7 @@ def _objects(values: list[Any]) -> NDArray[np.object_]:
 def item_rows(snapshot: Snapshot, kind: NDArray[np.int8], first: Ints, last: Ints) -> tuple[Ints, Ints]:
     """Return `Forest.item` and `Forest.item_end` of nodes whose items are given by id."""
     item, end = np.full((2, len(kind)), NONE, dtype=np.int64)
-    runs, facts = np.flatnonzero((kind == CELL) | (kind == TURNS)), np.flatnonzero(kind == FACT)
+    runs, facts = np.flatnonzero((kind == CHUNK) | (kind == TURNS)), np.flatnonzero(kind == FACT)
     item[facts] = rows_of(snapshot.facts.ids, first[facts])
     item[runs] = rows_of(snapshot.turns.ids, first[runs])
     end[runs] = rows_of(snapshot.turns.ids, last[runs]) + 1

@@ -524,9 +524,9 @@ def _together(kind: type[C], parts: Sequence[C]) -> C:
 
 def _columns(kind: Any, parts: Sequence[Any]) -> list[NDArray[Any]]:
     columns = []
-    for field in fields(kind):
-        empty = np.zeros(0, dtype=_TYPES.get(field.name, np.int64))
-        columns.append(np.concatenate([empty, *(getattr(part, field.name) for part in parts)]))
+    for column in fields(kind):
+        empty = np.zeros(0, dtype=_TYPES.get(column.name, np.int64))
+        columns.append(np.concatenate([empty, *(getattr(part, column.name) for part in parts)]))
     return columns
 
 

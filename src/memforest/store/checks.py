@@ -78,19 +78,19 @@ def _index_problems(tx: Tx) -> tuple[list[str], str | None]:
 
 
 def session_problems(tx: Tx) -> list[str]:
-    """Return sessions with gaps in their turns, or whose cells do not cover them exactly."""
+    """Return sessions with gaps in their turns, or whose chunks do not cover them exactly."""
     rows = tx.execute(
         """SELECT s.session_id, (SELECT count(*) FROM turn t WHERE t.session = s.id),
                   (SELECT max(ordinal) + 1 FROM turn t WHERE t.session = s.id),
-                  (SELECT sum(last - first + 1) FROM cell c WHERE c.session = s.id),
-                  (SELECT count(*) FROM cell c JOIN turn t ON t.session = c.session
+                  (SELECT sum(last - first + 1) FROM chunk c WHERE c.session = s.id),
+                  (SELECT count(*) FROM chunk c JOIN turn t ON t.session = c.session
                        AND t.ordinal BETWEEN c.first AND c.last WHERE c.session = s.id), s.erased
            FROM session s"""
     )
     return [
-        f"session {name!r}: {turns} turns, numbered to {top}, in cells of {covered}"
+        f"session {name!r}: {turns} turns, numbered to {top}, in chunks of {covered}"
         for name, turns, top, covered, held, erased in rows
-        # Where turns were deleted there are gaps; those that are left stand in one cell each.
+        # Where turns were deleted there are gaps; those that are left stand in one chunk each.
         if not (turns == held if erased else turns == top == covered)
     ]
 
@@ -140,7 +140,7 @@ def quotations(tx: Tx) -> Iterator[Quotation]:
     rows = tx.execute(
         f"""SELECT f.fact_id, o.speaker, {QUOTE}, coalesce(c.maker, ''), group_concat(t.text, ' '),
            {gathered("t.speaker")}, {gathered("t.id")} FROM occurrence o JOIN fact f ON f.id = o.fact
-           JOIN cell c ON c.id = o.cell JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
+           JOIN chunk c ON c.id = o.chunk JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
            GROUP BY o.id ORDER BY o.id"""
     )
     for *values, speakers, turns in rows:
@@ -213,33 +213,33 @@ _MENTIONED = """EXISTS (SELECT 1 FROM occurrence o JOIN mention m ON m.fact = o.
     WHERE o.id = {} AND m.entity = {})"""
 """An occurrence mentions an entity."""
 
-_CELLS: tuple[Check, ...] = (
+_CHUNKS: tuple[Check, ...] = (
     (
-        """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
+        """SELECT s.session_id, c.ordinal FROM chunk c JOIN session s ON s.id = c.session
            WHERE s.erased = 0 AND (c.first > c.last OR c.first IS NOT CASE WHEN c.ordinal = 0 THEN 0 ELSE
-           (SELECT p.last + 1 FROM cell p WHERE p.session = c.session AND p.ordinal = c.ordinal - 1) END)""",
+           (SELECT p.last + 1 FROM chunk p WHERE p.session = c.session AND p.ordinal = c.ordinal - 1) END)""",
         "session {0!r}: chunk {1} does not begin where the one before it ends",
     ),
     (
-        """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
+        """SELECT s.session_id, c.ordinal FROM chunk c JOIN session s ON s.id = c.session
            WHERE s.erased != 0 AND (s.erased < 0 OR c.first > c.last OR c.first <= coalesce(
-                (SELECT max(p.last) FROM cell p WHERE p.session = c.session AND p.ordinal < c.ordinal), -1)
+                (SELECT max(p.last) FROM chunk p WHERE p.session = c.session AND p.ordinal < c.ordinal), -1)
            OR (SELECT count(*) FROM turn t WHERE t.session = c.session AND t.ordinal IN (c.first, c.last)) !=
                 1 + (c.first != c.last))""",
         "session {0!r}: chunk {1}, beside which something was deleted, does not begin and end at turns of its own",
     ),
     (
         """SELECT s.session_id, s.status FROM session s WHERE (s.status = 'ingested') =
-           EXISTS (SELECT 1 FROM cell c WHERE c.session = s.id AND c.status = 'pending')""",
+           EXISTS (SELECT 1 FROM chunk c WHERE c.session = s.id AND c.status = 'pending')""",
         "session {0!r} is {1}, which its chunks are not",
     ),
     (
-        """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
+        """SELECT s.session_id, c.ordinal FROM chunk c JOIN session s ON s.id = c.session
            WHERE (c.status != 'pending' AND c.maker IS NULL) OR (c.status = 'failed' AND c.reason IS NULL)""",
         "session {0!r}: chunk {1} does not say what read it, or why it failed",
     ),
     (
-        """SELECT s.session_id, c.ordinal FROM cell c JOIN session s ON s.id = c.session
+        """SELECT s.session_id, c.ordinal FROM chunk c JOIN session s ON s.id = c.session
            WHERE CASE WHEN json_valid(c.skipped) THEN json_type(c.skipped) != 'array' OR EXISTS
            (SELECT 1 FROM json_each(c.skipped) j WHERE CASE WHEN j.type != 'array' THEN 1 ELSE
                 json_array_length(j.value) != 2 OR json_type(j.value, '$[0]') != 'integer'
@@ -262,7 +262,7 @@ _FACTS: tuple[Check, ...] = (
         "{0}: its times, topics or marks cannot be",
     ),
     (
-        f"""SELECT f.fact_id, o.id FROM occurrence o JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell
+        f"""SELECT f.fact_id, o.id FROM occurrence o JOIN fact f ON f.id = o.fact JOIN chunk c ON c.id = o.chunk
            JOIN session s ON s.id = c.session
            WHERE substr(coalesce(o.tie, f.tie), 1, length(s.session_id) + 8) !=
                 {place_tie("s.session_id", "c.ordinal")} || char(31)
@@ -362,7 +362,7 @@ _LEAVES: tuple[Check, ...] = (
         "tree {1} is of an index {0!r} that the memory does not have",
     ),
     (
-        f"""{_LEAF} WHERE (l.fact IS NOT NULL) + (l.cell IS NOT NULL) + (l.turn IS NOT NULL) != 1""",
+        f"""{_LEAF} WHERE (l.fact IS NOT NULL) + (l.chunk IS NOT NULL) + (l.turn IS NOT NULL) != 1""",
         "leaf {1} stands for nothing, or for two things",
     ),
     (
@@ -371,7 +371,7 @@ _LEAVES: tuple[Check, ...] = (
     ),
     (
         f"""{_LEAF} WHERE (l.fact IS NOT NULL AND NOT EXISTS (SELECT 1 FROM fact WHERE id = l.fact))
-            OR (l.cell IS NOT NULL AND NOT EXISTS (SELECT 1 FROM cell WHERE id = l.cell))
+            OR (l.chunk IS NOT NULL AND NOT EXISTS (SELECT 1 FROM chunk WHERE id = l.chunk))
             OR (l.turn IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn WHERE id = l.turn))
             OR (l.last IS NOT NULL AND NOT EXISTS (SELECT 1 FROM turn a JOIN turn b ON b.session = a.session
                 AND b.ordinal >= a.ordinal WHERE a.id = l.turn AND b.id = l.last))""",
@@ -391,7 +391,7 @@ _LEAVES: tuple[Check, ...] = (
 
 _SETTINGS: tuple[Check, ...] = (
     (
-        """SELECT key, value FROM meta WHERE (key IN ('generation', 'cell_turns', 'feed_compacted', 'feed_compact_next', 'graph_stamp')
+        """SELECT key, value FROM meta WHERE (key IN ('generation', 'chunk_turns', 'feed_compacted', 'feed_compact_next', 'graph_stamp')
            OR key LIKE 'next:%') AND (value != CAST(CAST(value AS INTEGER) AS TEXT) OR CAST(value AS INTEGER) < 0)""",
         "the setting {0!r} is {1!r}",
     ),
@@ -401,7 +401,7 @@ _SETTINGS: tuple[Check, ...] = (
                 coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'next:{table}'), 1)""",
             f"{table} {{0}} has an id that is still to be given",
         )
-        for table in ("session", "turn", "cell", "fact", "entity", "tree", "node")
+        for table in ("session", "turn", "chunk", "fact", "entity", "tree", "node")
     ),
     (
         f"SELECT DISTINCT kind FROM change WHERE kind NOT IN ({_any_of(Changes._fields)})",
@@ -433,9 +433,9 @@ def origin_contradictions(tx: Tx) -> list[str]:
     return _found(tx, _ORIGINS)
 
 
-def cell_contradictions(tx: Tx) -> list[str]:
+def chunk_contradictions(tx: Tx) -> list[str]:
     """Return what is wrong with sessions, their chunks, and the keys of their writes."""
-    return _found(tx, (*_CELLS, *_WRITES))
+    return _found(tx, (*_CHUNKS, *_WRITES))
 
 
 def fact_contradictions(tx: Tx) -> list[str]:

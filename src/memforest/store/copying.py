@@ -100,21 +100,21 @@ def insert_session(tx: Tx, source: Tx, there: int, session_id: str, stored_ms: i
 
 
 def settle_status(tx: Tx, session: int) -> None:
-    """Give a session the status that its cells have."""
+    """Give a session the status that its chunks have."""
     tx.execute(
-        """UPDATE session SET status = CASE WHEN EXISTS (SELECT 1 FROM cell WHERE session = session.id
+        """UPDATE session SET status = CASE WHEN EXISTS (SELECT 1 FROM chunk WHERE session = session.id
            AND status = 'pending') THEN 'received' ELSE 'ingested' END WHERE id = ?""",
         (session,),
     )
 
 
 def ends(tx: Tx, session: int) -> tuple[int, int]:
-    """Return the numbers that the next turn and the next cell of a session have."""
-    turn, cell = tx.execute(
-        """SELECT (SELECT max(ordinal) FROM turn WHERE session = ?1), (SELECT max(ordinal) FROM cell WHERE session = ?1)""",
+    """Return the numbers that the next turn and the next chunk of a session have."""
+    turn, chunk = tx.execute(
+        """SELECT (SELECT max(ordinal) FROM turn WHERE session = ?1), (SELECT max(ordinal) FROM chunk WHERE session = ?1)""",
         (session,),
     ).fetchone()
-    return (0 if turn is None else turn + 1), (0 if cell is None else cell + 1)
+    return (0 if turn is None else turn + 1), (0 if chunk is None else chunk + 1)
 
 
 def turn_ids(tx: Tx, session: int) -> set[str]:
@@ -122,22 +122,22 @@ def turn_ids(tx: Tx, session: int) -> set[str]:
     return {row[0] for row in tx.execute("SELECT turn_id FROM turn WHERE session = ?", (session,))}
 
 
-def cells(tx: Tx, session: int) -> list[tuple[Any, ...]]:
-    """Return a session's cells, in order: id, ordinal, first, last, status, reason, maker, skipped."""
+def chunks(tx: Tx, session: int) -> list[tuple[Any, ...]]:
+    """Return a session's chunks, in order: id, ordinal, first, last, status, reason, maker, skipped."""
     return tx.execute(
-        """SELECT id, ordinal, first, last, status, reason, maker, skipped FROM cell
+        """SELECT id, ordinal, first, last, status, reason, maker, skipped FROM chunk
            WHERE session = ? ORDER BY ordinal""",
         (session,),
     ).fetchall()
 
 
-def insert_cells(tx: Tx, session: int, new: Sequence[Sequence[Any]]) -> list[int]:
-    """Insert cells as `cells` has them, with new ids, which are returned in order."""
-    first = meta.take_ids(tx, "cell", len(new))
+def insert_chunks(tx: Tx, session: int, new: Sequence[Sequence[Any]]) -> list[int]:
+    """Insert chunks as `chunks` has them, with new ids, which are returned in order."""
+    first = meta.take_ids(tx, "chunk", len(new))
     tx.executemany(
-        """INSERT INTO cell (id, session, ordinal, first, last, status, reason, maker, skipped)
+        """INSERT INTO chunk (id, session, ordinal, first, last, status, reason, maker, skipped)
            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        [(first + at, session, *cell[1:]) for at, cell in enumerate(new)],
+        [(first + at, session, *chunk[1:]) for at, chunk in enumerate(new)],
     )
     return list(range(first, first + len(new)))
 
@@ -163,7 +163,7 @@ def fact_places(tx: Tx, rows: Collection[int]) -> dict[int, tuple[Any, ...]]:
 def sessions_of_facts(tx: Tx, facts: Collection[int]) -> set[int]:
     """Return the sessions in which facts were said."""
     rows = tx.execute(
-        f"SELECT DISTINCT c.session FROM occurrence o JOIN cell c ON c.id = o.cell WHERE o.fact {AMONG}",
+        f"SELECT DISTINCT c.session FROM occurrence o JOIN chunk c ON c.id = o.chunk WHERE o.fact {AMONG}",
         (tx.ids(facts),),
     )
     return {row[0] for row in rows}
@@ -183,12 +183,12 @@ def facts_with_identities(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
 # -- statements -----------------------------------------------------------------------------------
 
 
-def occurrences(tx: Tx, cells: Collection[int]) -> list[StoredOccurrence]:
-    """Return the occurrences of cells."""
+def occurrences(tx: Tx, chunks: Collection[int]) -> list[StoredOccurrence]:
+    """Return the occurrences of chunks."""
     rows = tx.execute(
-        f"""SELECT id, fact, cell, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction, stored_ms
-            FROM occurrence WHERE cell {AMONG} ORDER BY id""",
-        (tx.ids(cells),),
+        f"""SELECT id, fact, chunk, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction, stored_ms
+            FROM occurrence WHERE chunk {AMONG} ORDER BY id""",
+        (tx.ids(chunks),),
     )
     return [StoredOccurrence(*row) for row in rows]
 

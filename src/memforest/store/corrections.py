@@ -259,28 +259,28 @@ def corrections_at(
     return {row[0]: Correction(*row[3:]) for row in rows}, [HeldPlace(*row[:3]) for row in rows]
 
 
-# -- cells ----------------------------------------------------------------------------------------
+# -- chunks ----------------------------------------------------------------------------------------
 
 
-def turns_of_cells(tx: Tx, cells: Collection[int]) -> dict[int, int]:
-    """Return turn -> cell for the turns of cells, in their order."""
+def turns_of_chunks(tx: Tx, chunks: Collection[int]) -> dict[int, int]:
+    """Return turn -> chunk for the turns of chunks, in their order."""
     rows = tx.execute(
-        f"""SELECT t.id, c.id FROM cell c JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
+        f"""SELECT t.id, c.id FROM chunk c JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
            WHERE c.id {AMONG} ORDER BY t.session, t.ordinal""",
-        (tx.ids(cells),),
+        (tx.ids(chunks),),
     )
     return dict(rows.fetchall())
 
 
-def ordinal_of_cell(tx: Tx, cell: int) -> int:
-    """Return the position of a cell in its session."""
-    return int(tx.execute("SELECT ordinal FROM cell WHERE id = ?", (cell,)).fetchone()[0])
+def ordinal_of_chunk(tx: Tx, chunk: int) -> int:
+    """Return the position of a chunk in its session."""
+    return int(tx.execute("SELECT ordinal FROM chunk WHERE id = ?", (chunk,)).fetchone()[0])
 
 
-def cells_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
-    """Return the cells that turns are in."""
+def chunks_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
+    """Return the chunks that turns are in."""
     rows = tx.execute(
-        f"""SELECT c.id FROM turn t JOIN cell c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
+        f"""SELECT c.id FROM turn t JOIN chunk c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
            WHERE t.id {AMONG}""",
         (tx.ids(turns),),
     )
@@ -308,31 +308,31 @@ def stored_times(tx: Tx, fact: int) -> dict[int, StoredTurns]:
     return found
 
 
-def cells_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list[int]:
-    """Return the cells from which facts were extracted and in which a correction that held at a moment has a place."""
+def chunks_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list[int]:
+    """Return the chunks from which facts were extracted and in which a correction that held at a moment has a place."""
     rows = tx.execute(
-        f"""SELECT DISTINCT o.cell FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
+        f"""SELECT DISTINCT o.chunk FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
            JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session
            JOIN correction_place p ON p.session_id = s.session_id AND p.turn_id = t.turn_id
            JOIN correction c ON c.id = p.correction AND {HOLDS}
-           WHERE o.correction IS NULL AND o.fact {AMONG} ORDER BY o.cell""",
+           WHERE o.correction IS NULL AND o.fact {AMONG} ORDER BY o.chunk""",
         (at_ms, at_ms, tx.ids(facts)),
     )
     return [row[0] for row in rows]
 
 
-def facts_in_cells(tx: Tx, cells: Collection[int]) -> list[int]:
-    """Return the facts that cells support."""
+def facts_in_chunks(tx: Tx, chunks: Collection[int]) -> list[int]:
+    """Return the facts that chunks support."""
     rows = tx.execute(
-        f"SELECT DISTINCT fact FROM occurrence WHERE cell {AMONG} ORDER BY fact", (tx.ids(cells),)
+        f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG} ORDER BY fact", (tx.ids(chunks),)
     )
     return [row[0] for row in rows]
 
 
 def facts_said_instead(tx: Tx, correction: int) -> list[tuple[int, int]]:
-    """Return (fact, cell) of the statements that a correction put in the place of others."""
+    """Return (fact, chunk) of the statements that a correction put in the place of others."""
     rows = tx.execute(
-        "SELECT DISTINCT fact, cell FROM occurrence WHERE correction = ? ORDER BY fact, cell", (correction,)
+        "SELECT DISTINCT fact, chunk FROM occurrence WHERE correction = ? ORDER BY fact, chunk", (correction,)
     )
     return [(row[0], row[1]) for row in rows]
 
@@ -342,12 +342,12 @@ def drop_said_instead(tx: Tx, occurrences: Collection[int]) -> None:
     tx.executemany("DELETE FROM occurrence WHERE id = ?", [(row,) for row in sorted(occurrences)])
 
 
-def speakers_of(tx: Tx, cell: int) -> list[str]:
-    """Return who speaks in the session of a cell, in order of first appearance."""
+def speakers_of(tx: Tx, chunk: int) -> list[str]:
+    """Return who speaks in the session of a chunk, in order of first appearance."""
     rows = tx.execute(
-        """SELECT t.speaker FROM turn t JOIN cell c ON c.session = t.session WHERE c.id = ?
+        """SELECT t.speaker FROM turn t JOIN chunk c ON c.session = t.session WHERE c.id = ?
            GROUP BY t.speaker ORDER BY min(t.ordinal)""",
-        (cell,),
+        (chunk,),
     )
     return [row[0] for row in rows]
 

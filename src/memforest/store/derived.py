@@ -218,7 +218,7 @@ def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int
 def vectors_of_leaf(tx: Tx, leaf: int) -> list[NDArray[np.float32]]:
     """Return the vectors of the turns of a leaf, in order; none if one of them is missing."""
     rows = tx.execute(
-        """SELECT v.vector FROM leaf l LEFT JOIN cell c ON c.id = l.cell
+        """SELECT v.vector FROM leaf l LEFT JOIN chunk c ON c.id = l.chunk
            LEFT JOIN turn a ON a.id = l.turn LEFT JOIN turn b ON b.id = coalesce(l.last, l.turn)
            JOIN turn t ON t.session = coalesce(c.session, a.session)
                 AND t.ordinal BETWEEN coalesce(c.first, a.ordinal) AND coalesce(c.last, b.ordinal)

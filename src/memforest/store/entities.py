@@ -151,11 +151,11 @@ def use_alias(tx: Tx, key: str, entity: int, occurrence: int) -> None:
     resolve_aliases(tx, (key,))
 
 
-def aliases_of_cell(tx: Tx, cell: int) -> set[str]:
-    """Return the aliases that the occurrences of a cell use."""
+def aliases_of_chunk(tx: Tx, chunk: int) -> set[str]:
+    """Return the aliases that the occurrences of a chunk use."""
     rows = tx.execute(
-        "SELECT DISTINCT u.key FROM alias_use u JOIN occurrence o ON o.id = u.occurrence WHERE o.cell = ?",
-        (cell,),
+        "SELECT DISTINCT u.key FROM alias_use u JOIN occurrence o ON o.id = u.occurrence WHERE o.chunk = ?",
+        (chunk,),
     )
     return {row[0] for row in rows}
 

@@ -73,23 +73,23 @@ def put_turn_anew(tx: Tx, turn: StoredTurn, text: str, metadata: str) -> int:
     return row
 
 
-# -- cells and sessions ---------------------------------------------------------------------------
+# -- chunks and sessions ---------------------------------------------------------------------------
 
 
-def cells_reading(
+def chunks_reading(
     tx: Tx, session: int, ordinals: Collection[int], context: int
 ) -> list[tuple[int, int, int]]:
-    """Return (row, first, last) of the cells that hold one of some turns, or that it stands at most `context` before.
+    """Return (row, first, last) of the chunks that hold one of some turns, or that it stands at most `context` before.
 
     Args:
         tx: a transaction.
-        session: whose cells.
+        session: whose chunks.
         ordinals: of the turns, at least one.
-        context: how many turns before a cell are read with it.
+        context: how many turns before a chunk are read with it.
     """
     wanted = sorted(ordinals)
     rows = tx.execute(
-        "SELECT id, first, last FROM cell WHERE session = ? AND last >= ? AND first <= ? ORDER BY first",
+        "SELECT id, first, last FROM chunk WHERE session = ? AND last >= ? AND first <= ? ORDER BY first",
         (session, wanted[0], wanted[-1] + context),
     )
     return [
@@ -99,29 +99,29 @@ def cells_reading(
     ]
 
 
-def fit_cell(tx: Tx, cell: int, skipped: Sequence[tuple[int, str]], reason: str | None) -> bool:
-    """Let a cell begin and end at turns that there are, and write what it skipped and why it failed.
+def fit_chunk(tx: Tx, chunk: int, skipped: Sequence[tuple[int, str]], reason: str | None) -> bool:
+    """Let a chunk begin and end at turns that there are, and write what it skipped and why it failed.
 
     Returns:
         False if none of its turns is left; then it stays as it was.
     """
     first, last = tx.execute(
-        """SELECT min(t.ordinal), max(t.ordinal) FROM cell c JOIN turn t ON t.session = c.session
+        """SELECT min(t.ordinal), max(t.ordinal) FROM chunk c JOIN turn t ON t.session = c.session
            AND t.ordinal BETWEEN c.first AND c.last WHERE c.id = ?""",
-        (cell,),
+        (chunk,),
     ).fetchone()
     if first is None:
         return False
     tx.execute(
-        "UPDATE cell SET first = ?, last = ?, skipped = ?, reason = ? WHERE id = ?",
-        (first, last, json.dumps(list(skipped)), reason, cell),
+        "UPDATE chunk SET first = ?, last = ?, skipped = ?, reason = ? WHERE id = ?",
+        (first, last, json.dumps(list(skipped)), reason, chunk),
     )
     return True
 
 
-def drop_cell(tx: Tx, cell: int) -> None:
-    """Delete a cell without turns."""
-    tx.execute("DELETE FROM cell WHERE id = ?", (cell,))
+def drop_chunk(tx: Tx, chunk: int) -> None:
+    """Delete a chunk without turns."""
+    tx.execute("DELETE FROM chunk WHERE id = ?", (chunk,))
 
 
 def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
@@ -129,7 +129,7 @@ def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
     if tx.execute("SELECT 1 FROM turn WHERE session = ? LIMIT 1", (session,)).fetchone() is None:
         return False
     tx.execute(
-        """UPDATE session SET erased = erased + 1, metadata = ?, status = CASE WHEN EXISTS (SELECT 1 FROM cell
+        """UPDATE session SET erased = erased + 1, metadata = ?, status = CASE WHEN EXISTS (SELECT 1 FROM chunk
            WHERE session = session.id AND status = 'pending') THEN status ELSE 'ingested' END WHERE id = ?""",
         (metadata, session),
     )
@@ -139,9 +139,9 @@ def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
 # -- occurrences ----------------------------------------------------------------------------------
 
 
-def facts_of_cells(tx: Tx, cells: Collection[int]) -> set[int]:
-    """Return the facts that cells support."""
-    rows = tx.execute(f"SELECT DISTINCT fact FROM occurrence WHERE cell {AMONG}", (tx.ids(cells),))
+def facts_of_chunks(tx: Tx, chunks: Collection[int]) -> set[int]:
+    """Return the facts that chunks support."""
+    rows = tx.execute(f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG}", (tx.ids(chunks),))
     return {row[0] for row in rows}
 
 
@@ -257,7 +257,7 @@ def relabel(tx: Tx, entity: int, label: str) -> None:
 _PLAIN = (
     "session",
     "turn",
-    "cell",
+    "chunk",
     "fact",
     "occurrence",
     "mention",
@@ -368,14 +368,14 @@ def corrections_of_sessions(tx: Tx, sessions: Collection[str]) -> list[int]:
     return [row[0] for row in tx.execute(sql, (tx.ids(sessions),))]
 
 
-def corrections_in_cells(tx: Tx, cells: Collection[int]) -> list[tuple[int, int]]:
-    """Return (correction, cell) of the corrections that have a place in cells, those that were undone too."""
+def corrections_in_chunks(tx: Tx, chunks: Collection[int]) -> list[tuple[int, int]]:
+    """Return (correction, chunk) of the corrections that have a place in chunks, those that were undone too."""
     rows = tx.execute(
-        f"""SELECT DISTINCT p.correction, c.id FROM cell c JOIN session s ON s.id = c.session
+        f"""SELECT DISTINCT p.correction, c.id FROM chunk c JOIN session s ON s.id = c.session
             JOIN correction_place p ON p.session_id = s.session_id
             JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
             WHERE c.id {AMONG} AND t.ordinal BETWEEN c.first AND c.last""",
-        (tx.ids(cells),),
+        (tx.ids(chunks),),
     )
     return [(row[0], row[1]) for row in rows]
 

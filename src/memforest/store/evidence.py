@@ -119,7 +119,7 @@ def fact_sayings(
     found = tx.execute(
         f"""SELECT o.fact, o.id, coalesce(c.maker, ''), CAST(o.quote AS BLOB), o.text IS NULL,
                 k.made_ms, f.verdict < 2, t.id, p.id FROM occurrence o
-            JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell
+            JOIN fact f ON f.id = o.fact JOIN chunk c ON c.id = o.chunk
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
             LEFT JOIN turn p ON p.session = t.session AND p.ordinal = t.ordinal - 1
             LEFT JOIN correction k ON k.id = o.correction

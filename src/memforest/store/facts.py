@@ -147,7 +147,7 @@ class OccurrenceRow:
 
     row: int
     fact: int
-    cell: int
+    chunk: int
     speaker: str
     text: str
     quote: str
@@ -237,7 +237,7 @@ def occurrences(
 ) -> dict[int, list[OccurrenceRow]]:
     """Return the occurrences of facts, each list in the order they were said; those with the ids `without` are left out."""
     rows = tx.execute(
-        f"""SELECT o.id, o.fact, o.cell, o.speaker, coalesce(o.text, f.text), {QUOTE}, o.said_ms,
+        f"""SELECT o.id, o.fact, o.chunk, o.speaker, coalesce(o.text, f.text), {QUOTE}, o.said_ms,
            coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine, (SELECT {gathered("turn")} FROM occurrence_turn WHERE occurrence = o.id),
            coalesce(o.dates, f.dates), o.correction, coalesce(o.stored_ms, f.stored_ms)
            FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact {AMONG} AND o.id NOT {AMONG}
@@ -252,9 +252,9 @@ def occurrences(
     return found
 
 
-def facts_of_cell(tx: Tx, cell: int) -> list[int]:
-    """Return the row ids of the facts that a cell supports."""
-    rows = tx.execute("SELECT DISTINCT fact FROM occurrence WHERE cell = ? ORDER BY fact", (cell,))
+def facts_of_chunk(tx: Tx, chunk: int) -> list[int]:
+    """Return the row ids of the facts that a chunk supports."""
+    rows = tx.execute("SELECT DISTINCT fact FROM occurrence WHERE chunk = ? ORDER BY fact", (chunk,))
     return [row[0] for row in rows]
 
 
@@ -395,7 +395,7 @@ class StoredOccurrence(NamedTuple):
 
     row: int
     fact: int
-    cell: int
+    chunk: int
     speaker: str
     said_ms: int
     topics: str
@@ -445,8 +445,8 @@ def add_occurrences(tx: Tx, new: Sequence[StoredOccurrence], turns: Sequence[Seq
     (last,) = tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()
     rows = list(range(last + 1, last + 1 + len(new)))
     tx.executemany(
-        """INSERT INTO occurrence (id, fact, cell, speaker, text, quote, said_ms, tie, topics, cosine, dates, correction,
-           stored_ms) VALUES (:row, :fact, :cell, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
+        """INSERT INTO occurrence (id, fact, chunk, speaker, text, quote, said_ms, tie, topics, cosine, dates, correction,
+           stored_ms) VALUES (:row, :fact, :chunk, :speaker, nullif(:text, (SELECT text FROM fact WHERE id = :fact)),
            nullif(:quote, (SELECT text FROM turn WHERE id = :turn)), :said_ms,
            nullif(:tie, (SELECT tie FROM fact WHERE id = :fact)), :topics, :cosine,
            nullif(:dates, (SELECT dates FROM fact WHERE id = :fact)), :correction,
@@ -466,7 +466,7 @@ def add_occurrences(tx: Tx, new: Sequence[StoredOccurrence], turns: Sequence[Seq
 def add_occurrence(
     tx: Tx,
     fact: int,
-    cell: int,
+    chunk: int,
     *,
     speaker: str,
     text: str,
@@ -487,7 +487,7 @@ def add_occurrence(
     one = StoredOccurrence(
         row=0,
         fact=fact,
-        cell=cell,
+        chunk=chunk,
         speaker=speaker,
         said_ms=said_ms,
         topics=json.dumps(topics, ensure_ascii=False),

@@ -157,7 +157,7 @@ def stray_tables(tx: Tx) -> set[str]:
     return {table.split("_")[1] for table in own_tables(tx)} - {row.name for row in rows(tx)}
 
 
-Kind = Literal["turn", "cell", "fact", "entity"]
+Kind = Literal["turn", "chunk", "fact", "entity"]
 """What the feed notes: turns, chunks, facts, and entities whose kind changed."""
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -255,7 +255,7 @@ def _number(tx: Tx, key: str, default: int) -> int:
     return int(value) if value.isdecimal() else default
 
 
-LEAF_KINDS = ("cell", "fact", "turn")
+LEAF_KINDS = ("chunk", "fact", "turn")
 """What a leaf may stand for: the columns of its row, the first that is filled."""
 
 
@@ -331,9 +331,9 @@ def leaf_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[LeafRow]:
     """Yield leaves, by id; a chunk's with its first and last turn."""
     source, where, args = _own(tx, "leaf", owner, only)
     rows = tx.execute(
-        f"""SELECT n.id, n.tree, CASE WHEN n.cell IS NOT NULL THEN 0 WHEN n.fact IS NOT NULL THEN 1 ELSE 2 END,
+        f"""SELECT n.id, n.tree, CASE WHEN n.chunk IS NOT NULL THEN 0 WHEN n.fact IS NOT NULL THEN 1 ELSE 2 END,
                 coalesce(a.id, n.fact, n.turn, 0), coalesce(b.id, n.last, n.turn, 0)
-            FROM {source} LEFT JOIN cell c ON c.id = n.cell
+            FROM {source} LEFT JOIN chunk c ON c.id = n.chunk
             LEFT JOIN turn a ON a.session = c.session AND a.ordinal = c.first
             LEFT JOIN turn b ON b.session = c.session AND b.ordinal = c.last
             {where} ORDER BY n.id""",
@@ -348,18 +348,18 @@ _CUT = """(c.first / :turns != c.last / :turns OR EXISTS (SELECT 1 FROM turn t W
 """A chunk that does not hold just those of `turns` turns that are there: beside what was deleted it is shorter."""
 
 
-def cells_by_maker(tx: Tx) -> list[tuple[bool, str, int]]:
+def chunks_by_maker(tx: Tx) -> list[tuple[bool, str, int]]:
     """Return (whether statements were extracted, or turns taken as they are; what made them; number of chunks)."""
     rows = tx.execute(
-        """SELECT s.infer, c.maker, count(*) FROM cell c JOIN session s ON s.id = c.session
+        """SELECT s.infer, c.maker, count(*) FROM chunk c JOIN session s ON s.id = c.session
            WHERE c.status = 'extracted' AND c.maker IS NOT NULL GROUP BY s.infer, c.maker ORDER BY c.maker"""
     )
     return [(bool(infer), maker, count) for infer, maker, count in rows]
 
 
-def cells_cut_otherwise(tx: Tx, turns: int) -> int:
+def chunks_cut_otherwise(tx: Tx, turns: int) -> int:
     """Return the number of chunks that would not be cut so with `turns` turns a chunk."""
-    found = tx.execute(f"SELECT count(*) FROM cell c WHERE {_CUT}", {"turns": turns})
+    found = tx.execute(f"SELECT count(*) FROM chunk c WHERE {_CUT}", {"turns": turns})
     return int(found.fetchone()[0])
 
 
@@ -372,7 +372,7 @@ def stale_sessions(tx: Tx, extractor: str, turns: int) -> list[int]:
         turns: most turns of a chunk now.
     """
     rows = tx.execute(
-        f"""SELECT s.id FROM session s WHERE s.status = 'ingested' AND EXISTS (SELECT 1 FROM cell c
+        f"""SELECT s.id FROM session s WHERE s.status = 'ingested' AND EXISTS (SELECT 1 FROM chunk c
             WHERE c.session = s.id AND ((s.infer AND c.status = 'extracted' AND c.maker != :extractor) OR {_CUT}))
             ORDER BY (SELECT min(t.said_ms) FROM turn t WHERE t.session = s.id), s.session_id""",
         {"extractor": extractor, "turns": turns},
@@ -380,11 +380,11 @@ def stale_sessions(tx: Tx, extractor: str, turns: int) -> list[int]:
     return [row[0] for row in rows]
 
 
-def facts_stored(tx: Tx, cells: Collection[int]) -> dict[str, int]:
+def facts_stored(tx: Tx, chunks: Collection[int]) -> dict[str, int]:
     """Return when the facts of some chunks were stored, in UTC ms, by their identities."""
     rows = tx.execute(
-        f"SELECT DISTINCT f.fact_id, f.stored_ms FROM fact f JOIN occurrence o ON o.fact = f.id WHERE o.cell {AMONG}",
-        (tx.ids(cells),),
+        f"SELECT DISTINCT f.fact_id, f.stored_ms FROM fact f JOIN occurrence o ON o.fact = f.id WHERE o.chunk {AMONG}",
+        (tx.ids(chunks),),
     )
     return dict(rows.fetchall())
 

@@ -125,7 +125,7 @@ def take_ids(tx: Tx, name: str, n: int = 1) -> int:
 _TABLES = (
     "session",
     "turn",
-    "cell",
+    "chunk",
     "fact",
     "occurrence",
     "entity",
@@ -169,7 +169,7 @@ def vectors_by_kind(tx: Tx) -> dict[str, int]:
 
 def count_failed_chunks(tx: Tx) -> int:
     """Return the number of chunks whose extraction failed."""
-    return int(tx.execute("SELECT count(*) FROM cell WHERE status = 'failed'").fetchone()[0])
+    return int(tx.execute("SELECT count(*) FROM chunk WHERE status = 'failed'").fetchone()[0])
 
 
 def unread_sessions(tx: Tx) -> int:
@@ -188,7 +188,7 @@ def makers(tx: Tx) -> dict[str, dict[str, int]]:
     """Return the makers of chunks' statements and nodes' summaries: part -> name and version -> count."""
     found = {}
     for part, sql in (
-        ("chunks", "SELECT maker, count(*) FROM cell WHERE maker IS NOT NULL GROUP BY maker ORDER BY maker"),
+        ("chunks", "SELECT maker, count(*) FROM chunk WHERE maker IS NOT NULL GROUP BY maker ORDER BY maker"),
         ("summaries", "SELECT maker, count(*) FROM derived_summary GROUP BY maker ORDER BY maker"),
     ):
         found[part] = dict(tx.execute(sql).fetchall())
@@ -217,7 +217,7 @@ def most_named(tx: Tx, most: int) -> list[str]:
 def entity_support(tx: Tx, entity: int, most: int = -1) -> tuple[int, int]:
     """Return in how many distinct facts that are shown, and distinct sessions, an entity is named; of each at most so many."""
     named = "mention m {} WHERE m.entity = :entity AND m.fact NOT IN (SELECT id FROM fact WHERE verdict > 1) LIMIT :most"
-    place = "JOIN occurrence o ON o.id = m.occurrence JOIN cell c ON c.id = o.cell"
+    place = "JOIN occurrence o ON o.id = m.occurrence JOIN chunk c ON c.id = o.chunk"
     row = tx.execute(
         f"""SELECT (SELECT count(*) FROM (SELECT DISTINCT m.fact FROM {named.format("")})),
            (SELECT count(*) FROM (SELECT DISTINCT c.session FROM {named.format(place)}))""",

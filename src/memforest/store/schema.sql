@@ -62,7 +62,7 @@ CREATE INDEX write_key_session ON write_key (session);
 
 -- What was extracted from it: chunks of turns, facts with their occurrences, and whom and what they name.
 
-CREATE TABLE cell (
+CREATE TABLE chunk (
     id INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES session (id) ON DELETE CASCADE,
     ordinal INTEGER NOT NULL,
@@ -74,7 +74,7 @@ CREATE TABLE cell (
     skipped TEXT NOT NULL DEFAULT '[]',
     UNIQUE (session, ordinal)
 ) STRICT;
-CREATE INDEX cell_open ON cell (session) WHERE status IN ('pending', 'failed');
+CREATE INDEX chunk_open ON chunk (session) WHERE status IN ('pending', 'failed');
 
 CREATE TABLE fact (
     id INTEGER PRIMARY KEY,
@@ -99,7 +99,7 @@ CREATE INDEX fact_time ON fact (coalesce(start_ms, said_ms));
 CREATE TABLE occurrence (
     id INTEGER PRIMARY KEY,
     fact INTEGER NOT NULL REFERENCES fact (id) ON DELETE CASCADE,
-    cell INTEGER NOT NULL REFERENCES cell (id) ON DELETE CASCADE,
+    chunk INTEGER NOT NULL REFERENCES chunk (id) ON DELETE CASCADE,
     speaker TEXT NOT NULL,
     said_ms INTEGER NOT NULL,
     topics TEXT NOT NULL,
@@ -112,7 +112,7 @@ CREATE TABLE occurrence (
     stored_ms INTEGER
 ) STRICT;
 CREATE INDEX occurrence_fact ON occurrence (fact);
-CREATE INDEX occurrence_cell ON occurrence (cell);
+CREATE INDEX occurrence_chunk ON occurrence (chunk);
 CREATE INDEX occurrence_correction ON occurrence (correction) WHERE correction IS NOT NULL;
 CREATE INDEX occurrence_stored ON occurrence (stored_ms) WHERE stored_ms IS NOT NULL;
 
@@ -287,12 +287,12 @@ CREATE TABLE leaf (
     id INTEGER PRIMARY KEY,
     tree INTEGER NOT NULL,
     fact INTEGER,
-    cell INTEGER,
+    chunk INTEGER,
     turn INTEGER,
     last INTEGER
 ) STRICT;
 CREATE INDEX leaf_fact ON leaf (fact, tree) WHERE fact IS NOT NULL;
-CREATE INDEX leaf_cell ON leaf (cell) WHERE cell IS NOT NULL;
+CREATE INDEX leaf_chunk ON leaf (chunk) WHERE chunk IS NOT NULL;
 CREATE INDEX leaf_turn ON leaf (turn) WHERE turn IS NOT NULL;
 
 CREATE TABLE job (
@@ -621,19 +621,19 @@ BEGIN
     DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 0 AND item = old.id;
 END;
 
-CREATE TRIGGER feed_cell_insert AFTER INSERT ON cell
+CREATE TRIGGER feed_chunk_insert AFTER INSERT ON chunk
 BEGIN
     INSERT INTO feed (kind, item) VALUES (1, new.id);
     DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 1 AND item = new.id;
 END;
 
-CREATE TRIGGER feed_cell_update AFTER UPDATE ON cell WHEN old.status IS NOT new.status
+CREATE TRIGGER feed_chunk_update AFTER UPDATE ON chunk WHEN old.status IS NOT new.status
 BEGIN
     INSERT INTO feed (kind, item) VALUES (1, new.id);
     DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 1 AND item = new.id;
 END;
 
-CREATE TRIGGER feed_cell_delete AFTER DELETE ON cell
+CREATE TRIGGER feed_chunk_delete AFTER DELETE ON chunk
 BEGIN
     INSERT INTO feed (kind, item) VALUES (1, old.id);
     DELETE FROM feed WHERE seq = (SELECT max(seq) FROM feed) - 1 AND kind = 1 AND item = old.id;
@@ -775,7 +775,7 @@ INSERT INTO meta VALUES
     ('generation', '0'),
     ('graph_stamp', '0'),
     ('memory_id', lower(hex(randomblob(16)))),
-    ('next:cell', '1'),
+    ('next:chunk', '1'),
     ('next:entity', '1'),
     ('next:fact', '1'),
     ('next:session', '1'),

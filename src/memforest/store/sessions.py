@@ -1,4 +1,4 @@
-"""Sessions, turns and cells: the append-only record of a conversation, and the status of each cell.
+"""Sessions, turns and chunks: the append-only record of a conversation, and the status of each chunk.
 
 The keys that writes were given, so that a write that comes again is known: digests, and which turns it stored.
 
@@ -113,10 +113,10 @@ def brought(tx: Tx, write: WriteKey) -> Brought:
     return Brought([*added], [*merged], [row for (row,) in states])
 
 
-def cells_of(tx: Tx, write: WriteKey) -> list[int]:
+def chunks_of(tx: Tx, write: WriteKey) -> list[int]:
     """Return the chunks that hold turns of a write, by ordinal."""
     found = tx.execute(
-        "SELECT ordinal FROM cell WHERE session = ? AND last >= ? AND first < ? ORDER BY ordinal",
+        "SELECT ordinal FROM chunk WHERE session = ? AND last >= ? AND first < ? ORDER BY ordinal",
         (write.session, write.first, write.first + write.turns),
     )
     return [ordinal for (ordinal,) in found]
@@ -268,7 +268,7 @@ def insert_turns(tx: Tx, new: Sequence[StoredTurn]) -> list[int]:
     return list(range(first, first + len(new)))
 
 
-CellStatus = Literal["pending", "extracted", "verbatim", "failed"]
+ChunkStatus = Literal["pending", "extracted", "verbatim", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,15 +291,15 @@ class SessionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CellRow:
-    """A dialogue cell: the turns with ordinals `first` to `last`, both included."""
+class ChunkRow:
+    """A dialogue chunk: the turns with ordinals `first` to `last`, both included."""
 
     row: int
     session: int
     ordinal: int
     first: int
     last: int
-    status: CellStatus
+    status: ChunkStatus
     reason: str | None
     maker: str | None
     skipped: tuple[tuple[int, str], ...]
@@ -402,16 +402,16 @@ def turn_with_id(tx: Tx, session: int, turn_id: str) -> Turn | None:
 
 
 def unfinished(tx: Tx) -> list[int]:
-    """Return the row ids of sessions with work left: not ingested, or with failed cells."""
+    """Return the row ids of sessions with work left: not ingested, or with failed chunks."""
     rows = tx.execute(
         """SELECT id FROM session WHERE status = 'received'
-           UNION SELECT session FROM cell WHERE status IN ('pending', 'failed') ORDER BY 1"""
+           UNION SELECT session FROM chunk WHERE status IN ('pending', 'failed') ORDER BY 1"""
     )
     return [row[0] for row in rows]
 
 
 def delete_session(tx: Tx, session: int) -> None:
-    """Delete a session's row; its turns and cells go with it."""
+    """Delete a session's row; its turns and chunks go with it."""
     tx.execute("DELETE FROM session WHERE id = ?", (session,))
 
 
@@ -479,33 +479,33 @@ def speakers(tx: Tx) -> set[str]:
     return {row[0] for row in rows}
 
 
-def add_cells(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> None:
-    """Insert pending cells from (ordinal, first turn, last turn)."""
+def add_chunks(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> None:
+    """Insert pending chunks from (ordinal, first turn, last turn)."""
     wanted = list(spans)
-    first = meta.take_ids(tx, "cell", len(wanted))
+    first = meta.take_ids(tx, "chunk", len(wanted))
     tx.executemany(
-        "INSERT INTO cell (id, session, ordinal, first, last, status) VALUES (?, ?, ?, ?, ?, 'pending')",
+        "INSERT INTO chunk (id, session, ordinal, first, last, status) VALUES (?, ?, ?, ?, ?, 'pending')",
         [(row, session, *span) for row, span in enumerate(wanted, first)],
     )
 
 
 def pending(tx: Tx, session: int) -> bool:
-    """Return whether a session has cells that were never extracted."""
+    """Return whether a session has chunks that were never extracted."""
     found = tx.execute(
-        "SELECT EXISTS (SELECT 1 FROM cell WHERE session = ? AND status = 'pending')", (session,)
+        "SELECT EXISTS (SELECT 1 FROM chunk WHERE session = ? AND status = 'pending')", (session,)
     )
     return bool(found.fetchone()[0])
 
 
-def cells(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[CellRow]:
-    """Return a session's cells, in order; with `first` and `last`, those of the turns between."""
+def chunks(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[ChunkRow]:
+    """Return a session's chunks, in order; with `first` and `last`, those of the turns between."""
     rows = tx.execute(
         """SELECT id, session, ordinal, first, last, status, reason, maker, skipped
-           FROM cell WHERE session = ? AND last >= ? AND first <= ? ORDER BY ordinal""",
+           FROM chunk WHERE session = ? AND last >= ? AND first <= ? ORDER BY ordinal""",
         (session, first, last),
     )
     return [
-        CellRow(
+        ChunkRow(
             row=row[0],
             session=row[1],
             ordinal=row[2],
@@ -520,30 +520,30 @@ def cells(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[CellRo
     ]
 
 
-def finish_cell(
+def finish_chunk(
     tx: Tx,
-    cell: int,
-    status: CellStatus,
+    chunk: int,
+    status: ChunkStatus,
     *,
     maker: str,
     reason: str | None = None,
     skipped: Sequence[tuple[int, str]] = (),
 ) -> None:
-    """Record the outcome of a cell."""
+    """Record the outcome of a chunk."""
     tx.execute(
-        "UPDATE cell SET status = ?, reason = ?, maker = ?, skipped = ? WHERE id = ?",
-        (status, reason, maker, json.dumps(list(skipped)), cell),
+        "UPDATE chunk SET status = ?, reason = ?, maker = ?, skipped = ? WHERE id = ?",
+        (status, reason, maker, json.dumps(list(skipped)), chunk),
     )
 
 
-def fail_again(tx: Tx, cell: int, reason: str) -> None:
-    """Record why a cell that had failed has failed again; what was read of it meanwhile stays."""
-    tx.execute("UPDATE cell SET reason = ? WHERE id = ?", (reason, cell))
+def fail_again(tx: Tx, chunk: int, reason: str) -> None:
+    """Record why a chunk that had failed has failed again; what was read of it meanwhile stays."""
+    tx.execute("UPDATE chunk SET reason = ? WHERE id = ?", (reason, chunk))
 
 
-def delete_cell(tx: Tx, cell: int) -> None:
-    """Delete a cell; its occurrences go with it."""
-    tx.execute("DELETE FROM cell WHERE id = ?", (cell,))
+def delete_chunk(tx: Tx, chunk: int) -> None:
+    """Delete a chunk; its occurrences go with it."""
+    tx.execute("DELETE FROM chunk WHERE id = ?", (chunk,))
 
 
 class Origin(NamedTuple):
@@ -723,9 +723,9 @@ def participants(tx: Tx, sessions: Collection[int]) -> dict[int, tuple[str, ...]
 
 
 def failed_chunks_of(tx: Tx, sessions: Collection[int]) -> Mapping[int, int]:
-    """Return how many cells of sessions have failed; sessions without are not in it."""
+    """Return how many chunks of sessions have failed; sessions without are not in it."""
     rows = tx.execute(
-        f"SELECT session, count(*) FROM cell WHERE session {AMONG} AND status = 'failed' GROUP BY session",
+        f"SELECT session, count(*) FROM chunk WHERE session {AMONG} AND status = 'failed' GROUP BY session",
         (tx.ids(sessions),),
     )
     return dict(rows.fetchall())

@@ -218,11 +218,11 @@ def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
     ]
 
 
-def states_of_cell(tx: Tx, cell: int) -> list[int]:
-    """Return the row ids of the observations that a cell's statements make."""
+def states_of_chunk(tx: Tx, chunk: int) -> list[int]:
+    """Return the row ids of the observations that a chunk's statements make."""
     found = tx.execute(
-        "SELECT s.id FROM state s JOIN occurrence o ON o.id = s.occurrence WHERE o.cell = ? ORDER BY s.id",
-        (cell,),
+        "SELECT s.id FROM state s JOIN occurrence o ON o.id = s.occurrence WHERE o.chunk = ? ORDER BY s.id",
+        (chunk,),
     )
     return [row for (row,) in found]
 

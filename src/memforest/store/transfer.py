@@ -91,10 +91,10 @@ MEMORY = (
         "turn",
     ),
     Part(
-        "cell",
-        "cell",
+        "chunk",
+        "chunk",
         _columns("session:ref=session ordinal first last status reason maker skipped:json"),
-        "cell",
+        "chunk",
     ),
     Part("entity", "entity", _columns("key label kind"), "entity"),
     Part(
@@ -125,7 +125,7 @@ MEMORY = (
         "occurrence",
         "occurrence",
         _columns(
-            """fact:ref=fact cell:ref=cell speaker said_ms:time topics:json cosine text quote tie dates:json
+            """fact:ref=fact chunk:ref=chunk speaker said_ms:time topics:json cosine text quote tie dates:json
             correction:ref=correction stored_ms:time"""
         ),
         "occurrence",
@@ -216,7 +216,7 @@ STRUCTURE = (
     Part(
         "leaves",
         "leaf",
-        _columns("tree:ref=tree fact:ref=fact cell:ref=cell turn:ref=turn last:ref=turn"),
+        _columns("tree:ref=tree fact:ref=fact chunk:ref=chunk turn:ref=turn last:ref=turn"),
         "node",
         block=True,
         only=OF_CARRIED,
@@ -399,7 +399,7 @@ _OUT: dict[str, Callable[[Any], Any]] = {
 BATCH = 512
 """Rows that are inserted with one statement."""
 
-COUNTED = ("session", "turn", "cell", "fact", "entity", "tree", "node")
+COUNTED = ("session", "turn", "chunk", "fact", "entity", "tree", "node")
 """Kinds of rows whose ids come from a counter (`memforest.store.meta.take_ids`)."""
 
 MOST_NUMBER = 2**31
@@ -441,7 +441,7 @@ def without_triggers(tx: Tx) -> Iterator[None]:
 
 def note_all(tx: Tx) -> None:
     """Note everything that a memory holds in its feed, and break the logs of changes, so that whoever follows them reads all."""
-    for kind in ("turn", "cell", "fact"):
+    for kind in ("turn", "chunk", "fact"):
         tx.execute(f"INSERT INTO feed (kind, item) SELECT {KINDS.index(kind)}, id FROM {kind} ORDER BY id")
     newest = meta.change_position(tx)
     tx.execute("DELETE FROM change")

@@ -40,8 +40,8 @@ _LEAVES = f"""
     FROM leaf l JOIN fact f ON f.id = l.fact WHERE l.id {AMONG_IDS}
     UNION ALL
     SELECT l.id, l.tree, a.said_ms, {place_tie("s.session_id", "c.ordinal")},
-        max(a.said_ms, b.said_ms) + 1, 'cell', c.id, NULL
-    FROM leaf l JOIN cell c ON c.id = l.cell JOIN session s ON s.id = c.session
+        max(a.said_ms, b.said_ms) + 1, 'chunk', c.id, NULL
+    FROM leaf l JOIN chunk c ON c.id = l.chunk JOIN session s ON s.id = c.session
     JOIN turn a ON a.session = s.id AND a.ordinal = c.first JOIN turn b ON b.session = s.id AND b.ordinal = c.last
     WHERE l.id {AMONG_IDS}
     UNION ALL
@@ -53,7 +53,7 @@ _LEAVES = f"""
 """Leaves with key, end and item: a fact's as `FactRow.leaf_key` and `leaf_span` have it, a chunk's and a run's
 from first to last turn."""
 
-_COLUMN = {"fact": "fact", "cell": "cell", "turn": "turn"}
+_COLUMN = {"fact": "fact", "chunk": "chunk", "turn": "turn"}
 """Item kind -> the column of `leaf` that has the item."""
 
 
@@ -132,7 +132,7 @@ def placements_of(
 
 
 _LEAF_TURNS = f"""
-    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN cell c ON c.id = l.cell
+    SELECT l.id, t.id, t.speaker || ': ' || t.text, t.ordinal FROM leaf l JOIN chunk c ON c.id = l.chunk
         JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
         WHERE l.id {AMONG_IDS}
     UNION ALL
@@ -148,7 +148,7 @@ _LEAF_FACTS = f"""
         CASE WHEN o.correction IS NULL THEN c.maker END FROM leaf l JOIN fact f ON f.id = l.fact AND f.verdict < 2
     LEFT JOIN occurrence o ON o.id = (SELECT p.id FROM occurrence p WHERE p.fact = f.id
         ORDER BY p.text IS NOT NULL, p.said_ms, p.id LIMIT 1)
-    LEFT JOIN cell c ON c.id = o.cell
+    LEFT JOIN chunk c ON c.id = o.chunk
     LEFT JOIN turn t ON t.id = (SELECT max(x.turn) FROM occurrence_turn x WHERE x.occurrence = o.id)
     WHERE l.id {AMONG}"""
 """Leaves of facts with the occurrence that the fact has its wording from; its quote, and the turn that it is of."""
@@ -601,7 +601,7 @@ class LeafRow(NamedTuple):
     row: int
     tree: int
     fact: int | None
-    cell: int | None
+    chunk: int | None
     turn: int | None
     last: int | None
 
@@ -619,7 +619,7 @@ def leaf_rows(tx: Tx, owner: str) -> dict[int, list[LeafRow]]:
     """Return tree -> leaves of all trees of an index."""
     found: dict[int, list[LeafRow]] = {}
     for row in tx.execute(
-        """SELECT l.id, l.tree, l.fact, l.cell, l.turn, l.last FROM leaf l
+        """SELECT l.id, l.tree, l.fact, l.chunk, l.turn, l.last FROM leaf l
            JOIN tree t ON t.id = l.tree AND t.owner = ? ORDER BY l.tree, l.id""",
         (owner,),
     ):
@@ -662,7 +662,7 @@ def graft(
         ],
     )
     tx.executemany(
-        "INSERT INTO leaf (id, tree, fact, cell, turn, last) VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO leaf (id, tree, fact, chunk, turn, last) VALUES (?, ?, ?, ?, ?, ?)",
         [(new[leaf.row], tree[leaf.tree], *leaf[2:]) for one in grafts for leaf in one.leaves],
     )
     tx.executemany(

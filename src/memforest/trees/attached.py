@@ -21,7 +21,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol
 
 from memforest.config import Config
-from memforest.errors import ConfigError, NotFoundError
+from memforest.errors import ConfigError, CorruptStoreError, NotFoundError
 from memforest.nodes import Node
 from memforest.settings import INDEX_SETTINGS, kept_json, read_index_settings, with_kept
 from memforest.store import indexes, jobs, meta, trees
@@ -224,11 +224,22 @@ class Attached:
         return Chosen(make_index("flat"))
 
     def open(self, row: IndexRow) -> Index:
-        """Return the index of a row, with the settings that its file keeps, and those of the configuration for the others."""
+        """Return the index of a row, with the settings that its file keeps, and those of the configuration for the others.
+
+        Raises:
+            CorruptStoreError: if the settings in the file cannot be read.
+        """
         key = (row.name, row.settings)
         if key not in self._made:
             index = make_index(row.name, self._config.index_settings.get(row.name))
-            self._made[key] = make_index(row.name, with_kept(row.name, index.settings, row.settings))
+            try:
+                kept = with_kept(row.name, index.settings, row.settings)
+            except (ValueError, RecursionError) as exc:  # ConfigError is one, and so is an error of JSON
+                raise CorruptStoreError(
+                    f"the settings of the index {row.name!r} in the file cannot be read: {exc}; drop_index({row.name!r}) "
+                    f"and add_index({row.name!r}) make it anew"
+                ) from exc
+            self._made[key] = make_index(row.name, kept)
         return self._made[key]
 
     # -- coming and going ---------------------------------------------------------------------

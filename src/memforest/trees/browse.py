@@ -33,7 +33,7 @@ from memforest.errors import ModelError, ModelRefusedError
 from memforest.records import QuestionPlan, TreeCard
 from memforest.search.cache import embedded_forest
 from memforest.search.filters import Prepared, Search, told_by
-from memforest.search.forest import CELL, FACT, INNER, EmbeddedForest, Forest
+from memforest.search.forest import CHUNK, FACT, INNER, EmbeddedForest, Forest
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.search.vectors import without_names
 from memforest.store.connections import Tx
@@ -178,12 +178,12 @@ def nearness_to(
         out = np.zeros(len(nodes))
         kind, own = forest.kind[nodes], by_vector[nodes]
         out[own] = found.cosines_at(nodes[own], vector)
-        cells = np.flatnonzero((kind == CELL) & ~own)
-        starts, ends = forest.item[nodes[cells]], forest.item_end[nodes[cells]]
-        if len(cells):
+        chunks = np.flatnonzero((kind == CHUNK) & ~own)
+        starts, ends = forest.item[nodes[chunks]], forest.item_end[nodes[chunks]]
+        if len(chunks):
             turns = ranges(starts, ends)
             cosines = forest.turns.vectors.cosines_at(turns, vector) if by_facts is None else by_facts[turns]
-            out[cells] = np.maximum.reduceat(cosines, np.cumsum(ends - starts) - (ends - starts))
+            out[chunks] = np.maximum.reduceat(cosines, np.cumsum(ends - starts) - (ends - starts))
         for i in np.flatnonzero((kind == FACT) | ((kind == INNER) & ~own)):
             facts = np.array(facts_below(int(nodes[i])), dtype=np.int64)
             out[i] = forest.facts.vectors.cosines_at(facts, bare).mean()

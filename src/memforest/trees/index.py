@@ -204,7 +204,7 @@ class Copied:
     source: Tx
     sessions: Mapping[int, int]
     turns: Mapping[int, int]
-    cells: Mapping[int, int]
+    chunks: Mapping[int, int]
     facts: Mapping[int, int]
     entities: Mapping[int, int]
     session_ids: Mapping[str, str]
@@ -412,7 +412,7 @@ class Index(ABC):
     """What must hold of its trees, by their kind; those of a kind that is not in it are MemTrees."""
     carried: Mapping[str, str] | None = None
     """What its numbers refer to, so that an export can carry its trees and tables: kind of tree, whose scopes they are, or
-    ``"table.column"`` -> ``"session"``, ``"turn"``, ``"cell"``, ``"fact"``, ``"entity"``, or ``"node"`` of nodes and leaves.
+    ``"table.column"`` -> ``"session"``, ``"turn"``, ``"chunk"``, ``"fact"``, ``"entity"``, or ``"node"`` of nodes and leaves.
     Numbers that are not in it are its own. None: an import places everything anew."""
 
     def __init__(self, settings: Any = None) -> None:
@@ -574,9 +574,9 @@ def turns_beneath(snapshot: Snapshot, forest: Forest, node: int) -> Ints:
     """
     leaves = leaves_beneath(forest, node)
     facts = forest.item[leaves[forest.kind[leaves] == FACT]]
-    cells = leaves[forest.kind[leaves] != FACT]
+    chunks = leaves[forest.kind[leaves] != FACT]
     told = snapshot.turns_of_fact.of_rows(facts)
-    return np.unique(np.concatenate([told, ranges(forest.item[cells], forest.item_end[cells])]))
+    return np.unique(np.concatenate([told, ranges(forest.item[chunks], forest.item_end[chunks])]))
 
 
 def leaves_beneath(forest: Forest, node: int) -> Ints:
@@ -616,16 +616,16 @@ def _leaves_that_pass(snapshot: Snapshot, forest: Forest, request: Search) -> tu
     whole[pairs[~keep.facts[pairs[:, 0]], 1]] = False
     every, some = np.zeros(len(forest.ids), dtype=np.bool_), np.zeros(len(forest.ids), dtype=np.bool_)
     leaf = forest.kind != INNER
-    facts, cells = np.flatnonzero(forest.kind == FACT), np.flatnonzero(leaf & (forest.kind != FACT))
+    facts, chunks = np.flatnonzero(forest.kind == FACT), np.flatnonzero(leaf & (forest.kind != FACT))
     every[facts] = some[facts] = keep.facts[forest.item[facts]]
-    length = forest.item_end[cells] - forest.item[cells]
-    every[cells] = _count(whole, forest, cells) == length
-    some[cells] = _count(keep.turns, forest, cells) > 0
+    length = forest.item_end[chunks] - forest.item[chunks]
+    every[chunks] = _count(whole, forest, chunks) == length
+    some[chunks] = _count(keep.turns, forest, chunks) > 0
     return every, some
 
 
-def _count(flags: Flags, forest: Forest, cells: Ints) -> Ints:
+def _count(flags: Flags, forest: Forest, chunks: Ints) -> Ints:
     """Return how many of the turns of each leaf are flagged."""
     before = np.r_[0, np.cumsum(flags)]
-    found: Ints = before[forest.item_end[cells]] - before[forest.item[cells]]
+    found: Ints = before[forest.item_end[chunks]] - before[forest.item[chunks]]
     return found

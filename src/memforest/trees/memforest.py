@@ -45,7 +45,7 @@ from memforest.trees.memforest_recall import (
     Recalled,
     RecalledTree,
     asked_for,
-    cell_of_turn,
+    chunk_of_turn,
     of_leaves,
     of_roots,
     recall,
@@ -77,7 +77,7 @@ class MemForestIndex(Index):
 
     _topics: tuple[int, Mapping[int, Sequence[str]]] | None = None
     name = OWNER
-    follows = frozenset[Kind]({"cell", "fact", "entity"})
+    follows = frozenset[Kind]({"chunk", "fact", "entity"})
     make_tables = staticmethod(memforest_rows.make_tables)
     Settings = MemForestSettings
     numbered = frozenset({"scene"})
@@ -99,7 +99,7 @@ class MemForestIndex(Index):
         """Return the summary requests of nodes; those of scenes need no vector if `scene_vectors` says so.
 
         How near a scene's nodes are to a question is then how near the facts below them are on average
-        (`memforest.trees.memforest_recall`). A cell's summary is always made: what was said is there anyway.
+        (`memforest.trees.memforest_recall`). A chunk's summary is always made: what was said is there anyway.
         """
         compared = {"session", "entity"} | ({"scene"} if self.settings.scene_vectors == "summary" else set())
         trees = {node.tree for node in nodes}
@@ -189,7 +189,7 @@ class MemForestIndex(Index):
         weight = 0.0 if request.leaves is None else request.ranking.guided
         reached = self._browse(snapshot, forest, recalled, scores, weight)
         leaf_of = reached if weight else {}
-        cells = cell_of_turn(forest)
+        chunks = chunk_of_turn(forest)
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
         promoted = _sessions_lead(snapshot, request, keep, speaks)
@@ -203,7 +203,7 @@ class MemForestIndex(Index):
         scores.add("lead", promoted.bonus)
 
         def hit(turn: int) -> TurnHit:
-            leaf = leaf_of.get(turn, int(cells[turn]))
+            leaf = leaf_of.get(turn, int(chunks[turn]))
             return TurnHit(
                 turn=turn,
                 fact=promoted.facts.get(turn, int(speaks[turn])),

@@ -1,6 +1,6 @@
-"""Structural edits of the forest inside one write transaction: where cells and facts get their leaves.
+"""Structural edits of the forest inside one write transaction: where chunks and facts get their leaves.
 
-Session trees hold a session's dialogue cells; entity trees hold the facts that name an entity, and every
+Session trees hold a session's dialogue chunks; entity trees hold the facts that name an entity, and every
 participant has one. An entity gets its tree when enough is known of it (`MemForestSettings.active_min_facts` facts
 from `active_min_sessions` sessions) and is then back-filled with all that was said before. Scene trees hold the facts
 of a scene, which `memforest.trees.scenes` decides. Routing makes no model call (paper §4.2).
@@ -60,7 +60,7 @@ class ForestPlacing:
     def __init__(self, tx: Tx, settings: MemForestSettings) -> None:
         self._tx = tx
         self._settings = settings
-        self._arena = SqliteArena(tx, ("cell",) if settings.cells == "summarised" else ())
+        self._arena = SqliteArena(tx, ("chunk",) if settings.chunks == "summarised" else ())
         self._heads: dict[tuple[str, int], TreeHead] = {}
         self._scopes: dict[int, tuple[str, int]] = {}
         self._touched: set[int] = set()
@@ -72,9 +72,9 @@ class ForestPlacing:
     # -- the seam -----------------------------------------------------------------------------
 
     def leave(self, items: Items) -> None:
-        """Take the leaves of cells and facts out of the forest while their keys are those of the leaves."""
-        for cell in items.get("cell", ()):
-            self._remove("cell", cell)
+        """Take the leaves of chunks and facts out of the forest while their keys are those of the leaves."""
+        for chunk in items.get("chunk", ()):
+            self._remove("chunk", chunk)
         for fact, row in facts_rows.facts_with_ids(self._tx, items.get("fact", ())).items():
             placed = placements(self._tx, OWNER, "fact", fact)
             scopes = tuple(self._scope_of(tree) for tree, _ in placed)
@@ -84,14 +84,14 @@ class ForestPlacing:
             self._remove("fact", fact)
 
     def place(self, items: Items) -> None:
-        """Give cells and facts their leaves, entities their trees, and facts their scenes."""
-        for cell in memforest_rows.finished_cells(self._tx, items.get("cell", ())):
+        """Give chunks and facts their leaves, entities their trees, and facts their scenes."""
+        for chunk in memforest_rows.finished_chunks(self._tx, items.get("chunk", ())):
             if not placements(
-                self._tx, OWNER, "cell", cell.row
+                self._tx, OWNER, "chunk", chunk.row
             ):  # else it failed before, and stands where it stood
-                start_ms, end_ms = cell.start_ms, max(cell.end_ms, cell.start_ms + 1)
+                start_ms, end_ms = chunk.start_ms, max(chunk.end_ms, chunk.start_ms + 1)
                 self._insert(
-                    "session", cell.session, (start_ms, cell.tie), start_ms, end_ms, "cell", cell.row
+                    "session", chunk.session, (start_ms, chunk.tie), start_ms, end_ms, "chunk", chunk.row
                 )
         noted = items.get("fact", ())
         facts = self._place_facts(noted)
@@ -346,10 +346,10 @@ def _moved(leaves: Sequence[LeafRow], copied: Copied) -> tuple[LeafRow, ...] | N
     """Return leaves with their items here; None when one of those is not here as it is there."""
     found = []
     for leaf in leaves:
-        item = copied.cells.get(leaf.cell) if leaf.cell is not None else copied.facts.get(leaf.fact or 0)
+        item = copied.chunks.get(leaf.chunk) if leaf.chunk is not None else copied.facts.get(leaf.fact or 0)
         if item is None:
             return None
-        found.append(leaf._replace(cell=item) if leaf.cell is not None else leaf._replace(fact=item))
+        found.append(leaf._replace(chunk=item) if leaf.chunk is not None else leaf._replace(fact=item))
     return tuple(found)
 
 
@@ -416,7 +416,7 @@ def check_forest(tx: Tx, settings: MemForestSettings) -> list[IndexProblem]:
     return [
         *(IndexProblem("tree", message) for message in _fan_outs(tx, settings)),
         *(IndexProblem("placement", message) for message in memforest_rows.placement_problems(tx)),
-        *(IndexProblem("placement", message) for message in _cells(tx, settings)),
+        *(IndexProblem("placement", message) for message in _chunks(tx, settings)),
         *(IndexProblem("scene", message) for message in _scenes(tx)),
     ]
 
@@ -429,14 +429,14 @@ def _fan_outs(tx: Tx, settings: MemForestSettings) -> list[str]:
     ]
 
 
-def _cells(tx: Tx, settings: MemForestSettings) -> list[str]:
-    """Check that the cells, and they alone among leaves, have summaries where they are to have some, and else none."""
-    wanted = settings.cells == "summarised"
+def _chunks(tx: Tx, settings: MemForestSettings) -> list[str]:
+    """Check that the chunks, and they alone among leaves, have summaries where they are to have some, and else none."""
+    wanted = settings.chunks == "summarised"
     lack, much = (
-        memforest_rows.unmarked_cells(tx) if wanted else [],
-        memforest_rows.marked_leaves(tx, cells=not wanted),
+        memforest_rows.unmarked_chunks(tx) if wanted else [],
+        memforest_rows.marked_leaves(tx, chunks=not wanted),
     )
-    return [f"chunk {cell} has a leaf that is not marked for its summary" for cell in lack] + [
+    return [f"chunk {chunk} has a leaf that is not marked for its summary" for chunk in lack] + [
         f"leaf {leaf} is marked for a summary, which it is not to have" for leaf in much
     ]
 

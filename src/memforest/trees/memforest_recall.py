@@ -62,7 +62,7 @@ from memforest.search.filters import (
     told_by,
     turn_places,
 )
-from memforest.search.forest import CELL, FACT, INNER, EmbeddedForest, Forest, once_per_forest
+from memforest.search.forest import CHUNK, FACT, INNER, EmbeddedForest, Forest, once_per_forest
 from memforest.search.scores import (
     Groups,
     Levels,
@@ -87,12 +87,12 @@ Ints = NDArray[np.int64]
 
 
 @once_per_forest
-def cell_of_turn(forest: Forest) -> Ints:
+def chunk_of_turn(forest: Forest) -> Ints:
     """Shape (n,): the row of the session tree's leaf that holds each turn, or -1."""
-    cells = np.flatnonzero(forest.kind == CELL)
+    chunks = np.flatnonzero(forest.kind == CHUNK)
     out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
-    first, end = forest.item[cells], forest.item_end[cells]
-    out[ranges(first, end)] = np.repeat(cells, end - first)
+    first, end = forest.item[chunks], forest.item_end[chunks]
+    out[ranges(first, end)] = np.repeat(chunks, end - first)
     return out
 
 
@@ -101,7 +101,7 @@ def session_blocks(forest: Forest) -> Ints:
 
     A tree that has reached its root repeats it, so that every turn has a node on every level.
     """
-    leaves = np.flatnonzero(forest.kind == CELL)
+    leaves = np.flatnonzero(forest.kind == CHUNK)
     chains = _levels(forest, leaves)
     first, end = forest.item[leaves], forest.item_end[leaves]
     blocks = np.full((len(chains), len(forest.turns.ids)), -1, dtype=np.int64)
@@ -185,8 +185,8 @@ class Trees:
     fact_rows: Ints
     fact_items: Ints
     """The leaves that stand for facts, and which facts."""
-    cell_rows: Ints
-    cells: Groups
+    chunk_rows: Ints
+    chunks: Groups
     """The leaves that hold turns, and the turns by leaf."""
     leaf_rows: Ints
     leaf_ids: Ints
@@ -212,13 +212,13 @@ def trees_of(forest: Forest) -> Trees:
     scene, roots = forest.of_kind("scene"), forest.roots
     lone = np.zeros(len(scene), dtype=np.bool_)
     lone[forest.tree[roots[forest.kind[roots] != INNER]]] = True
-    facts, cell_of = np.flatnonzero(forest.kind == FACT), cell_of_turn(forest)
-    cells = Groups.of(cell_of)
+    facts, chunk_of = np.flatnonzero(forest.kind == FACT), chunk_of_turn(forest)
+    chunks = Groups.of(chunk_of)
     return Trees(
         fact_rows=facts,
         fact_items=forest.item[facts],
-        cell_rows=cell_of[cells.first],
-        cells=cells,
+        chunk_rows=chunk_of[chunks.first],
+        chunks=chunks,
         leaf_rows=rows,
         leaf_ids=forest.ids[rows],
         leaves=leaves,
@@ -249,7 +249,7 @@ def leaf_similarity(
 ) -> Scores:
     """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,).
 
-    `leaves` says how cells are compared with facts; see `MemForestSettings.leaves`. If not by facts, a cell that has a
+    `leaves` says how chunks are compared with facts; see `MemForestSettings.leaves`. If not by facts, a chunk that has a
     summary is compared by that.
     """
     forest, trees = found.forest, trees_of(found.forest)
@@ -258,13 +258,13 @@ def leaf_similarity(
     of_turns = base.turn
     if leaves == "facts":
         of_turns = told_by(snapshot).best(base.fact, np.full(len(base.turn), -1.0))
-    cells = trees.cells.best(of_turns)
+    chunks = trees.chunks.best(of_turns)
     if leaves != "facts" and len(forest.summarised):
-        own = np.isin(trees.cell_rows, forest.summarised)
-        cells[own] = found.cosines_at(trees.cell_rows[own], vector)
+        own = np.isin(trees.chunk_rows, forest.summarised)
+        chunks[own] = found.cosines_at(trees.chunk_rows[own], vector)
     if leaves == "aligned" and len(base.fact):
-        cells = standardise(cells) * base.fact.std() + base.fact.mean()
-    out[trees.cell_rows] = cells
+        chunks = standardise(chunks) * base.fact.std() + base.fact.mean()
+    out[trees.chunk_rows] = chunks
     return out
 
 

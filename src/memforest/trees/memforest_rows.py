@@ -36,7 +36,7 @@ Likeness: TypeAlias = Annotated[float, Bound(ge=-1)] | None
 class MemForestSettings(Settings):
     """How the memforest index grows its trees and reads them."""
 
-    KEPT: ClassVar[tuple[str, ...]] = ("session_k", "entity_k", "scene_k", "cells", "scene_vectors")
+    KEPT: ClassVar[tuple[str, ...]] = ("session_k", "entity_k", "scene_k", "chunks", "scene_vectors")
 
     session_k: FanOut = 3
     """Most children of a node in a session's tree. At least 3."""
@@ -77,9 +77,9 @@ class MemForestSettings(Settings):
     reached_by: Literal["leaf", "path"] = "leaf"
     """What ranks the leaves that browse reached: how near each is to the question, or its whole path on average (in a
     guided mode, its places on the way)."""
-    cells: Literal["said", "summarised"] = "said"
+    chunks: Literal["said", "summarised"] = "said"
     """What a session tree's leaf says to the nodes above it and to browse: what was said, or a summary of it that has a
-    vector of its own, as in the paper's Algorithm 1 (line 23). With a model that is a call for each cell. Evidence is
+    vector of its own, as in the paper's Algorithm 1 (line 23). With a model that is a call for each chunk. Evidence is
     what was said all the same."""
     scene_vectors: Literal["facts", "summary"] = "facts"
     """What the nodes of scene trees are compared by: the facts beneath them, on average, or the vector of their
@@ -120,8 +120,8 @@ def make_tables(tx: Tx) -> None:
         tx.execute(statement)
 
 
-class CellPlace(NamedTuple):
-    """A cell with its place among the leaves of its session's tree."""
+class ChunkPlace(NamedTuple):
+    """A chunk with its place among the leaves of its session's tree."""
 
     row: int
     session: int
@@ -130,17 +130,17 @@ class CellPlace(NamedTuple):
     end_ms: int
 
 
-def finished_cells(tx: Tx, cells: Collection[int]) -> list[CellPlace]:
-    """Return those of the cells that were extracted or failed, in the order of their sessions and turns."""
+def finished_chunks(tx: Tx, chunks: Collection[int]) -> list[ChunkPlace]:
+    """Return those of the chunks that were extracted or failed, in the order of their sessions and turns."""
     found = tx.execute(
         f"""SELECT c.id, c.session, a.said_ms, {place_tie("s.session_id", "c.ordinal")}, b.said_ms + 1
-           FROM cell c JOIN session s ON s.id = c.session
+           FROM chunk c JOIN session s ON s.id = c.session
            JOIN turn a ON a.session = s.id AND a.ordinal = c.first
            JOIN turn b ON b.session = s.id AND b.ordinal = c.last
            WHERE c.status != 'pending' AND c.id {AMONG} ORDER BY c.session, c.ordinal""",
-        (tx.ids(cells),),
+        (tx.ids(chunks),),
     )
-    return [CellPlace(*row) for row in found]
+    return [ChunkPlace(*row) for row in found]
 
 
 def _among(tx: Tx, sql: str, items: Collection[int]) -> set[int]:
@@ -394,15 +394,15 @@ _CONTRADICTIONS: tuple[tuple[str, str], ...] = (
         "fact {0} has a leaf in the tree of {1} {2}, where it does not belong",
     ),
     (
-        """SELECT l.cell, t.kind, t.scope FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest'
-           WHERE l.cell IS NOT NULL AND NOT EXISTS
-                (SELECT 1 FROM cell c WHERE c.id = l.cell AND t.kind = 'session' AND c.session = t.scope)""",
+        """SELECT l.chunk, t.kind, t.scope FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest'
+           WHERE l.chunk IS NOT NULL AND NOT EXISTS
+                (SELECT 1 FROM chunk c WHERE c.id = l.chunk AND t.kind = 'session' AND c.session = t.scope)""",
         "chunk {0} has a leaf in the tree of {1} {2}, where it does not belong",
     ),
     (
-        """SELECT c.id FROM cell c WHERE c.status != 'pending' AND NOT EXISTS
-           (SELECT 1 FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest' WHERE l.cell = c.id)""",
-        "cell {0} has no leaf",
+        """SELECT c.id FROM chunk c WHERE c.status != 'pending' AND NOT EXISTS
+           (SELECT 1 FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest' WHERE l.chunk = c.id)""",
+        "chunk {0} has no leaf",
     ),
     (
         f"""SELECT DISTINCT m.fact, e.label FROM mention m JOIN entity e ON e.id = m.entity
@@ -427,19 +427,19 @@ _CONTRADICTIONS: tuple[tuple[str, str], ...] = (
 _OWN_LEAF = "FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest'"
 
 
-def unmarked_cells(tx: Tx) -> list[int]:
-    """Return the cells whose leaves have no marks for a summary of their own."""
+def unmarked_chunks(tx: Tx) -> list[int]:
+    """Return the chunks whose leaves have no marks for a summary of their own."""
     found = tx.execute(
-        f"SELECT l.cell {_OWN_LEAF} WHERE l.cell IS NOT NULL AND l.id NOT IN (SELECT id FROM node) ORDER BY l.cell"
+        f"SELECT l.chunk {_OWN_LEAF} WHERE l.chunk IS NOT NULL AND l.id NOT IN (SELECT id FROM node) ORDER BY l.chunk"
     )
     return [row[0] for row in found]
 
 
-def marked_leaves(tx: Tx, *, cells: bool) -> list[int]:
-    """Return the leaves that have marks for a summary of their own; those of cells only if they are asked for too."""
+def marked_leaves(tx: Tx, *, chunks: bool) -> list[int]:
+    """Return the leaves that have marks for a summary of their own; those of chunks only if they are asked for too."""
     found = tx.execute(
-        f"SELECT l.id {_OWN_LEAF} JOIN node n ON n.id = l.id WHERE l.cell IS NULL OR ? ORDER BY l.id",
-        (cells,),
+        f"SELECT l.id {_OWN_LEAF} JOIN node n ON n.id = l.id WHERE l.chunk IS NULL OR ? ORDER BY l.id",
+        (chunks,),
     )
     return [row[0] for row in found]
 

@@ -131,7 +131,7 @@ def stated(tx: Tx, occurrences: Collection[int]) -> dict[int, StatedFact]:
     rows = tx.execute(
         f"""SELECT o.id, f.text, f.start_ms, f.end_ms, f.precision, f.negated, o.topics, {QUOTE},
             coalesce(c.maker, ''), o.correction IS NOT NULL
-            FROM occurrence o JOIN fact f ON f.id = o.fact JOIN cell c ON c.id = o.cell WHERE o.id {AMONG}""",
+            FROM occurrence o JOIN fact f ON f.id = o.fact JOIN chunk c ON c.id = o.chunk WHERE o.id {AMONG}""",
         (tx.ids(occurrences),),
     )
     return {row[0]: StatedFact(*row[1:]) for row in rows}

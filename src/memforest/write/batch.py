@@ -134,7 +134,7 @@ class SessionWriter:
     watch: Watch = NOBODY
 
     async def process(self, stored: Sequence[StoredSession]) -> list[CommittedSession | SessionConflictError]:
-        """Take stored sessions, at least one, to `ingested`: extract their open cells, embed, judge, and commit each.
+        """Take stored sessions, at least one, to `ingested`: extract their open chunks, embed, judge, and commit each.
 
         What models are asked is asked for all sessions at once. In the place of a session that another writer
         has overwritten meanwhile there is an error.

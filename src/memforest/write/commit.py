@@ -1,6 +1,6 @@
 """The transactions that turn extracted chunks into memory (design: write path, step 4).
 
-Facts, occurrences, entities, states, routing, placements, dirty marks and the cells' status are written
+Facts, occurrences, entities, states, routing, placements, dirty marks and the chunks' status are written
 together, a part of a long session at a time. The plan of which candidates are which facts is made inside the
 transaction, so that it holds against whatever another process has written in the meantime; it needs no model, only
 vectors.
@@ -35,11 +35,11 @@ from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.facts import FactRow, add_occurrence
-from memforest.store.sessions import AGAIN, CellRow, CellStatus
+from memforest.store.sessions import AGAIN, ChunkRow, ChunkStatus
 from memforest.times import to_ms
 from memforest.trees.attached import Attached, Placings
 from memforest.trees.index import Placed
-from memforest.write.corrections import retract_cell, settle_corrections
+from memforest.write.corrections import retract_chunk, settle_corrections
 from memforest.write.extract import ExtractedSession
 from memforest.write.reword import (
     drop_chosen,
@@ -79,7 +79,7 @@ class CommittedSession:
 def commit(
     tx: Tx, placings: Placings, work: ExtractedSession, stored_ms: int, done: CommittedSession
 ) -> None:
-    """Write a session's extracted chunks; cells that another process has finished are left alone.
+    """Write a session's extracted chunks; chunks that another process has finished are left alone.
 
     Args:
         tx: the open write transaction.
@@ -100,9 +100,9 @@ def commit(
         book.participant(speaker)
     for plan in _plan(tx, still_open):
         _write_fact(tx, placings, book, work, plan, stored_ms, done)
-    for cell, outcome in still_open.outcomes:
-        _finish(tx, cell, outcome, work.maker)
-    settled = settle_corrections(tx, placings, [cell.row for cell, _ in still_open.outcomes], work.vectors)
+    for chunk, outcome in still_open.outcomes:
+        _finish(tx, chunk, outcome, work.maker)
+    settled = settle_corrections(tx, placings, [chunk.row for chunk, _ in still_open.outcomes], work.vectors)
     done.unembedded |= settled.unembedded
     done.warnings.update(dict.fromkeys(settled.warnings))
     rows = [
@@ -120,7 +120,7 @@ def commit(
 
 
 def _still_open(tx: Tx, work: ExtractedSession) -> ExtractedSession:
-    """Return the part with those cells that are still open and span the same turns; another writer may have changed them.
+    """Return the part with those chunks that are still open and span the same turns; another writer may have changed them.
 
     Raises:
         SessionConflictError: if the turns are not those that were read.
@@ -130,9 +130,9 @@ def _still_open(tx: Tx, work: ExtractedSession) -> ExtractedSession:
     except KeyError:
         raise overwritten() from None
     spans = {
-        (cell.row, cell.first, cell.last)
-        for cell in sessions.cells(tx, work.stored.row)
-        if cell.status in ("pending", "failed")
+        (chunk.row, chunk.first, chunk.last)
+        for chunk in sessions.chunks(tx, work.stored.row)
+        if chunk.status in ("pending", "failed")
     }
     # Those of which another writer has cut the turns anew, as an earlier one came between, are that writer's to read.
     work = replace(
@@ -155,25 +155,25 @@ def _read_again(
     tx: Tx, placings: Placings, work: ExtractedSession, done: CommittedSession
 ) -> ExtractedSession:
     """Take back what was made of the chunks that had failed, where they are read now; leave the others as they were."""
-    outcomes: list[tuple[CellRow, ChunkOutcome]] = []
-    for cell, outcome in work.outcomes:
-        if cell.status != "failed":
-            outcomes.append((cell, outcome))
+    outcomes: list[tuple[ChunkRow, ChunkOutcome]] = []
+    for chunk, outcome in work.outcomes:
+        if chunk.status != "failed":
+            outcomes.append((chunk, outcome))
         elif outcome.failure is not None:
-            sessions.fail_again(tx, cell.row, outcome.failure)
+            sessions.fail_again(tx, chunk.row, outcome.failure)
         else:
-            done.unembedded |= retract_cell(tx, placings, cell.row)
-            sessions.add_cells(tx, cell.session, [(cell.ordinal, cell.first, cell.last)])
-            [anew] = sessions.cells(tx, cell.session, cell.first, cell.last)
+            done.unembedded |= retract_chunk(tx, placings, chunk.row)
+            sessions.add_chunks(tx, chunk.session, [(chunk.ordinal, chunk.first, chunk.last)])
+            [anew] = sessions.chunks(tx, chunk.session, chunk.first, chunk.last)
             outcomes.append((anew, outcome))
     return replace(work, outcomes=outcomes)
 
 
-def _finish(tx: Tx, cell: CellRow, outcome: ChunkOutcome, maker: str) -> None:
+def _finish(tx: Tx, chunk: ChunkRow, outcome: ChunkOutcome, maker: str) -> None:
     skipped = [(one.turn, one.reason) for one in outcome.skipped]
-    status: CellStatus = "extracted" if outcome.failure is None else "failed"
-    sessions.finish_cell(
-        tx, cell.row, status, maker=outcome.maker or maker, reason=outcome.failure, skipped=skipped
+    status: ChunkStatus = "extracted" if outcome.failure is None else "failed"
+    sessions.finish_chunk(
+        tx, chunk.row, status, maker=outcome.maker or maker, reason=outcome.failure, skipped=skipped
     )
 
 
@@ -231,7 +231,7 @@ def _write_fact(
     done: CommittedSession,
 ) -> None:
     """Write a planned fact."""
-    first_told = work.stored.told.stored  # of a cell that is cut anew
+    first_told = work.stored.told.stored  # of a chunk that is cut anew
     if plan.joins is None:
         fact = _new_fact(tx, plan, min(first_told.get(one.fact_id, stored_ms) for one in plan.said))
         told = done.added
@@ -242,14 +242,14 @@ def _write_fact(
     if not again and fact.row not in done.facts:  # in an earlier part
         told.append(fact.text)
     done.facts.add(fact.row)
-    known = {(one.cell, one.text) for one in facts_rows.occurrences(tx, (fact.row,))[fact.row]}
+    known = {(one.chunk, one.text) for one in facts_rows.occurrences(tx, (fact.row,))[fact.row]}
     for one in plan.said:
-        if (one.cell, one.candidate.text) in known:
+        if (one.chunk, one.candidate.text) in known:
             continue  # kept from a reply that was cut short
         occurrence = add_occurrence(
             tx,
             fact.row,
-            one.cell,
+            one.chunk,
             speaker=one.candidate.speaker,
             text=one.candidate.text,
             quote=one.candidate.quote,
@@ -307,8 +307,8 @@ def superseded_texts(tx: Tx, states: Sequence[int], told: Collection[tuple[str, 
     return [facts[row].text for row in sorted(new)]
 
 
-PART_CELLS = 128
-"""Most cells written in one transaction: about half a second's work."""
+PART_CHUNKS = 128
+"""Most chunks written in one transaction: about half a second's work."""
 
 
 async def commit_in_parts(
@@ -320,7 +320,7 @@ async def commit_in_parts(
 ) -> CommittedSession | SessionConflictError:
     """Commit the extracted chunks of a session in parts, and return what they added and superseded.
 
-    After a crash between two parts the session is `received`, and `resume` goes on with the cells that are open.
+    After a crash between two parts the session is `received`, and `resume` goes on with the chunks that are open.
 
     Args:
         db: the memory.
@@ -337,7 +337,7 @@ async def commit_in_parts(
     """
     damaged = (f"{name} is damaged and its chunk is left; {AGAIN}" for name in work.stored.damaged.values())
     done = CommittedSession(work.reports, work.spent, work.embeds, dict.fromkeys(damaged))
-    for at, part in enumerate(work.parts(PART_CELLS)):
+    for at, part in enumerate(work.parts(PART_CHUNKS)):
         if at:
             await asyncio.sleep(PAUSE_S)
         try:

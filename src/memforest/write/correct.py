@@ -41,7 +41,7 @@ from memforest.text import cut
 from memforest.times import from_ms, to_ms
 from memforest.trees.attached import Placings
 from memforest.write.batch import SessionWriter
-from memforest.write.corrections import cells_about, note_places, settle_cells
+from memforest.write.corrections import chunks_about, note_places, settle_chunks
 from memforest.write.rebuild import keep_writers_embedder
 from memforest.write.reword import drop_chosen
 
@@ -125,9 +125,9 @@ class Corrector:
     ) -> _Done:
         made = replace(made, key=f"c:{secrets.token_hex(8)}", made_ms=to_ms(self.writer.config.clock()))
         row = corrections.add_correction(tx, made)
-        cells = {one.cell for one in facts.occurrences(tx, (fact.row,))[fact.row]}
-        note_places(tx, row, fact.row, cells)
-        return self._settle(tx, made, cells, vectors)
+        chunks = {one.chunk for one in facts.occurrences(tx, (fact.row,))[fact.row]}
+        note_places(tx, row, fact.row, chunks)
+        return self._settle(tx, made, chunks, vectors)
 
     def _undo(self, tx: Tx, key: str) -> _Done:
         found = corrections.correction_with_key(tx, key)
@@ -144,19 +144,19 @@ class Corrector:
                 f"what correction {key} made was itself corrected; undo({after[-1].key!r}) takes that back first"
             )
         done = replace(found, undone_ms=to_ms(self.writer.config.clock()))
-        cells = cells_about(tx, [found])
+        chunks = chunks_about(tx, [found])
         corrections.undo_correction(tx, found.row, done.undone_ms or 0)
-        return self._settle(tx, done, cells, {})
+        return self._settle(tx, done, chunks, {})
 
     def _settle(
         self,
         tx: Tx,
         correction: Correction,
-        cells: Collection[int],
+        chunks: Collection[int],
         vectors: Mapping[bytes, NDArray[np.float32]],
     ) -> _Done:
         placings = Placings(tx, self.writer.attached)
-        settled = settle_cells(tx, placings, sorted(cells), vectors)
+        settled = settle_chunks(tx, placings, sorted(chunks), vectors)
         drop_chosen(tx, placings)
         placings.close()
         return _Done(correction, settled.unembedded)

@@ -1,12 +1,12 @@
-"""Applying corrections to what cells say: whatever is extracted, now or anew, is shown as people have decided.
+"""Applying corrections to what chunks say: whatever is extracted, now or anew, is shown as people have decided.
 
 A fact gets the verdict that follows from the corrections that are about it (`memforest.read.corrections`), and an
 update lets another fact stand at the same turns, also where nothing at all is extracted.
 
 
-Deleting cells and sessions: their facts, leaves and derived rows are deleted in the same transaction.
+Deleting chunks and sessions: their facts, leaves and derived rows are deleted in the same transaction.
 
-Used when a session grows past a half-full cell and when `replace=True` overwrites one.
+Used when a session grows past a half-full chunk and when `replace=True` overwrites one.
 
 """
 
@@ -19,7 +19,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.read.corrections import CellsSaid, verdicts
+from memforest.read.corrections import ChunksSaid, verdicts
 from memforest.read.quoting import sentences_said
 from memforest.reading.canonical import EntityBook, fact_identity, speaker_key, tie_end
 from memforest.reading.extract_local import read_statement
@@ -31,9 +31,9 @@ from memforest.store import derived, indexes, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, Correction
-from memforest.store.entities import aliases_of_cell, aliases_of_occurrences
+from memforest.store.entities import aliases_of_chunk, aliases_of_occurrences
 from memforest.store.facts import FactRow, OccurrenceRow, add_occurrence
-from memforest.store.snapshot import states_of_cell
+from memforest.store.snapshot import states_of_chunk
 from memforest.times import from_ms
 from memforest.trees.attached import Placings
 from memforest.write.reword import (
@@ -60,24 +60,24 @@ class Settled:
 
 
 def settle_corrections(
-    tx: Tx, placings: Placings, cells: Collection[int], vectors: Vectors = MappingProxyType({})
+    tx: Tx, placings: Placings, chunks: Collection[int], vectors: Vectors = MappingProxyType({})
 ) -> Settled:
-    """Apply the corrections that hold to cells that were just written; without any, nothing is read."""
-    return settle_cells(tx, placings, cells, vectors) if corrections_rows.exists(tx) else Settled()
+    """Apply the corrections that hold to chunks that were just written; without any, nothing is read."""
+    return settle_chunks(tx, placings, chunks, vectors) if corrections_rows.exists(tx) else Settled()
 
 
-def settle_cells(
-    tx: Tx, placings: Placings, cells: Collection[int], vectors: Vectors = MappingProxyType({})
+def settle_chunks(
+    tx: Tx, placings: Placings, chunks: Collection[int], vectors: Vectors = MappingProxyType({})
 ) -> Settled:
-    """Bring the corrected statements and the verdicts of some cells in line with the corrections.
+    """Bring the corrected statements and the verdicts of some chunks in line with the corrections.
 
     Args:
         tx: the open write transaction.
         placings: the indexes, which are told what changes.
-        cells: what they say is written.
+        chunks: what they say is written.
         vectors: digest of a text -> its unit vector, of what may be written.
     """
-    said = CellsSaid.read(tx, cells)
+    said = ChunksSaid.read(tx, chunks)
     corrections_rows.drop_places(tx, said.stale)
     for number, found in said.hits.items():
         correction = said.corrections[number]
@@ -87,7 +87,7 @@ def settle_cells(
     writer = _Instead(tx, placings, vectors)
     made = writer.write(said, _wanted(tx, said))
     settle_verdicts(tx, placings, {*said.facts, *made})
-    _tell_anew(tx, placings, writer.cells)
+    _tell_anew(tx, placings, writer.chunks)
     return Settled(writer.unembedded, writer.gone, tuple(dict.fromkeys(_said_again(said))))
 
 
@@ -102,43 +102,43 @@ def settle_verdicts(tx: Tx, placings: Placings, facts: Collection[int]) -> None:
         if (now[row] >= HIDDEN) != (stored[row].verdict >= HIDDEN):
             placings.leave("fact", (row,))
         corrections_rows.put_verdict(tx, row, now[row])
-    cells = {one.cell for found in facts_rows.occurrences(tx, changed).values() for one in found}
-    _tell_anew(tx, placings, cells)
+    chunks = {one.chunk for found in facts_rows.occurrences(tx, changed).values() for one in found}
+    _tell_anew(tx, placings, chunks)
 
 
-def _tell_anew(tx: Tx, placings: Placings, cells: Collection[int]) -> None:
-    """Let indexes place cells again whose turns are told otherwise now, so that summaries above them are made anew."""
-    ordered = sorted(cells)
-    turns = list(corrections_rows.turns_of_cells(tx, ordered))
-    placings.leave("cell", ordered)
+def _tell_anew(tx: Tx, placings: Placings, chunks: Collection[int]) -> None:
+    """Let indexes place chunks again whose turns are told otherwise now, so that summaries above them are made anew."""
+    ordered = sorted(chunks)
+    turns = list(corrections_rows.turns_of_chunks(tx, ordered))
+    placings.leave("chunk", ordered)
     placings.leave("turn", turns)
-    indexes.note(tx, "cell", ordered)
+    indexes.note(tx, "chunk", ordered)
     indexes.note(tx, "turn", turns)
 
 
-def note_places(tx: Tx, correction: int, fact: int, cells: Collection[int]) -> None:
+def note_places(tx: Tx, correction: int, fact: int, chunks: Collection[int]) -> None:
     """Note where the statement of a new correction was said."""
-    said = CellsSaid.read(tx, cells)
+    said = ChunksSaid.read(tx, chunks)
     corrections_rows.add_places(
         tx, correction, (place for one in said.said if one.fact == fact for place in said.places(one))
     )
 
 
-def cells_about(tx: Tx, corrections: Iterable[Correction]) -> set[int]:
-    """Return the cells that corrections are about: where the statements and their places are, and what was put there."""
-    cells: set[int] = set()
+def chunks_about(tx: Tx, corrections: Iterable[Correction]) -> set[int]:
+    """Return the chunks that corrections are about: where the statements and their places are, and what was put there."""
+    chunks: set[int] = set()
     for one in corrections:
-        cells |= {cell for _, cell in corrections_rows.facts_said_instead(tx, one.row)}
-        cells |= corrections_rows.cells_of_turns(
+        chunks |= {chunk for _, chunk in corrections_rows.facts_said_instead(tx, one.row)}
+        chunks |= corrections_rows.chunks_of_turns(
             tx, {place.turn for place in corrections_rows.places_of(tx, one.row)}
         )
         fact = facts_rows.fact_by_id(tx, one.fact_id)
         if fact is not None:
-            cells |= {said.cell for said in facts_rows.occurrences(tx, (fact.row,))[fact.row]}
-    return cells
+            chunks |= {said.chunk for said in facts_rows.occurrences(tx, (fact.row,))[fact.row]}
+    return chunks
 
 
-def _said_again(said: CellsSaid) -> Iterable[str]:
+def _said_again(said: ChunksSaid) -> Iterable[str]:
     """Say which statements were made again after they had been hidden."""
     for number, found in said.hits.items():
         correction = said.corrections[number]
@@ -158,7 +158,7 @@ def _said_again(said: CellsSaid) -> Iterable[str]:
 class _Spot:
     """Where a corrected statement stands: the turns of what it is in the place of, with its quote, speaker and time."""
 
-    cell: int
+    chunk: int
     turns: tuple[int, ...]
     quote: str
     speaker: str
@@ -167,10 +167,10 @@ class _Spot:
 
 
 _Wanted = dict[int, dict[tuple[int, tuple[int, ...]], _Spot]]
-"""Correction -> (cell, turns) -> spot."""
+"""Correction -> (chunk, turns) -> spot."""
 
 
-def _wanted(tx: Tx, said: CellsSaid) -> _Wanted:
+def _wanted(tx: Tx, said: ChunksSaid) -> _Wanted:
     """Return where the statements of updates are to stand, those of updates of corrected statements too."""
     wanted: _Wanted = {}
     corrections = dict(said.corrections)
@@ -182,8 +182,8 @@ def _wanted(tx: Tx, said: CellsSaid) -> _Wanted:
     while queue:
         one, spots = queue.pop(0)
         mine = wanted.setdefault(one.row, {})
-        new = [spot for spot in spots if (spot.cell, spot.turns) not in mine]
-        mine.update({(spot.cell, spot.turns): spot for spot in new})
+        new = [spot for spot in spots if (spot.chunk, spot.turns) not in mine]
+        mine.update({(spot.chunk, spot.turns): spot for spot in new})
         if new and one.made is not None:
             queue += [
                 (after, new)
@@ -194,21 +194,21 @@ def _wanted(tx: Tx, said: CellsSaid) -> _Wanted:
 
 
 def _spot(one: OccurrenceRow) -> _Spot:
-    return _Spot(one.cell, one.turns, one.quote, one.speaker, one.said_ms, one.tie[:-_TIE_END])
+    return _Spot(one.chunk, one.turns, one.quote, one.speaker, one.said_ms, one.tie[:-_TIE_END])
 
 
-def _silent_spots(tx: Tx, said: CellsSaid, correction: Correction) -> list[_Spot]:
-    """Return the places of a correction in cells from which nothing was extracted that it is about."""
-    told = {one.cell for one in said.hits.get(correction.row, ())}
+def _silent_spots(tx: Tx, said: ChunksSaid, correction: Correction) -> list[_Spot]:
+    """Return the places of a correction in chunks from which nothing was extracted that it is about."""
+    told = {one.chunk for one in said.hits.get(correction.row, ())}
     sentences: dict[int, list[str]] = {}
     for one in said.held:
         if one.correction == correction.row and said.turns[one.turn] not in told:
             sentences.setdefault(one.turn, []).append(sentences_said(said.texts[one.turn].text)[one.quote])
     spots = []
     for turn, quote in sentences.items():
-        cell, text = said.turns[turn], said.texts[turn]
-        place = f"{text.session_id}\x1f{corrections_rows.ordinal_of_cell(tx, cell):06d}\x1f999"
-        spots.append(_Spot(cell, (turn,), "\n".join(quote), text.speaker, text.said_ms, place))
+        chunk, text = said.turns[turn], said.texts[turn]
+        place = f"{text.session_id}\x1f{corrections_rows.ordinal_of_chunk(tx, chunk):06d}\x1f999"
+        spots.append(_Spot(chunk, (turn,), "\n".join(quote), text.speaker, text.said_ms, place))
     return spots
 
 
@@ -221,14 +221,14 @@ class _Instead:
         self._vectors = vectors
         self._zone = zone_named(stored_zone(tx) or "UTC")
         self._books: dict[int, tuple[EntityBook, tuple[str, ...]]] = {}
-        self.cells: set[int] = set()
-        """Cells of which something is told otherwise now."""
+        self.chunks: set[int] = set()
+        """Chunks of which something is told otherwise now."""
         self.unembedded = False
         self.gone: tuple[FactRow, ...] = ()
 
-    def write(self, said: CellsSaid, wanted: _Wanted) -> set[int]:
+    def write(self, said: ChunksSaid, wanted: _Wanted) -> set[int]:
         """Write what is wanted and not there, delete what is there and not wanted, and return the facts that were written."""
-        there = {(one.correction, one.cell, one.turns): one for one in said.instead}
+        there = {(one.correction, one.chunk, one.turns): one for one in said.instead}
         asked = {(number, *place) for number, spots in wanted.items() for place in spots}
         self._delete([one for key, one in there.items() if key not in asked])
         made = set()
@@ -240,7 +240,7 @@ class _Instead:
 
     def _delete(self, gone: Sequence[OccurrenceRow]) -> None:
         ids = [one.row for one in gone]
-        self.cells |= {one.cell for one in gone}
+        self.chunks |= {one.chunk for one in gone}
         called = aliases_of_occurrences(self._tx, ids)
         facts = sorted({one.fact for one in gone})
         lessened = without_occurrences(
@@ -256,7 +256,7 @@ class _Instead:
         stored = fact is not None
         for spot in sorted(spots, key=lambda one: (one.said_ms, one.place)):
             fact = self._occurrence(correction, spot, fact)
-            self.cells.add(spot.cell)
+            self.chunks.add(spot.chunk)
         assert fact is not None
         if stored:
             fact = restate_fact(self._tx, self._placings, fact)
@@ -264,7 +264,7 @@ class _Instead:
         return fact.row
 
     def _occurrence(self, correction: Correction, spot: _Spot, fact: FactRow | None) -> FactRow:
-        book, speakers = self._book(spot.cell)
+        book, speakers = self._book(spot.chunk)
         text = correction.text or ""
         statement = read_statement(
             text, speaker=spot.speaker, participants=speakers, said=from_ms(spot.said_ms), zone=self._zone
@@ -291,7 +291,7 @@ class _Instead:
         occurrence = add_occurrence(
             self._tx,
             fact.row,
-            spot.cell,
+            spot.chunk,
             speaker=spot.speaker,
             text=text,
             quote=spot.quote,
@@ -305,13 +305,13 @@ class _Instead:
         write_mentions(self._tx, book, statement, occurrence, ends=correction.end_ms is not None)
         return fact
 
-    def _book(self, cell: int) -> tuple[EntityBook, tuple[str, ...]]:
-        if cell not in self._books:
-            book, speakers = EntityBook(self._tx), tuple(corrections_rows.speakers_of(self._tx, cell))
+    def _book(self, chunk: int) -> tuple[EntityBook, tuple[str, ...]]:
+        if chunk not in self._books:
+            book, speakers = EntityBook(self._tx), tuple(corrections_rows.speakers_of(self._tx, chunk))
             for speaker in speakers:
                 book.participant(speaker)
-            self._books[cell] = book, speakers
-        return self._books[cell]
+            self._books[chunk] = book, speakers
+        return self._books[chunk]
 
     def _embed(self, fact: FactRow) -> None:
         key = digest(fact.text)
@@ -323,7 +323,7 @@ class _Instead:
 
 @dataclass(frozen=True, slots=True)
 class EarlierResults:
-    """What results have told of a cell that is cut anew: identities of its statements; identity and attribute of what they superseded.
+    """What results have told of a chunk that is cut anew: identities of its statements; identity and attribute of what they superseded.
 
     `stored` is when each statement was stored there, UTC ms: it was held from then on, if it is read again.
     """
@@ -333,9 +333,9 @@ class EarlierResults:
     stored: Mapping[str, int] = field(default_factory=dict)
 
 
-def told_by(tx: Tx, cells: Sequence[int]) -> EarlierResults:
-    """Return what the statements of cells have brought, before they are deleted."""
-    told = [_told_by(tx, cell) for cell in cells]
+def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
+    """Return what the statements of chunks have brought, before they are deleted."""
+    told = [_told_by(tx, chunk) for chunk in chunks]
     stored: dict[str, int] = {}
     for one in told:
         stored.update({fact: min(ms, stored.get(fact, ms)) for fact, ms in one.stored.items()})
@@ -344,16 +344,16 @@ def told_by(tx: Tx, cells: Sequence[int]) -> EarlierResults:
     )
 
 
-def _told_by(tx: Tx, cell: int) -> EarlierResults:
-    stored = facts_rows.facts_with_ids(tx, facts_rows.facts_of_cell(tx, cell))
+def _told_by(tx: Tx, chunk: int) -> EarlierResults:
+    stored = facts_rows.facts_with_ids(tx, facts_rows.facts_of_chunk(tx, chunk))
     said = facts_rows.occurrences(tx, stored)
-    ended = superseded_facts(tx, states_of_cell(tx, cell))
+    ended = superseded_facts(tx, states_of_chunk(tx, chunk))
     facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
     facts: dict[str, int] = {}
     for row, fact in stored.items():
         times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
         for one in said[row]:
-            if one.cell == cell:
+            if one.chunk == chunk:
                 facts[fact_identity(one.text, times[0], times[1], one.dates)] = one.stored_ms
     return EarlierResults(
         frozenset(facts), frozenset((facts_ended[row].fact_id, attribute) for row, attribute in ended), facts
@@ -362,7 +362,7 @@ def _told_by(tx: Tx, cell: int) -> EarlierResults:
 
 def retract_session(tx: Tx, placings: Placings, session: int) -> bool:
     """Delete a session with everything that only it supports; return whether that reworded a fact."""
-    reworded = [retract_cell(tx, placings, cell.row) for cell in sessions.cells(tx, session)]
+    reworded = [retract_chunk(tx, placings, chunk.row) for chunk in sessions.chunks(tx, session)]
     turns = sessions.turns(tx, session)
     take_out(tx, placings, [row for row, _ in turns])
     sessions.delete_session(tx, session)
@@ -380,19 +380,19 @@ def take_out(tx: Tx, placings: Placings, turns: Sequence[int]) -> None:
         derived.drop_vectors(tx, "turn", (row,))
 
 
-def retract_cell(tx: Tx, placings: Placings, cell: int) -> bool:
-    """Delete a cell, its occurrences, and the facts that nothing else supports; its turns stay.
+def retract_chunk(tx: Tx, placings: Placings, chunk: int) -> bool:
+    """Delete a chunk, its occurrences, and the facts that nothing else supports; its turns stay.
 
     Returns:
         Whether a fact that stays is worded otherwise now, so that it needs a new vector.
     """
-    facts = facts_rows.facts_of_cell(tx, cell)
+    facts = facts_rows.facts_of_chunk(tx, chunk)
 
     def delete() -> None:
-        placings.leave("cell", (cell,))
-        sessions.delete_cell(tx, cell)
+        placings.leave("chunk", (chunk,))
+        sessions.delete_chunk(tx, chunk)
 
-    lessened = without_occurrences(tx, placings, facts, aliases_of_cell(tx, cell), delete)
+    lessened = without_occurrences(tx, placings, facts, aliases_of_chunk(tx, chunk), delete)
     settle_verdicts(tx, placings, lessened.left)
     return lessened.reworded
 

@@ -197,7 +197,7 @@ def _turns_naming(tx: Tx, keys: Collection[str]) -> Iterable[tuple[int, str]]:
 _TABLES: Mapping[str, tuple[str, ...]] = {
     "sessions": ("session",),
     "turns": ("turn",),
-    "cells": ("cell",),
+    "chunks": ("chunk",),
     "facts": ("fact",),
     "occurrences": ("occurrence",),
     "mentions": ("mention",),

@@ -30,7 +30,7 @@ from memforest.store.sessions import StoredTurn, turns_of_session
 from memforest.text import fold, lexical_tokens
 from memforest.times import from_ms
 from memforest.trees.attached import Placings
-from memforest.write.corrections import demote_silent, settle_cells
+from memforest.write.corrections import demote_silent, settle_chunks
 from memforest.write.erase_corrections import (
     DeletedKeys,
     FreedCorrections,
@@ -85,19 +85,21 @@ class Erased:
 
 @dataclass(slots=True)
 class _Session:
-    """A session of which turns are cut: its cells that read one of them, and the turns around, by ordinal."""
+    """A session of which turns are cut: its chunks that read one of them, and the turns around, by ordinal."""
 
     cuts: dict[int, TurnCut]
-    cells: list[tuple[int, int, int]]
+    chunks: list[tuple[int, int, int]]
     around: dict[int, StoredTurn]
     speakers: frozenset[str]
     """Content words of the names of the cut turns' speakers that go on to speak in it."""
 
     @property
-    def own_cells(self) -> list[int]:
-        """The cells that hold one of the turns themselves."""
+    def own_chunks(self) -> list[int]:
+        """The chunks that hold one of the turns themselves."""
         cut = sorted(self.cuts)
-        return [cell for cell, first, last in self.cells if bisect_left(cut, first) < bisect_right(cut, last)]
+        return [
+            chunk for chunk, first, last in self.chunks if bisect_left(cut, first) < bisect_right(cut, last)
+        ]
 
     def lost_words(self, first: int, last: int) -> frozenset[str]:
         """Return the words that only deleted text said, of the turns from `first` to `last` and those read with them.
@@ -146,7 +148,7 @@ def erase_turns(
     found = {session: _look(tx, session, group) for session, group in by_session.items()}
     done = Erased()
     turns = {cut.spot.row: cut for cut in cuts}
-    placings.leave("cell", [cell for one in found.values() for cell in one.own_cells])
+    placings.leave("chunk", [chunk for one in found.values() for chunk in one.own_chunks])
     placings.leave("turn", list(turns))
     again = _drop_occurrences(tx, placings, found, turns, frozenset(forced), texts, done)
     _drop_turns(tx, cuts, texts, done)
@@ -171,13 +173,13 @@ def erase_turns(
 
 def _look(tx: Tx, session: int, cuts: Sequence[TurnCut]) -> _Session:
     own = {cut.spot.ordinal: cut for cut in cuts}
-    cells = erase.cells_reading(tx, session, own, CONTEXT_TURNS)
-    first = min((first for _, first, _ in cells), default=0) - CONTEXT_TURNS
-    last = max((last for _, _, last in cells), default=-1)
+    chunks = erase.chunks_reading(tx, session, own, CONTEXT_TURNS)
+    first = min((first for _, first, _ in chunks), default=0) - CONTEXT_TURNS
+    last = max((last for _, _, last in chunks), default=-1)
     around = {spot.ordinal: spot for spot in turns_of_session(tx, session, max(0, first), last)}
     gone = [cut.spot.row for cut in cuts if cut.text is None]
     heard = erase.still_heard(tx, session, {cut.spot.speaker for cut in cuts}, gone)
-    return _Session(own, cells, around, content_words(*heard))
+    return _Session(own, chunks, around, content_words(*heard))
 
 
 # -- occurrences and facts --------------------------------------------------------------------------
@@ -193,22 +195,22 @@ def _drop_occurrences(
     done: Erased,
 ) -> _Again:
     """Delete the occurrences that go, and the facts of which none is left; restate the others."""
-    lost = {cell: one.lost_words(first, last) for one in found.values() for cell, first, last in one.cells}
-    spans = {cell: (one, first, last) for one in found.values() for cell, first, last in one.cells}
+    lost = {chunk: one.lost_words(first, last) for one in found.values() for chunk, first, last in one.chunks}
+    spans = {chunk: (one, first, last) for one in found.values() for chunk, first, last in one.chunks}
     done.lost.update(*lost.values())
-    facts = erase.facts_of_cells(tx, lost)
+    facts = erase.facts_of_chunks(tx, lost)
     names = erase.entities_spelled(tx, facts)
     told = entities_rows.of_facts(tx, facts)
     going: dict[int, int] = {}
     within: dict[int, int] = {}
     for occurrences in facts_rows.occurrences(tx, facts).values():
         for one in occurrences:
-            within[one.row] = one.cell
+            within[one.row] = one.chunk
             if one.row in forced or (
-                one.cell in lost
+                one.chunk in lost
                 and (
-                    _goes(one, turns, lost[one.cell], names.get(one.row, set()))
-                    or spans[one.cell][0].repeats(one.text, *spans[one.cell][1:])
+                    _goes(one, turns, lost[one.chunk], names.get(one.row, set()))
+                    or spans[one.chunk][0].repeats(one.text, *spans[one.chunk][1:])
                 )
             ):
                 going[one.row] = one.fact
@@ -285,8 +287,8 @@ def _settle_facts(tx: Tx, placings: Placings, again: _Again, done: Erased, now_m
     if again.freed or corrections.exists(tx):
         found = (facts_rows.fact_by_id(tx, one) for one in sorted(again.freed.statements))
         facts = again.facts.union(fact.row for fact in found if fact is not None)
-        cells = {one.cell for several in facts_rows.occurrences(tx, facts).values() for one in several}
-        settled = settle_cells(tx, placings, cells | again.freed.cells)
+        chunks = {one.chunk for several in facts_rows.occurrences(tx, facts).values() for one in several}
+        settled = settle_chunks(tx, placings, chunks | again.freed.chunks)
         done.gone += settled.gone
         done.reworded |= settled.unembedded
     done.words += len(done.gone)
@@ -297,7 +299,7 @@ def _settle_facts(tx: Tx, placings: Placings, again: _Again, done: Erased, now_m
 def _goes(
     one: OccurrenceRow, turns: Mapping[int, TurnCut], lost: frozenset[str], names: Collection[str]
 ) -> bool:
-    """Return whether an occurrence of a cell goes: because of its turns, or of the words of its statement."""
+    """Return whether an occurrence of a chunk goes: because of its turns, or of the words of its statement."""
     own = [turns[turn] for turn in one.turns if turn in turns]
     if any(cut.text is None or _misses(cut, one.quote) for cut in own):
         return True
@@ -332,7 +334,7 @@ def _respell(tx: Tx, entity: int) -> bool:
     return True
 
 
-# -- turns, cells, sessions -------------------------------------------------------------------------
+# -- turns, chunks, sessions -------------------------------------------------------------------------
 
 
 def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erased) -> None:
@@ -357,23 +359,23 @@ def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erase
 def _settle_session(
     tx: Tx, session: int, found: _Session, texts: DeletedKeys, done: Erased, now_ms: int
 ) -> None:
-    """Fit the cells that read a deleted turn to what is left, and the session to its cells."""
+    """Fit the chunks that read a deleted turn to what is left, and the session to its chunks."""
     stored = sessions.session_with_row(tx, session)
-    spans = [(first, last) for _, first, last in found.cells]
-    cells = sessions.cells(tx, session, min(spans)[0], max(last for _, last in spans))
-    read, own = {cell for cell, _, _ in found.cells}, set(found.own_cells)
-    for cell in (one for one in cells if one.row in read):
-        lost = found.lost_words(cell.first, cell.last)
+    spans = [(first, last) for _, first, last in found.chunks]
+    chunks = sessions.chunks(tx, session, min(spans)[0], max(last for _, last in spans))
+    read, own = {chunk for chunk, _, _ in found.chunks}, set(found.own_chunks)
+    for chunk in (one for one in chunks if one.row in read):
+        lost = found.lost_words(chunk.first, chunk.last)
         skipped = [
             (at, reason)
-            for at, reason in cell.skipped
+            for at, reason in chunk.skipped
             if at not in found.cuts and lost.isdisjoint(content_words(reason))
         ]
-        if not erase.fit_cell(tx, cell.row, skipped, None if cell.reason is None else FAILED):
-            erase.drop_cell(tx, cell.row)
-        elif cell.row in own:
-            indexes.note(tx, "cell", [cell.row])
-            done.changed["cells"] += 1
+        if not erase.fit_chunk(tx, chunk.row, skipped, None if chunk.reason is None else FAILED):
+            erase.drop_chunk(tx, chunk.row)
+        elif chunk.row in own:
+            indexes.note(tx, "chunk", [chunk.row])
+            done.changed["chunks"] += 1
     metadata = json.dumps(stored.metadata, ensure_ascii=False)
     if stored.metadata and stored.turns:
         metadata = _scrubbed(metadata, _lost_to_session(tx, session, found), texts)

@@ -175,14 +175,14 @@ class DeletedKeys:
 class FreedCorrections:
     """Corrections that a deletion reached: those that go, and those that were changed.
 
-    `statements` are the identities of those that they are about and that they made. `cells` are those where one of them is
+    `statements` are the identities of those that they are about and that they made. `chunks` are those where one of them is
     about something that is left; `made` the occurrences that they have made and that go, with their facts.
     """
 
     gone: set[int] = field(default_factory=set)
     changed: set[int] = field(default_factory=set)
     statements: set[str] = field(default_factory=set)
-    cells: set[int] = field(default_factory=set)
+    chunks: set[int] = field(default_factory=set)
     made: dict[int, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -204,8 +204,8 @@ def free_corrections(
         deleted: what else may not stay in their texts.
     """
     work = _Freeing(tx, left, deleted)
-    for row, words in reached.items():
-        work.free(corrections.correction_with_row(tx, row), words)
+    for row, lost in reached.items():
+        work.free(corrections.correction_with_row(tx, row), lost)
     work.done.changed -= work.done.gone
     return work.done
 
@@ -218,12 +218,12 @@ def reached_corrections(
     Args:
         tx: the write transaction; the turns are still there.
         sessions: ids of the sessions that something is deleted of.
-        lost: cell -> the words that only deleted text said there.
+        lost: chunk -> the words that only deleted text said there.
         also: other corrections that are reached.
     """
     found = dict.fromkeys((*erase.corrections_of_sessions(tx, sessions), *also), frozenset[str]())
-    for row, cell in erase.corrections_in_cells(tx, lost):
-        found[row] |= lost[cell]
+    for row, chunk in erase.corrections_in_chunks(tx, lost):
+        found[row] |= lost[chunk]
     known, queue = {row: corrections.correction_with_row(tx, row) for row in found}, list(found)
     while queue:
         one = known[queue.pop()]
@@ -304,7 +304,7 @@ class _Freeing:
         corrections.drop_places(self._tx, gone)
         if gone:
             self.done.changed.add(one.row)
-        self.done.cells |= corrections.cells_of_turns(self._tx, {turn for turn, _ in left})
+        self.done.chunks |= corrections.chunks_of_turns(self._tx, {turn for turn, _ in left})
         return left
 
     def _makers(self, one: Correction) -> list[int]:

@@ -1,4 +1,4 @@
-"""Extracting statements from the open cells of a stored session, and embedding its turns and statements.
+"""Extracting statements from the open chunk_rows of a stored session, and embedding its turns and statements.
 
 No transaction is open meanwhile.
 
@@ -33,7 +33,7 @@ from memforest.search.cache import SnapshotCache
 from memforest.search.vectors import VectorMaker, digest, turn_text
 from memforest.store import facts as facts_rows
 from memforest.store.database import Database
-from memforest.store.sessions import CellRow
+from memforest.store.sessions import ChunkRow
 from memforest.text import DATA_RUN, cut, numbers
 from memforest.times import to_ms
 from memforest.write.reword import fact_signature
@@ -48,8 +48,8 @@ class ExtractedSession:
     """A stored session with the outcomes of its chunks and the vectors of its turns and statements, ready to be written."""
 
     stored: StoredSession
-    outcomes: Sequence[tuple[CellRow, ChunkOutcome]]
-    """Each open cell, and what became of its chunk."""
+    outcomes: Sequence[tuple[ChunkRow, ChunkOutcome]]
+    """Each open chunk_row, and what became of its chunk."""
     maker: str
     """What extracted the statements."""
     vectors: Mapping[bytes, NDArray[np.float32]] = field(default_factory=dict)
@@ -65,30 +65,33 @@ class ExtractedSession:
     embeds: Mapping[str, int] = field(default_factory=dict)
     """Kind -> texts that the embedder really ran."""
 
-    def parts(self, cells: int) -> list[ExtractedSession]:
-        """Return the session in parts of at most so many cells, of which each can be written by itself.
+    def parts(self, chunk_rows: int) -> list[ExtractedSession]:
+        """Return the session in parts of at most so many chunk_rows, of which each can be written by itself.
 
         Chunks that the budget did not reach are in none: they stay open.
         """
-        done = [(cell, outcome) for cell, outcome in self.outcomes if not outcome.left]
-        return [replace(self, outcomes=done[first : first + cells]) for first in range(0, len(done), cells)]
+        done = [(chunk_row, outcome) for chunk_row, outcome in self.outcomes if not outcome.left]
+        return [
+            replace(self, outcomes=done[first : first + chunk_rows])
+            for first in range(0, len(done), chunk_rows)
+        ]
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """The first and last ordinals of the cells."""
-        return [(cell.first, cell.last) for cell, _ in self.outcomes]
+        """The first and last ordinals of the chunk_rows."""
+        return [(chunk_row.first, chunk_row.last) for chunk_row, _ in self.outcomes]
 
     @property
     def statements(self) -> list[PlacedFact]:
         """The statements of the chunks, each with its place."""
-        return [one for cell, outcome in self.outcomes for one in self._statements(cell, outcome)]
+        return [one for chunk_row, outcome in self.outcomes for one in self._statements(chunk_row, outcome)]
 
-    def _statements(self, cell: CellRow, outcome: ChunkOutcome) -> Iterator[PlacedFact]:
+    def _statements(self, chunk_row: ChunkRow, outcome: ChunkOutcome) -> Iterator[PlacedFact]:
         for seq, candidate in enumerate(outcome.candidates):
             turns = [self.stored.turns[at] for at in candidate.turns]
-            place = f"{self.stored.session_id}\x1f{cell.ordinal:06d}\x1f{seq:03d}"
+            place = f"{self.stored.session_id}\x1f{chunk_row.ordinal:06d}\x1f{seq:03d}"
             yield PlacedFact(
-                candidate, cell.row, tuple(row for row, _ in turns), to_ms(turns[0][1].said), place
+                candidate, chunk_row.row, tuple(row for row, _ in turns), to_ms(turns[0][1].said), place
             )
 
     @property
@@ -98,7 +101,7 @@ class ExtractedSession:
         read: Literal["extracted", "verbatim"] = "extracted" if self.stored.infer else "verbatim"
         return tuple(
             ChunkReport(
-                turn_ids=tuple(turn.id for _, turn in self.stored.span(cell.first, cell.last)),
+                turn_ids=tuple(turn.id for _, turn in self.stored.span(chunk_row.first, chunk_row.last)),
                 status="left" if outcome.left else read if outcome.failure is None else "failed",
                 skipped=tuple((ids[skipped.turn], skipped.reason) for skipped in outcome.skipped),
                 failure=outcome.failure,
@@ -108,7 +111,7 @@ class ExtractedSession:
                     if one.statement
                 )[:MOST_REFUSED],
             )
-            for cell, outcome in self.outcomes
+            for chunk_row, outcome in self.outcomes
         )
 
 
@@ -119,7 +122,7 @@ async def extract(
     threshold: float | None,
     watch: Watch = NOBODY,
 ) -> ExtractedSession:
-    """Extract statements from the open cells of a session, and embed its turns and statements.
+    """Extract statements from the open chunk_rows of a session, and embed its turns and statements.
 
     Turns are embedded while the extractor works. So are a chunk's statements by a local embedder, while a model
     reads the other chunks; one behind an endpoint gets them all at once. Without a model, some chunks are read after
@@ -138,7 +141,7 @@ async def extract(
     outcomes: dict[int, ChunkOutcome] = {}
     found: dict[bytes, NDArray[np.float32]] = {}
     told: list[int] = []
-    before = {cell.ordinal for cell in stored.cells if cell.status == "failed"}
+    before = {chunk_row.ordinal for chunk_row in stored.chunk_rows if chunk_row.status == "failed"}
 
     async def embed(texts: Sequence[str], kind: str) -> None:
         if maker is not None:
@@ -161,13 +164,13 @@ async def extract(
     def tell() -> None:
         failed = sum(one.failure is not None and not one.left for one in outcomes.values())
         done = silent + sum(one.failure is None for one in outcomes.values())
-        if stored.cells and told != [done, failed]:
+        if stored.chunk_rows and told != [done, failed]:
             told[:] = [done, failed]
-            watch.extracted(stored.session_id, done, failed, len(stored.cells))
+            watch.extracted(stored.session_id, done, failed, len(stored.chunk_rows))
 
     with keeping(spent):
         chunks = [chunk for chunk in stored.chunks if chunk.turns]
-        silent = len(stored.cells) - len(chunks)
+        silent = len(stored.chunk_rows) - len(chunks)
         tell()
         jobs = _jobs(chunks, apart=steps.extracts_apart and stored.infer)
         await all_of((embed(_said(stored), "turn"), *(read_in_turn(parts) for parts in jobs)))
@@ -175,7 +178,7 @@ async def extract(
             await embed(_statements(list(outcomes.values())), "fact")
     return ExtractedSession(
         stored,
-        [(cell, _with_unspoken(stored, cell, outcomes)) for cell in stored.cells],
+        [(chunk_row, _with_unspoken(stored, chunk_row, outcomes)) for chunk_row in stored.chunk_rows],
         steps.extractor.name if stored.infer else "verbatim",
         found,
         None if maker is None else maker.embedder.model_id,
@@ -199,11 +202,11 @@ async def _or_read(
 
 
 def _with_unspoken(
-    stored: StoredSession, cell: CellRow, outcomes: Mapping[int, ChunkOutcome]
+    stored: StoredSession, chunk_row: ChunkRow, outcomes: Mapping[int, ChunkOutcome]
 ) -> ChunkOutcome:
-    """Return what became of a cell, its turns that nobody says among what was skipped."""
-    outcome = outcomes.get(cell.ordinal, ChunkOutcome())
-    turns = (turn for _, turn in stored.span(cell.first, cell.last))
+    """Return what became of a chunk_row, its turns that nobody says among what was skipped."""
+    outcome = outcomes.get(chunk_row.ordinal, ChunkOutcome())
+    turns = (turn for _, turn in stored.span(chunk_row.first, chunk_row.last))
     silent = [Skipped(t.ordinal, cut(t.text), f"role {t.role}") for t in turns if t.role in UNSPOKEN_ROLES]
     return replace(outcome, skipped=tuple(sorted((*outcome.skipped, *silent), key=lambda one: one.turn)))
 
@@ -222,8 +225,10 @@ def _length(chunk: Chunk) -> int:
 
 
 def _said(stored: StoredSession) -> list[str]:
-    """Return the turns of the open cells, as they are embedded."""
-    turns = [turn for cell in stored.cells for _, turn in stored.span(cell.first, cell.last)]
+    """Return the turns of the open chunk_rows, as they are embedded."""
+    turns = [
+        turn for chunk_row in stored.chunk_rows for _, turn in stored.span(chunk_row.first, chunk_row.last)
+    ]
     return [turn_text(turn.speaker, turn.text) for turn in turns]
 
 

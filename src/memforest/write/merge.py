@@ -121,7 +121,7 @@ def copied_as_it_is(tx: Tx, source: Tx, merging: Merging) -> Copied:
         sessions = {row: own for row, own in sessions.items() if not _speaks_otherwise(source, row, merging)}
     for session in copying.sessions_of_facts(source, _judged_otherwise(tx, source, merging)):
         sessions.pop(session, None)  # its summaries may tell what is hidden here, or not tell what is shown
-    return Copied(source, sessions, merging.turns, merging.cells, facts, entities, merging.session_ids)
+    return Copied(source, sessions, merging.turns, merging.chunks, facts, entities, merging.session_ids)
 
 
 def _judged_otherwise(tx: Tx, source: Tx, merging: Merging) -> list[int]:

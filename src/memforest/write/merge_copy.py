@@ -43,7 +43,7 @@ from memforest.trees.attached import Attached, Placings
 from memforest.write.corrections import demote_silent, retract_session, settle_corrections
 from memforest.write.erase import TurnCut, erase_turns
 from memforest.write.erase_corrections import content_words
-from memforest.write.merge_match import FactMatch, OtherFacts, cells_of, match, read_facts, told
+from memforest.write.merge_match import FactMatch, OtherFacts, chunks_of, match, read_facts, told
 from memforest.write.merge_plan import Merging, Names, SessionPlan
 from memforest.write.reword import drop_chosen, ensure_wordings, fact_signature, restate_fact
 from memforest.write.sessions import CONTEXT_TURNS
@@ -237,7 +237,7 @@ class _Part:
     def __init__(self, tx: Tx, source: Tx, placings: Placings, merging: Merging) -> None:
         self._tx, self._source, self._placings, self._merging = tx, source, placings, merging
         self._book = Entities(tx, source, merging.names, merging.entities, merging.new_entities)
-        self._cells: list[int] = []
+        self._chunks: list[int] = []
         """Rows there of the chunks that were copied."""
         self._whole: set[int] = set()
         """Those of which every turn was copied."""
@@ -263,9 +263,9 @@ class _Part:
         if one.rest is None:
             turns = turns_of_session(self._source, there)
             self._turns(turns, [turn._replace(session=row, session_id=one.session_id) for turn in turns])
-            cells = copying.cells(self._source, there)
-            self._put(row, cells)
-            self._whole.update(cell[0] for cell in cells)
+            chunks = copying.chunks(self._source, there)
+            self._put(row, chunks)
+            self._whole.update(chunk[0] for chunk in chunks)
             merging.sessions[there] = row
         else:
             self._some(one, one.rest, row)
@@ -274,24 +274,25 @@ class _Part:
             for name in copying.speakers_of(self._source, there):
                 self._book.participant(name)
 
-    def _put(self, row: int, cells: Sequence[Sequence[Any]]) -> None:
-        for cell, new in zip(cells, copying.insert_cells(self._tx, row, cells), strict=True):
-            self._merging.cells[cell[0]] = new
-        self._cells += [cell[0] for cell in cells]
+    def _put(self, row: int, chunks: Sequence[Sequence[Any]]) -> None:
+        for chunk, new in zip(chunks, copying.insert_chunks(self._tx, row, chunks), strict=True):
+            self._merging.chunks[chunk[0]] = new
+        self._chunks += [chunk[0] for chunk in chunks]
 
     def _some(self, one: SessionPlan, rest: Mapping[int, str | None], row: int) -> None:
         """Copy turns that are not here, with their chunks, and those that were deleted here and were read with them."""
         stored = turns_of_session(self._source, one.there.row)
-        cells = cells_of(self._source, one, stored)
+        chunks = chunks_of(self._source, one, stored)
         coming = [
             turn
             for turn in stored
             if rest.get(turn.row) is not None
             or (
-                turn.row in rest and any(cell[2] - CONTEXT_TURNS <= turn.ordinal <= cell[3] for cell in cells)
+                turn.row in rest
+                and any(chunk[2] - CONTEXT_TURNS <= turn.ordinal <= chunk[3] for chunk in chunks)
             )
         ]
-        next_turn, next_cell = copying.ends(self._tx, row)
+        next_turn, next_chunk = copying.ends(self._tx, row)
         at = {turn.ordinal: next_turn + number for number, turn in enumerate(coming)}
         ids = copying.turn_ids(self._tx, row)
         new = []
@@ -314,19 +315,19 @@ class _Part:
             if rest[turn.row] != turn.text
         }
         placed: list[tuple[Any, ...]] = []
-        for cell in cells:
-            own = [at[turn.ordinal] for turn in coming if cell[2] <= turn.ordinal <= cell[3]]
-            read = [turn for turn in stored if cell[2] - CONTEXT_TURNS <= turn.ordinal <= cell[3]]
+        for chunk in chunks:
+            own = [at[turn.ordinal] for turn in coming if chunk[2] <= turn.ordinal <= chunk[3]]
+            read = [turn for turn in stored if chunk[2] - CONTEXT_TURNS <= turn.ordinal <= chunk[3]]
             least = own[0] - CONTEXT_TURNS
             far = [turn for turn in read if ordinals.get(one.here.get(turn.row, 0), least) < least]
             if far:
                 near = (content_words(turn.speaker, turn.text) for turn in read if turn not in far)
                 lost = frozenset[str]().union(*(content_words(turn.speaker, turn.text) for turn in far))
-                self._lost[cell[0]] = lost.difference(*near)
-            ordinal = next_cell + len(placed)
-            skipped = [[at[number], why] for number, why in json.loads(cell[7]) if number in at]
-            placed.append((cell[0], ordinal, own[0], own[-1], *cell[4:7], json.dumps(skipped)))
-            place = (one.there.session_id, f"{cell[1]:06d}")
+                self._lost[chunk[0]] = lost.difference(*near)
+            ordinal = next_chunk + len(placed)
+            skipped = [[at[number], why] for number, why in json.loads(chunk[7]) if number in at]
+            placed.append((chunk[0], ordinal, own[0], own[-1], *chunk[4:7], json.dumps(skipped)))
+            place = (one.there.session_id, f"{chunk[1]:06d}")
             self._merging.places[place] = (one.session_id, f"{ordinal:06d}")
         self._put(row, placed)
 
@@ -374,7 +375,7 @@ class _Part:
     def _statements(self) -> None:
         """Copy what chunks tell: facts that are new, and occurrences of those and of the facts that are here."""
         tx, source, placings, merging = self._tx, self._source, self._placings, self._merging
-        found, said = told(source, self._cells, self._whole, self._new)
+        found, said = told(source, self._chunks, self._whole, self._new)
         # What an update put somewhere does not come where it does not stand here.
         found = [one for one in found if one.correction is None or one.correction in merging.corrections]
         if self._lost:
@@ -382,7 +383,7 @@ class _Part:
             found = [
                 one
                 for one in found
-                if content_words(one.text or texts[one.fact].text).isdisjoint(self._lost.get(one.cell, ()))
+                if content_words(one.text or texts[one.fact].text).isdisjoint(self._lost.get(one.chunk, ()))
             ]
         reading = read_facts(source, {one.fact for one in found}, merging.names, vectors=merging.vectors)
         joined = match_new(tx, reading, merging)
@@ -423,7 +424,7 @@ class _Part:
             dict(zip((one.row for one in found), rows, strict=True)),
         )
         _restate(tx, source, placings, merging, reading, found)
-        merging.settle(settle_corrections(tx, placings, [merging.cells[cell] for cell in self._cells]))
+        merging.settle(settle_corrections(tx, placings, [merging.chunks[chunk] for chunk in self._chunks]))
 
 
 # -- statements ---------------------------------------------------------------------------------------
@@ -496,7 +497,7 @@ def _occurrence(
         cosine = joined[one.fact].cosine
     return one._replace(
         fact=merging.facts[one.fact],
-        cell=merging.cells[one.cell],
+        chunk=merging.chunks[one.chunk],
         speaker=merging.names.speaker(one.speaker),
         cosine=cosine,
         text=text,

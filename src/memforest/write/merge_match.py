@@ -34,7 +34,7 @@ from memforest.store.sessions import StoredTurn, turns_of_session, turns_with_id
 from memforest.times import from_ms
 from memforest.trees.attached import Placings
 from memforest.write.commit import near_facts
-from memforest.write.corrections import Settled, cells_about, settle_cells, settle_verdicts
+from memforest.write.corrections import Settled, chunks_about, settle_chunks, settle_verdicts
 from memforest.write.erase_corrections import content_words
 from memforest.write.merge_plan import Names, Plan, SessionPlan
 from memforest.write.reword import fact_signature
@@ -230,36 +230,36 @@ def _planned(
 # -- what comes -----------------------------------------------------------------------------------
 
 
-def cells_of(source: Tx, one: SessionPlan, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
-    """Return the chunks of which something comes, as `memforest.store.copying.cells` has them, of a session of these turns."""
+def chunks_of(source: Tx, one: SessionPlan, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
+    """Return the chunks of which something comes, as `memforest.store.copying.chunks` has them, of a session of these turns."""
     new = [turn.ordinal for turn in turns if one.rest is None or one.rest.get(turn.row) is not None]
-    cells = copying.cells(source, one.there.row)
-    return [cell for cell in cells if bisect_left(new, cell[2]) < bisect_right(new, cell[3])]
+    chunks = copying.chunks(source, one.there.row)
+    return [chunk for chunk in chunks if bisect_left(new, chunk[2]) < bisect_right(new, chunk[3])]
 
 
 def told(
-    source: Tx, cells: Collection[int], whole: Collection[int], new: Collection[int]
+    source: Tx, chunks: Collection[int], whole: Collection[int], new: Collection[int]
 ) -> tuple[list[StoredOccurrence], dict[int, tuple[int, ...]]]:
     """Return the occurrences of chunks that come, and the turns of each; all ids are those there.
 
     Args:
         source: a transaction of the other memory.
-        cells: the chunks.
+        chunks: the chunks.
         whole: those that come as they are; of others come the occurrences of turns that all come.
         new: turns that come.
     """
-    found = copying.occurrences(source, cells)
+    found = copying.occurrences(source, chunks)
     said = copying.said_in(source, {one.row for one in found})
     return [
-        one for one in found if one.cell in whole or all(turn in new for turn in said.get(one.row, (0,)))
+        one for one in found if one.chunk in whole or all(turn in new for turn in said.get(one.row, (0,)))
     ], said
 
 
 def facts_of(source: Tx, one: SessionPlan) -> set[int]:
     """Return the facts there of which something comes with a session."""
-    cells = [cell[0] for cell in cells_of(source, one, turns_of_session(source, one.there.row))]
+    chunks = [chunk[0] for chunk in chunks_of(source, one, turns_of_session(source, one.there.row))]
     new = {row for row, text in (one.rest or {}).items() if text is not None}
-    found, _ = told(source, cells, cells if one.rest is None else (), new)
+    found, _ = told(source, chunks, chunks if one.rest is None else (), new)
     return {occurrence.fact for occurrence in found}
 
 
@@ -434,7 +434,7 @@ def _settle(tx: Tx, placings: Placings, changed: list[Correction]) -> Settled:
     """Apply corrections that are new here or undone to what was said here before."""
     if not changed:
         return Settled()
-    settled = settle_cells(tx, placings, sorted(cells_about(tx, changed)))
+    settled = settle_chunks(tx, placings, sorted(chunks_about(tx, changed)))
     told = {one.fact_id for one in changed}
     settle_verdicts(tx, placings, copying.facts_with_identities(tx, told).values())
     return settled

@@ -438,7 +438,7 @@ class Merging:
     sessions: dict[int, int] = field(default_factory=dict)
     """New ones, without those that have grown."""
     turns: dict[int, int] = field(default_factory=dict)
-    cells: dict[int, int] = field(default_factory=dict)
+    chunks: dict[int, int] = field(default_factory=dict)
     facts: dict[int, int] = field(default_factory=dict)
     new_facts: set[int] = field(default_factory=set)
     """Rows there of the facts that were made here."""

@@ -18,7 +18,7 @@ The rows of the lexical index, written from what was said; and written anew when
 
 `repair`: rebuild, from the turns, what `verify` finds broken; no turn is changed.
 
-What is derived (lexical rows, vectors, trees, scenes) can be made again and is; turns, sessions, cells and facts
+What is derived (lexical rows, vectors, trees, scenes) can be made again and is; turns, sessions, chunks and facts
 cannot, so problems with them are left to a backup. A damaged turn is named and nothing is made of it: what was made
 of it before the damage, its words and its vector, may be the last trace of what was said. A damaged file is not
 touched at all: writing into it may make what is still readable unreadable.
@@ -55,7 +55,7 @@ from memforest.search.vectors import VectorMaker, check_own, digest, index_token
 from memforest.store import checks, derived, indexes, jobs, meta, sessions, trees
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.sessions import CellRow, damaged_turns
+from memforest.store.sessions import ChunkRow, damaged_turns
 from memforest.store.trees import drop_strays
 from memforest.store.upkeep import purge, vacuum
 from memforest.text import cut
@@ -65,7 +65,7 @@ from memforest.trees.attached import Attached, Placings, adopt_settings, outdate
 from memforest.trees.refresh import put_means, stale_nodes
 from memforest.write.batch import SessionWriter
 from memforest.write.commit import CommittedSession, commit
-from memforest.write.corrections import retract_cell
+from memforest.write.corrections import retract_chunk
 from memforest.write.extract import ExtractedSession, extract, find_same
 from memforest.write.sessions import StoredSession, load
 
@@ -251,7 +251,7 @@ def _raise_left(left: _Left, done: int, total: int) -> None:
 
 def _stale(writer: SessionWriter) -> list[int]:
     with writer.db.read() as tx:
-        return indexes.stale_sessions(tx, writer.steps.extractor.name, writer.config.cell_turns)
+        return indexes.stale_sessions(tx, writer.steps.extractor.name, writer.config.chunk_turns)
 
 
 def _groups(writer: SessionWriter, rows: Sequence[int]) -> Iterator[list[int]]:
@@ -270,8 +270,8 @@ def _groups(writer: SessionWriter, rows: Sequence[int]) -> Iterator[list[int]]:
         yield group
 
 
-async def _read(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[ExtractedSession, list[CellRow]]]:
-    """Extract the stale chunks of sessions; return each with the cells that it replaces, as they were read."""
+async def _read(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[ExtractedSession, list[ChunkRow]]]:
+    """Extract the stale chunks of sessions; return each with the chunks that it replaces, as they were read."""
     found = await to_thread(_load, writer, rows)
     made = await all_of(extract(one, writer.steps, writer.vectors, writer.threshold) for one, _ in found)
     if writer.steps.judge is not None:
@@ -281,8 +281,8 @@ async def _read(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[Extrac
     return [(one, old) for one, (_, old) in zip(made, found, strict=True)]
 
 
-def _load(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSession, list[CellRow]]]:
-    """Return sessions with the cells that they are to have in the place of others, and those; gone ones are left out."""
+def _load(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSession, list[ChunkRow]]]:
+    """Return sessions with the chunks that they are to have in the place of others, and those; gone ones are left out."""
     found = []
     with writer.db.read() as tx:
         for row in rows:
@@ -293,33 +293,33 @@ def _load(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[StoredSessio
             stored = load(tx, writer.config, StoredSession(row, session.session_id))
             if not stored.turns:
                 continue
-            old, new = _recut(writer, session.infer, sessions.cells(tx, row), sorted(stored.turns))
-            found.append((replace(stored, cells=new), old))
+            old, new = _recut(writer, session.infer, sessions.chunks(tx, row), sorted(stored.turns))
+            found.append((replace(stored, chunk_rows=new), old))
     return found
 
 
 def _recut(
-    writer: SessionWriter, infer: bool, cells: Sequence[CellRow], ordinals: Sequence[int]
-) -> tuple[list[CellRow], list[CellRow]]:
-    """Return the cells that are to go, and those that are to come, which have no row yet."""
-    turns, extractor = writer.config.cell_turns, writer.steps.extractor.name
+    writer: SessionWriter, infer: bool, chunks: Sequence[ChunkRow], ordinals: Sequence[int]
+) -> tuple[list[ChunkRow], list[ChunkRow]]:
+    """Return the chunks that are to go, and those that are to come, which have no row yet."""
+    turns, extractor = writer.config.chunk_turns, writer.steps.extractor.name
     parts = groupby(ordinals, key=lambda ordinal: ordinal // turns)
     spans = {(at, there[0], there[-1]) for at, part in parts for there in [list(part)]}
     kept = {
-        (cell.ordinal, cell.first, cell.last)
-        for cell in cells
-        if (cell.status != "extracted" or not infer or cell.maker == extractor)
+        (chunk.ordinal, chunk.first, chunk.last)
+        for chunk in chunks
+        if (chunk.status != "extracted" or not infer or chunk.maker == extractor)
     } & spans
-    old = [cell for cell in cells if (cell.ordinal, cell.first, cell.last) not in kept]
-    session = cells[0].session
+    old = [chunk for chunk in chunks if (chunk.ordinal, chunk.first, chunk.last) not in kept]
+    session = chunks[0].session
     new = [
-        CellRow(-1 - at, session, at, first, last, "pending", None, None, ())
+        ChunkRow(-1 - at, session, at, first, last, "pending", None, None, ())
         for at, first, last in sorted(spans - kept)
     ]
     return old, new
 
 
-def _replace(writer: SessionWriter, work: tuple[ExtractedSession, list[CellRow]], left: _Left) -> int:
+def _replace(writer: SessionWriter, work: tuple[ExtractedSession, list[ChunkRow]], left: _Left) -> int:
     """Write what was extracted in the place of what was there; return 1, or 0 if the session was left as it is."""
     made, old = work
     name = made.stored.session_id
@@ -334,33 +334,33 @@ def _replace(writer: SessionWriter, work: tuple[ExtractedSession, list[CellRow]]
     with writer.db.write() as tx:
         if made.model is not None:
             check_own(tx, writer.db.path, made.model)
-        if sessions.cells(tx, made.stored.row) and _unchanged(tx, made, old):
+        if sessions.chunks(tx, made.stored.row) and _unchanged(tx, made, old):
             _write(tx, writer, made, old)
             return 1
     left.reasons[name] = "another writer has changed it meanwhile"
     return 0
 
 
-def _unchanged(tx: Tx, made: ExtractedSession, old: Sequence[CellRow]) -> bool:
-    now = {cell.row: cell for cell in sessions.cells(tx, made.stored.row)}
+def _unchanged(tx: Tx, made: ExtractedSession, old: Sequence[ChunkRow]) -> bool:
+    now = {chunk.row: chunk for chunk in sessions.chunks(tx, made.stored.row)}
     turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, made.stored.row)}
-    return turns == made.stored.turns and all(now.get(cell.row) == cell for cell in old)
+    return turns == made.stored.turns and all(now.get(chunk.row) == chunk for chunk in old)
 
 
-def _write(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[CellRow]) -> None:
-    """Retract the old cells, add the new ones and commit their statements.
+def _write(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[ChunkRow]) -> None:
+    """Retract the old chunks, add the new ones and commit their statements.
 
     Raises:
         SessionConflictError: never, as the turns were compared in this transaction.
     """
     placings = Placings(tx, writer.attached)
-    known = indexes.facts_stored(tx, [cell.row for cell in old])
-    for cell in old:
-        retract_cell(tx, placings, cell.row)
-    wanted = [(cell.ordinal, cell.first, cell.last) for cell, _ in made.outcomes]
-    sessions.add_cells(tx, made.stored.row, wanted)
-    rows = {cell.ordinal: cell for cell in sessions.cells(tx, made.stored.row)}
-    outcomes = [(rows[cell.ordinal], outcome) for cell, outcome in made.outcomes]
+    known = indexes.facts_stored(tx, [chunk.row for chunk in old])
+    for chunk in old:
+        retract_chunk(tx, placings, chunk.row)
+    wanted = [(chunk.ordinal, chunk.first, chunk.last) for chunk, _ in made.outcomes]
+    sessions.add_chunks(tx, made.stored.row, wanted)
+    rows = {chunk.ordinal: chunk for chunk in sessions.chunks(tx, made.stored.row)}
+    outcomes = [(rows[chunk.ordinal], outcome) for chunk, outcome in made.outcomes]
     done = CommittedSession()
     if outcomes:
         commit(tx, placings, replace(made, outcomes=outcomes), to_ms(writer.config.clock()), done)
@@ -474,7 +474,7 @@ def renew_words(tx: Tx) -> None:
     meta.put(tx, KEY, WORDS)
 
 
-SAID = ("session", "turn", "cell", "fact", "occurrence")
+SAID = ("session", "turn", "chunk", "fact", "occurrence")
 """Tables whose rows a repair must leave as many as they were."""
 
 FREE_SHARE = 0.1

@@ -40,7 +40,7 @@ from memforest.store.sessions import (
 from memforest.text import cut
 from memforest.times import floor_ms, from_ms, to_ms
 from memforest.trees.attached import Attached, Placings
-from memforest.write.corrections import EarlierResults, retract_cell, retract_session, take_out, told_by
+from memforest.write.corrections import EarlierResults, retract_chunk, retract_session, take_out, told_by
 from memforest.write.erase_corrections import sweep_corrections
 from memforest.write.sessions import (
     KeyedWrite,
@@ -221,7 +221,7 @@ def _store_session(
 
     Args:
         tx: the open write transaction.
-        config: for the cell size.
+        config: for the chunk size.
         placings: the indexes, which are told what goes.
         session_id: the caller's id.
         turns: the whole session in time order; with `append` only the new turns.
@@ -243,7 +243,7 @@ def _store_session(
     damage = (
         None
         if found is None
-        else _damage(tx, found, found.next - config.cell_turns if append and not late else 0)
+        else _damage(tx, found, found.next - config.chunk_turns if append and not late else 0)
     )
     if damage is not None and append:
         raise SessionConflictError(
@@ -314,26 +314,26 @@ def _store_turns(
     found: SessionRow | None,
     stored_ms: int,
 ) -> tuple[bool, EarlierResults, int]:
-    """Insert turns, their word rows and pending cells.
+    """Insert turns, their word rows and pending chunks.
 
     Ordinals are in time order, always: chunks, leaves and exchanges are stretches of them. So turns that are said before stored
     ones take their places, and those behind are put in again; chunks that hold one of these are cut anew, as a last one that
     was not full is. That costs what reading the session from there on costs, and leaves what ingesting all in time order would.
 
     Returns:
-        Whether a fact is worded otherwise now, what was told of the cells that are cut anew, and the first new ordinal.
+        Whether a fact is worded otherwise now, what was told of the chunks that are cut anew, and the first new ordinal.
     """
     first, kept = (0, []) if found is None else (found.next, [])
     if found is not None and (said_ms := to_ms(turns[0].said)) < found.end_ms:
         kept = turns_behind(tx, session, said_ms)
         first = kept[0].ordinal
         move_keys(tx, session, first, len(turns))
-    cells = sessions.cells(tx, session)
-    again = [cell for cell in cells if cell.last >= first]
-    if cells and not again and cells[-1].last - cells[-1].first + 1 < config.cell_turns:
-        again = cells[-1:]
-    told = told_by(tx, [cell.row for cell in again])
-    reworded = [retract_cell(tx, placings, cell.row) for cell in again]
+    chunks = sessions.chunks(tx, session)
+    again = [chunk for chunk in chunks if chunk.last >= first]
+    if chunks and not again and chunks[-1].last - chunks[-1].first + 1 < config.chunk_turns:
+        again = chunks[-1:]
+    told = told_by(tx, [chunk.row for chunk in again])
+    reworded = [retract_chunk(tx, placings, chunk.row) for chunk in again]
     take_out(tx, placings, [turn.row for turn in kept])
     for turn in kept:
         drop_turn(tx, turn.row)
@@ -347,14 +347,14 @@ def _store_turns(
     texts = [(one.speaker, one.text) for one in kept] + [(one.speaker, one.text) for one in turns]
     for row, (speaker, text), ms in zip(rows, texts, said, strict=True):
         derived.put_words(tx, "turn", row, index_tokens(speaker, text, from_ms(ms)))
-    begin = min(first, *(cell.first for cell in again)) if again else first
-    ordinal = max((cell.ordinal for cell in cells if cell not in again), default=-1) + 1
+    begin = min(first, *(chunk.first for chunk in again)) if again else first
+    ordinal = max((chunk.ordinal for chunk in chunks if chunk not in again), default=-1) + 1
     last = first + len(said) - 1
     spans = [
-        (ordinal + i, start, min(start + config.cell_turns - 1, last))
-        for i, start in enumerate(range(begin, last + 1, config.cell_turns))
+        (ordinal + i, start, min(start + config.chunk_turns - 1, last))
+        for i, start in enumerate(range(begin, last + 1, config.chunk_turns))
     ]
-    sessions.add_cells(tx, session, spans)
+    sessions.add_chunks(tx, session, spans)
     sessions.set_status(tx, session, "received")
     meta.bump(tx)
     return any(reworded), told, first

@@ -32,7 +32,7 @@ from memforest.search.vectors import VectorMaker, digest, turn_text
 from memforest.store import derived, facts, meta, sessions
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.sessions import CellRow, SessionRow, WriteKey, damaged_turns
+from memforest.store.sessions import ChunkRow, SessionRow, WriteKey, damaged_turns
 from memforest.text import cut
 from memforest.trees.attached import Attached, Placings
 from memforest.trees.index import Placed
@@ -58,7 +58,7 @@ class StoredSession:
     reworded: bool = False
     """What was taken back has left facts that are worded otherwise, and without a vector."""
     told: EarlierResults = field(default_factory=EarlierResults)
-    """What earlier writes have told of the last cell, which is cut anew."""
+    """What earlier writes have told of the last chunk_row, which is cut anew."""
     placed: Placed = field(default_factory=Placed)
     """What indexes have written because something was taken back."""
     problems: tuple[str, ...] = ()
@@ -79,8 +79,8 @@ class StoredSession:
     """How the memory's people write numeric dates; None is not known."""
     turns: Mapping[int, tuple[int, Turn]] = field(default_factory=dict)
     """Ordinal -> (row id, turn); empty before `load`, as the next two are."""
-    cells: Sequence[CellRow] = ()
-    """The open cells that can be extracted."""
+    chunk_rows: Sequence[ChunkRow] = ()
+    """The open chunk_rows that can be extracted."""
     damaged: Mapping[int, str] = field(default_factory=dict)
     """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
 
@@ -91,32 +91,32 @@ class StoredSession:
 
     @property
     def chunks(self) -> list[Chunk]:
-        """The open cells, as an extractor reads them: without the turns that nobody says, which may leave none."""
+        """The open chunk_rows, as an extractor reads them: without the turns that nobody says, which may leave none."""
         speakers = self.speakers
-        return [self._chunk(speakers, cell) for cell in self.cells]
+        return [self._chunk(speakers, chunk_row) for chunk_row in self.chunk_rows]
 
     @property
     def open_chunks(self) -> list[ChunkReport]:
-        """A report of each open cell: left, or failed before."""
+        """A report of each open chunk_row: left, or failed before."""
         return [
             ChunkReport(
-                tuple(turn.id for _, turn in self.span(cell.first, cell.last)),
-                "left" if cell.status == "pending" else "failed",
-                failure=cell.reason,
+                tuple(turn.id for _, turn in self.span(chunk_row.first, chunk_row.last)),
+                "left" if chunk_row.status == "pending" else "failed",
+                failure=chunk_row.reason,
             )
-            for cell in self.cells
+            for chunk_row in self.chunk_rows
         ]
 
     def span(self, first: int, last: int) -> list[tuple[int, Turn]]:
         """Return the turns from ordinal `first` to `last`, both included, with their row ids; some may be deleted."""
         return [self.turns[at] for at in range(first, last + 1) if at in self.turns]
 
-    def _chunk(self, speakers: tuple[str, ...], cell: CellRow) -> Chunk:
-        turns = [turn for _, turn in self.span(cell.first, cell.last)]
-        before = [turn for _, turn in self.span(cell.first - CONTEXT_TURNS, cell.first - 1)]
+    def _chunk(self, speakers: tuple[str, ...], chunk_row: ChunkRow) -> Chunk:
+        turns = [turn for _, turn in self.span(chunk_row.first, chunk_row.last)]
+        before = [turn for _, turn in self.span(chunk_row.first - CONTEXT_TURNS, chunk_row.first - 1)]
         return Chunk(
             session_id=self.session_id,
-            ordinal=cell.ordinal,
+            ordinal=chunk_row.ordinal,
             turns=_spoken(turns),
             before=_spoken(turn for turn in before if turn.ordinal not in self.damaged),
             participants=speakers,
@@ -129,7 +129,7 @@ def _spoken(turns: Iterable[Turn]) -> tuple[Turn, ...]:
 
 
 def load(tx: Tx, config: Config, stored: StoredSession) -> StoredSession:
-    """Read the turns and open cells of a session from the store, as a crash or another writer may have changed them.
+    """Read the turns and open chunk_rows of a session from the store, as a crash or another writer may have changed them.
 
     Raises:
         SessionConflictError: if another writer has overwritten the session.
@@ -139,12 +139,25 @@ def load(tx: Tx, config: Config, stored: StoredSession) -> StoredSession:
     except KeyError:
         raise overwritten() from None
     turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, stored.row)}
-    cells = [cell for cell in sessions.cells(tx, stored.row) if cell.status in ("pending", "failed")]
-    first = min((cell.first for cell in cells), default=0) - CONTEXT_TURNS
+    chunk_rows = [
+        chunk_row
+        for chunk_row in sessions.chunks(tx, stored.row)
+        if chunk_row.status in ("pending", "failed")
+    ]
+    first = min((chunk_row.first for chunk_row in chunk_rows), default=0) - CONTEXT_TURNS
     damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=stored.row, first=first).values()}
-    cells = [cell for cell in cells if damaged.keys().isdisjoint(range(cell.first, cell.last + 1))]
+    chunk_rows = [
+        chunk_row
+        for chunk_row in chunk_rows
+        if damaged.keys().isdisjoint(range(chunk_row.first, chunk_row.last + 1))
+    ]
     return replace(
-        stored, infer=infer, day_first=order_of(tx, config), turns=turns, cells=cells, damaged=damaged
+        stored,
+        infer=infer,
+        day_first=order_of(tx, config),
+        turns=turns,
+        chunk_rows=chunk_rows,
+        damaged=damaged,
     )
 
 
@@ -332,17 +345,17 @@ def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestRe
 
 def _chunks(tx: Tx, write: WriteKey) -> tuple[ChunkReport, ...]:
     """Return what became of the chunks that hold turns of a write."""
-    wanted = set(sessions.cells_of(tx, write))
+    wanted = set(sessions.chunks_of(tx, write))
     ids = {turn.ordinal: turn.id for _, turn in sessions.turns(tx, write.session)}
     return tuple(
         ChunkReport(
-            turn_ids=tuple(ids[at] for at in range(cell.first, cell.last + 1) if at in ids),
-            status="left" if cell.status == "pending" else cell.status,
-            skipped=tuple((ids[at], reason) for at, reason in cell.skipped if at in ids),
-            failure=cell.reason if cell.status == "failed" else None,
+            turn_ids=tuple(ids[at] for at in range(chunk_row.first, chunk_row.last + 1) if at in ids),
+            status="left" if chunk_row.status == "pending" else chunk_row.status,
+            skipped=tuple((ids[at], reason) for at, reason in chunk_row.skipped if at in ids),
+            failure=chunk_row.reason if chunk_row.status == "failed" else None,
         )
-        for cell in sessions.cells(tx, write.session)
-        if cell.ordinal in wanted
+        for chunk_row in sessions.chunks(tx, write.session)
+        if chunk_row.ordinal in wanted
     )
 
 

@@ -197,7 +197,7 @@ def _no_constant(name: str) -> Any:
 _decode = json.JSONDecoder(parse_constant=_no_constant).decode
 
 
-SETTINGS = ("label", "timezone", "cell_turns", "embedder", "day_first")
+SETTINGS = ("label", "timezone", "chunk_turns", "embedder", "day_first")
 """Keys of `meta` that an export carries, beside those of the indexes it carries."""
 
 UNCARRIED_SETTINGS = (
@@ -529,7 +529,7 @@ def _settings(lines: LineReader) -> dict[str, str]:
         raise lines.wrong("has no settings")
     if unknown := found.keys() - set(SETTINGS):
         raise lines.wrong(f"has an unknown setting {cut(repr(min(unknown)), 60)}")
-    if not found.get("label") or not _WHOLE.fullmatch(found.get("cell_turns", "")):
+    if not found.get("label") or not _WHOLE.fullmatch(found.get("chunk_turns", "")):
         raise lines.wrong("has no display name, or a number of turns in a chunk that cannot be")
     return found
 
