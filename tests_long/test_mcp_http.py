@@ -260,7 +260,7 @@ def test_bodies_that_are_none(tmp_path: Path, body: bytes) -> None:
 
 def test_a_body_over_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not read."""
-    monkeypatch.setattr("memforest.settings.MAX_BODY_BYTES", 2000)
+    monkeypatch.setattr("memforest.server.mcp.http.MAX_BODY_BYTES", 2000)
 
     async def work(address: str) -> int:
         async with httpx2.AsyncClient(headers=HEADERS) as http:

@@ -37,7 +37,6 @@ from memforest.server.mcp.shapes import (
     User,
     fitting,
     found_text,
-    given,
     memory_of,
     quote,
     quoted,
@@ -72,7 +71,7 @@ async def what_changed(
 ) -> str:
     """Sum up what memory has learnt, corrected and forgotten since a time."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await memory.changes(since, given(until), limit=MOST_CHANGES)
+        page = await memory.changes(since, until or None, limit=MOST_CHANGES)
     more = f"\nThere are more than these {MOST_CHANGES}." if page.next else ""
     lines = quoted([_line(one) for one in page], "Nothing has changed.")
     return f"Sum up for me what has changed in my memory since {quote(since)}.\n\n{lines}{more}"

@@ -1,11 +1,7 @@
-"""The tools that only read: search, ask, timelines and facts.
+"""MCP tools that only read: search, ask, timelines, facts, sessions, trees and counts.
 
-`search` and `fetch` in the shape that ChatGPT's connectors want.
-
+`search` and `fetch` have the shape that ChatGPT's connectors want.
 Source: https://developers.openai.com/apps-sdk/build/mcp-server
-
-
-The tools of the profile "full" that look into a memory: a fact, sessions, trees, counts.
 """
 
 from __future__ import annotations
@@ -27,10 +23,14 @@ from memforest.server.mcp.shapes import (
     NOTE,
     AnswerShape,
     AsOf,
+    Citation,
     ConnectorHit,
     Cursor,
     During,
+    Entry,
     Event,
+    EvidenceShape,
+    Fact,
     Facts,
     FactShown,
     Fetched,
@@ -40,29 +40,24 @@ from memforest.server.mcp.shapes import (
     Limit,
     SearchShape,
     Sessions,
+    SessionShown,
     StatsShown,
     Timeline,
     Tokens,
     TopK,
     Trees,
     User,
-    citation_of,
-    entry_of,
     evidence_lines,
-    evidence_of,
     fact_line,
-    fact_of,
     found_text,
-    given,
     memory_of,
     nodes_of,
     quote,
     quoted,
     said_result,
-    session_of,
+    shaped,
     timeline_line,
     turn_line,
-    window,
 )
 from memforest.text import cut
 from memforest.times import one_line
@@ -81,8 +76,8 @@ async def search_memory(
 ) -> Annotated[CallToolResult, SearchShape]:
     """Find what was said or learnt in earlier conversations: dated quotations, best first."""
     options: QueryOptions = {
-        "as_of": given(as_of),
-        "during": window(during),
+        "as_of": as_of or None,
+        "during": None if during is None else (during[0], during[1]),
         "filters": filters,
         "top_k": top_k,
         "max_tokens": max_tokens,
@@ -90,7 +85,9 @@ async def search_memory(
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.search(query, **options)
     warnings = [one_line(one) for one in result.warnings]
-    data = SearchShape(note=NOTE, evidence=[evidence_of(one) for one in result.evidence], warnings=warnings)
+    data = SearchShape(
+        note=NOTE, evidence=[shaped(EvidenceShape, one) for one in result.evidence], warnings=warnings
+    )
     return said_result(data, found_text(result))
 
 
@@ -103,10 +100,10 @@ async def ask_memory(
     user: User,
 ) -> Annotated[CallToolResult, AnswerShape]:
     """Answer one question from memory, with evidence, or abstain."""
-    options: QueryOptions = {"as_of": given(as_of), "reference_date": given(reference_date)}
+    options: QueryOptions = {"as_of": as_of or None, "reference_date": reference_date or None}
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.ask(question, **options)
-    evidence = [citation_of(one) for one in result.citations]
+    evidence = [shaped(Citation, one) for one in result.citations]
     if result.answer is None:
         reason = one_line(result.reason)
         data = AnswerShape(note=NOTE, abstained=True, reason=reason, evidence=evidence)
@@ -127,8 +124,8 @@ async def get_timeline(
 ) -> Annotated[CallToolResult, Timeline]:
     """Return how a person, place or thing changed: states with start and end, and events, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await memory.timeline(entity, attribute=given(attribute), limit=limit, cursor=given(cursor))
-    data = Timeline(note=NOTE, entries=[entry_of(one) for one in page], next_cursor=page.next_cursor)
+        page = await memory.timeline(entity, attribute=attribute or None, limit=limit, cursor=cursor or None)
+    data = Timeline(note=NOTE, entries=[shaped(Entry, one) for one in page], next_cursor=page.next_cursor)
     return said_result(data, quoted([timeline_line(one) for one in page], "Nothing is known of that."))
 
 
@@ -146,15 +143,15 @@ async def list_facts(
     """List facts with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.list(
-            cursor=given(cursor),
-            entity=given(entity),
-            session_id=given(session_id),
-            as_of=given(as_of),
+            cursor=cursor or None,
+            entity=entity or None,
+            session_id=session_id or None,
+            as_of=as_of or None,
             filters=filters,
             limit=limit,
         )
     data = Facts(
-        note=NOTE, facts=[fact_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
+        note=NOTE, facts=[shaped(Fact, one) for one in page], total=page.total, next_cursor=page.next_cursor
     )
     none = " ".join(["There are no such facts.", *map(one_line, page.warnings)])
     return said_result(data, quoted([fact_line(one) for one in page], none))
@@ -232,17 +229,8 @@ async def get_fact(ctx: Context, *, fact_id: Id, user: User) -> Annotated[CallTo
     async with memory_of(ctx, user, "read") as memory:
         fact = await memory.get(fact_id)
         history = await memory.history(fact_id)
-    data = FactShown(
-        note=NOTE,
-        fact=fact_of(fact),
-        verdict=fact.verdict,
-        entities=[one_line(one) for one in fact.entities],
-        topics=[one_line(one) for one in fact.topics],
-        history=[
-            Event(kind=one.kind, at=one.at.isoformat(), text=one_line(one.text), key=one.key)
-            for one in history
-        ],
-    )
+    happened = [shaped(Event, one) for one in history]
+    data = shaped(FactShown, fact, note=NOTE, fact=shaped(Fact, fact), history=happened)
     events = [f"{one.at:%Y-%m-%d} {one.kind}: {quote(one.text)}" for one in history]
     return said_result(data, quoted([fact_line(fact), *events], ""))
 
@@ -252,9 +240,12 @@ async def list_sessions(
 ) -> Annotated[CallToolResult, Sessions]:
     """List conversations with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await memory.sessions(limit=limit, cursor=given(cursor))
+        page = await memory.sessions(limit=limit, cursor=cursor or None)
     data = Sessions(
-        note=NOTE, sessions=[session_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
+        note=NOTE,
+        sessions=[shaped(SessionShown, one) for one in page],
+        total=page.total,
+        next_cursor=page.next_cursor,
     )
     lines = [f"{quote(one.session_id)}: {one.turns} turns, {one.start:%Y-%m-%d}" for one in page]
     return said_result(data, quoted(lines, "There are no sessions."))
@@ -271,7 +262,7 @@ async def browse_tree(
 ) -> Annotated[CallToolResult, Trees]:
     """Return summaries as trees over time, each node before those below it."""
     async with memory_of(ctx, user, "read") as memory:
-        trees = await memory.tree(given(scope), index=given(index), depth=depth, limit=limit)
+        trees = await memory.tree(scope or None, index=index or None, depth=depth, limit=limit)
     data = Trees(note=NOTE, nodes=nodes_of(trees))
     lines = [
         f"{'  ' * one.depth}{one.start[:10]} to {one.end[:10]} {quote(one.title or one.summary)}"
@@ -284,14 +275,5 @@ async def memory_stats(ctx: Context, *, user: User) -> Annotated[CallToolResult,
     """Count what is remembered."""
     async with memory_of(ctx, user, "read") as memory:
         stats = await memory.stats()
-    data = StatsShown(
-        sessions=stats.sessions,
-        turns=stats.turns,
-        facts=stats.facts,
-        entities=dict(stats.entities),
-        indexes=list(stats.indexes),
-        failed_chunks=stats.failed_chunks,
-        unfinished=stats.unfinished,
-        bytes=stats.bytes,
-    )
+    data = shaped(StatsShown, stats, indexes=list(stats.indexes))
     return said_result(data, f"{stats.sessions} sessions, {stats.turns} turns, {stats.facts} facts.")

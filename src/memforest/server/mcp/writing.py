@@ -20,14 +20,13 @@ from memforest.server.mcp.shapes import (
     Receipt,
     User,
     desk_of,
-    given,
     memory_of,
     quote,
     said_result,
+    shaped,
     skipped_of,
 )
 from memforest.text import cut
-from memforest.times import one_line
 
 TELL_S = 5.0
 """How long the end of a write waits for a client that is slow to take what it is told."""
@@ -57,23 +56,14 @@ async def add_memory(
     ):
         result = await memory.add(
             said,
-            session_id=given(session_id),
-            timestamp=given(timestamp),
-            idempotency_key=given(idempotency_key),
+            session_id=session_id or None,
+            timestamp=timestamp or None,
+            idempotency_key=idempotency_key or None,
             on_progress=tell,
         )
     failed = len(result.failed) + len(result.left)
-    data = Added(
-        session_id=result.session_id,
-        turns_added=result.turns_added,
-        added=list(result.added),
-        merged=list(result.merged),
-        superseded=list(result.superseded),
-        skipped=skipped_of(result),
-        failed=failed,
-        replayed=result.replayed,
-        warnings=[one_line(one) for one in result.warnings],
-    )
+    lists = {name: list(getattr(result, name)) for name in ("added", "merged", "superseded")}
+    data = shaped(Added, result, skipped=skipped_of(result), failed=failed, **lists)
     counts = (
         f"{len(result.added)} facts added, {len(result.merged)} merged, {len(result.superseded)} superseded"
     )
@@ -195,14 +185,8 @@ async def correct_memory(
             made = await memory.undo(undo)
         else:
             made = await memory.update(
-                fact_id, given(text), valid_from=given(valid_from), valid_to=given(valid_to)
+                fact_id, text or None, valid_from=valid_from or None, valid_to=valid_to or None
             )
-    data = Corrected(
-        key=made.key,
-        kind=made.kind,
-        fact_id=made.fact_id,
-        new_fact_id=made.new_fact_id,
-        undone=made.undone is not None,
-    )
+    data = shaped(Corrected, made, undone=made.undone is not None)
     done = "Taken back" if data.undone else "Corrected"
     return said_result(data, f"{done}; the key of the correction is {quote(made.key)}.")

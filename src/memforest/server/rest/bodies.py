@@ -1,9 +1,4 @@
-"""Bodies of requests: the options of a verb under their names, and nothing else.
-
-Parameters of paths, queries and headers, of the kinds that many routes share.
-
-What bodies of requests are made of: times, ids, numbers, and settings of the core as models.
-"""
+"""Parameters and bodies of REST requests: the options of a verb under their names, and nothing else."""
 
 from __future__ import annotations
 
@@ -83,7 +78,7 @@ def _decoded(value: object) -> str:
         text = unquote(str(value), errors="strict")
     except UnicodeDecodeError:
         raise ValueError("percent-encode it as UTF-8") from None
-    return checked(text)
+    return check_id(text, "it")
 
 
 def _id(what: str, example: str) -> Any:
@@ -261,9 +256,6 @@ def given(value: Any) -> Any:
     return value
 
 
-# -- settings of the core as models ------------------------------------------------------------------
-
-
 class _Settings(BaseModel):
     """Settings of the core, made out of one of their classes."""
 
@@ -326,9 +318,6 @@ def read_budget(text: str) -> Budget:
 def _shown(example: dict[str, Any]) -> ConfigDict:
     """Return what shows an example of a body in the document."""
     return ConfigDict(json_schema_extra={"examples": [example]})
-
-
-# -- writing ----------------------------------------------------------------------------------------
 
 
 class Message(BaseModel):
@@ -481,8 +470,6 @@ class SplitEntityBody(Body):
     name: Id = Field(description="the one that is somebody or something else")
 
 
-# -- asking -----------------------------------------------------------------------------------------
-
 QUESTION: dict[str, Any] = {"examples": [{"question": "Where does Ana live?", "top_k": 5}]}
 
 
@@ -537,9 +524,6 @@ class ProfileBody(Body):
         False, description="have the chat model write it, in one call; of one participant"
     )
     budget: BudgetBody | None = None
-
-
-# -- keeping ----------------------------------------------------------------------------------------
 
 
 class DeleteBody(Body):

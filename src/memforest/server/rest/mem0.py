@@ -30,7 +30,7 @@ from memforest.server.rest.mem0_records import (
     shown_scope,
     unseal,
 )
-from memforest.server.rest.routing import Forest, Who, access_of
+from memforest.server.rest.routing import Forest, Who
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 
 TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
@@ -267,7 +267,7 @@ async def add(
     handle = forest.user(who.user_id(user))
     run = owner.get("run_id")
     session_id = run if run is None or body.infer else f"{run}-verbatim"
-    async with access_of(request).ingesting(who):
+    async with request.app.state.access.ingesting(who):
         result = await _added_at_its_time(handle, body, session_id, idempotency_key)
     status = "FAILED" if result.failed else "PENDING" if result.left else "SUCCEEDED"
     return {

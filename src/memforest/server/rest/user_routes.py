@@ -59,7 +59,6 @@ from memforest.server.rest.routing import (
     User,
     Users,
     Who,
-    access_of,
     answer,
     located,
     operation,
@@ -421,7 +420,7 @@ async def export(
 
     async def work(pipe: Pipe) -> None:
         with downloads.one(who.tenant):
-            async with access_of(request).forest(who) as forest:
+            async with request.app.state.access.forest(who) as forest:
                 await forest.user(user).export(cast(BinaryIO, pipe), vectors=vectors, summaries=summaries)
 
     return await PipeResponse.of(Pipe(work), FILE)
