@@ -167,7 +167,9 @@ _IDS = ("id", "key")
 
 def _shape(name: str, meaning: str, **fields: Any) -> Any:
     """Return a model of a result: a field's type, or `_MAYBE` for a text that is left out where there is none."""
-    typed = {field: kind if isinstance(kind, tuple) else (kind, ...) for field, kind in fields.items()}
+    typed: dict[str, Any] = {
+        field: kind if isinstance(kind, tuple) else (kind, ...) for field, kind in fields.items()
+    }
     return create_model(name, __doc__=meaning, __module__=__name__, **typed)
 
 

@@ -7,12 +7,12 @@ are left out of the OpenAPI description; those of mem0 are registered with and w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
@@ -57,54 +57,36 @@ class FacadeRoute(KeyedRoute):
             except UnmappedError as error:
                 answer: Response = problems.problem(501, "NotMapped", str(error))
             except (MemForestError, HTTPException, RequestValidationError) as error:
-                answer = await _everywhere(request, error)
-            return _readable(request, answer)
+                handlers = request.app.exception_handlers
+                handler = next(handlers[kind] for kind in type(error).__mro__ if kind in handlers)
+                answer = await handler(request, error)
+            # mem0's client reads the text of a problem in ``detail`` (see `Around`), OpenAI's in ``error.message``.
+            if "/compat/openai/" not in request.url.path or not isinstance(answer.body, bytes):
+                return answer
+            body = json.loads(answer.body)
+            body["error"] = {
+                "message": body.get("detail", ""),
+                "type": "invalid_request_error" if body.get("status", 500) < 500 else "server_error",
+                "code": str(body.get("type", "")).rpartition(":")[2],
+                "param": None,
+            }
+            headers = {
+                key: value
+                for key, value in answer.headers.items()
+                if key not in ("content-length", "content-type")
+            }
+            return JSONResponse(body, answer.status_code, headers, problems.MEDIA_TYPE)
 
         return handled
-
-
-async def _everywhere(request: Request, error: Exception) -> Response:
-    """Return the answer that the app gives to an error on every route."""
-    handlers = request.app.exception_handlers
-    answer: Response = await next(handlers[kind] for kind in type(error).__mro__ if kind in handlers)(
-        request, error
-    )
-    return answer
-
-
-def _readable(request: Request, answer: Response) -> Response:
-    """Return a problem so that the client finds its text: OpenAI's reads ``error.message``, mem0's ``detail`` (see `asgi.PLAIN`)."""
-    if isinstance(answer, StreamingResponse) or not isinstance(answer.body, bytes):
-        return answer
-    if "/compat/openai/" not in request.url.path:
-        return answer
-    body = json.loads(answer.body)
-    kept = {
-        key: value for key, value in answer.headers.items() if key not in ("content-length", "content-type")
-    }
-    body["error"] = _openai_error(body)
-    return JSONResponse(body, answer.status_code, kept, problems.MEDIA_TYPE)
-
-
-def _openai_error(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "message": body.get("detail", ""),
-        "type": "invalid_request_error" if body.get("status", 500) < 500 else "server_error",
-        "code": str(body.get("type", "")).rpartition(":")[2],
-        "param": None,
-    }
 
 
 PREFIX = "/compat/mem0"
 
 
-class _Rest(PathConvertor):
-    """The rest of a path, whatever is in it: a user's id may hold a line break."""
-
-    regex = "(?s:.*)"
-
-
-register_url_convertor("rest", _Rest())
+_REST = PathConvertor()
+# The rest of a path, whatever is in it: a user's id may hold a line break.
+_REST.regex = "(?s:.*)"  # type: ignore[misc]  # of this converter alone
+register_url_convertor("rest", _REST)
 
 F = TypeVar("F", bound=Callable[..., Any])
 

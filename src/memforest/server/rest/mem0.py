@@ -1,6 +1,6 @@
-"""mem0's routes for adding and finding, as its client `mem0ai` 2.2 calls them; what they mean here is in docs/compat.md.
+"""mem0's routes for adding and finding, as its client `mem0ai` 2.2 calls them; docs/compat.md says what they mean here.
 
-Bodies of mem0's routes, with every option of its client: those that work, those that change nothing, those that cannot be.
+Their bodies have every option of the client: some work, some change nothing, and some are refused.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _INSTEAD = {
 }
 
 
-class Body(StrictBody):
-    """A body with options that are read and change nothing here."""
+class Ids(StrictBody):
+    """A body with options that change nothing here, and with ids beside those in ``filters``."""
 
     refuses: ClassVar[tuple[str, ...]] = ()
 
@@ -65,6 +65,10 @@ class Body(StrictBody):
     org_name: Any = None
     project_id: Any = None
     project_name: Any = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    app_id: str | None = None
+    run_id: str | None = None
 
     def check(self) -> None:
         """Raise if an option is set that cannot be honoured.
@@ -77,40 +81,7 @@ class Body(StrictBody):
                 raise unmapped(f"The option {name}", _INSTEAD[name])
 
 
-class Ids(Body):
-    """A body that may name ids by themselves, beside those in ``filters``."""
-
-    user_id: str | None = None
-    agent_id: str | None = None
-    app_id: str | None = None
-    run_id: str | None = None
-
-
-class Owner(Ids):
-    """A body that says whose something is, by itself or in ``filters``."""
-
-    filters: Mapping[str, Any] | None = None
-
-    def owner(self) -> dict[str, str]:
-        """Return the ids that are given.
-
-        Raises:
-            InputError: if ``filters`` holds anything else than ids here.
-        """
-        names = IDS
-        if unknown := [name for name in self.filters or {} if name not in names]:
-            raise InputError(
-                f"filters: {unknown[0][:40]!r} is no id; what is added belongs to {', '.join(names)}"
-            )
-        both = {**(self.filters or {}), **{name: value for name in names if (value := getattr(self, name))}}
-        if wrong := [
-            name for name, value in both.items() if value is not None and not isinstance(value, str)
-        ]:
-            raise InputError(f"filters: {wrong[0]} takes one text here")
-        return {name: value for name, value in both.items() if value}
-
-
-class Add(Owner):
+class Add(Ids):
     """The body of ``v3/memories/add``."""
 
     refuses: ClassVar[tuple[str, ...]] = (
@@ -119,6 +90,7 @@ class Add(Owner):
         *("expiration_date", "immutable"),
     )
 
+    filters: Mapping[str, Any] | None = None
     messages: str | dict[str, Any] | Many[dict[str, Any]]
     metadata: dict[str, Any] | None = None
     infer: bool = True
@@ -133,6 +105,23 @@ class Add(Owner):
     structured_data_schema: Any = None
     expiration_date: Any = None
     immutable: Any = None
+
+    def owner(self) -> dict[str, str]:
+        """Return the ids that are given.
+
+        Raises:
+            InputError: if ``filters`` holds anything else than ids here.
+        """
+        if unknown := [name for name in self.filters or {} if name not in IDS]:
+            raise InputError(
+                f"filters: {unknown[0][:40]!r} is no id; what is added belongs to {', '.join(IDS)}"
+            )
+        both = {**(self.filters or {}), **{name: value for name in IDS if (value := getattr(self, name))}}
+        if wrong := [
+            name for name, value in both.items() if value is not None and not isinstance(value, str)
+        ]:
+            raise InputError(f"filters: {wrong[0]} takes one text here")
+        return {name: value for name, value in both.items() if value}
 
     def turns(self) -> list[dict[str, Any]]:
         """Return the messages as turns, each with whom it belongs to."""
@@ -241,9 +230,6 @@ class MemoryBatch(StrictBody):
 router = facade()
 
 
-# -- adding ---------------------------------------------------------------------------------------
-
-
 @route(router, "GET", "/v1/ping/", None)
 async def ping(who: Who) -> dict[str, Any]:
     """Say that the key holds. The names of organisation and project are fixed: a tenant here has neither."""
@@ -332,9 +318,6 @@ async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
     raise no_such_memory()
 
 
-# -- finding --------------------------------------------------------------------------------------
-
-
 @route(router, "POST", "/v3/memories/search/", "read")
 async def search(body: Search, forest: Forest, who: Who) -> dict[str, Any]:
     """Search, best first."""
@@ -374,14 +357,10 @@ async def get_all(
         )
         found += more[: page_size - len(found)]
         total += count
-    path = request.url.path
-
-    def at(number: int) -> str:
-        return f"{path}?page={number}&page_size={page_size}"
-
+    at = f"{request.url.path}?page={{}}&page_size={page_size}"
     return {
         "count": total,
-        "next": at(page + 1) if page * page_size < total else None,
-        "previous": at(page - 1) if page > 1 else None,
+        "next": at.format(page + 1) if page * page_size < total else None,
+        "previous": at.format(page - 1) if page > 1 else None,
         "results": [shown_scope(record, body.fields) for record in found],
     }

@@ -33,7 +33,7 @@ _ROUTE = "memforest.route"
 metric_routes = strict_router("health", "")
 
 
-class Metrics:
+class Metrics(Collector):
     """The numbers of one app, in a registry of its own.
 
     Args:
@@ -59,18 +59,12 @@ class Metrics:
         self.in_flight = Gauge(
             "memforest_http_requests_in_flight", "Requests under way.", registry=self.registry
         )
-        self.registry.register(_Held(access, intake))
-
-
-class _Held(Collector):
-    """What is counted elsewhere, read when somebody asks."""
-
-    def __init__(self, access: Access, intake: Intake) -> None:
         self._holder: Any = getattr(access, "tenants", access)
         self._intake = intake
+        self.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics."""
+        """Return what is counted elsewhere, for the registry, when somebody asks for the numbers."""
         for name, text, value in (
             ("memforest_open_files", "Files that open memories hold.", "open_files"),
             ("memforest_cached_bytes", "Bytes of cached snapshots, about.", "cached_bytes"),
