@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from memforest.server.auth import Access, AccessSettings
     from memforest.server.keys import KeyStore, KeyView
     from memforest.server.serving import ServerSettings
-    from memforest.server.ui.site import Ticket
+    from memforest.server.ui.site import TicketAccess
 
 
 INSPECT_MISSING = "memforest inspect needs the extra [server]: pip install 'memforest[server]'"
@@ -63,16 +63,16 @@ def inspect(call: Call, port: int, opens: bool) -> None:
         import uvicorn  # noqa: F401
 
         from memforest.server.serving import listen
-        from memforest.server.ui.site import Ticket
+        from memforest.server.ui.site import TicketAccess
     except ModuleNotFoundError as exc:
         raise StopCommand(INSPECT_MISSING) from exc
     from memforest.memory.forest import AsyncMemForest
 
     forest = AsyncMemForest(call.folder, call.config())
     listening = listen(HOST, port, "--port 0 takes any that is free")
-    ticket = Ticket()
+    access = TicketAccess(forest, user=call.user, owned=True)
     root = f"http://{HOST}:{listening.getsockname()[1]}/ui"
-    url = f"{root}/enter?ticket={ticket.word}"
+    url = f"{root}/enter?ticket={access.word}"
 
     def ready() -> None:
         if call.as_json:
@@ -86,12 +86,12 @@ def inspect(call: Call, port: int, opens: bool) -> None:
             webbrowser.open(url)
 
     with closing(listening), suppress(KeyboardInterrupt):
-        asyncio.run(_serve_inspector(forest, ticket, listening, call.user, ready))
+        asyncio.run(_serve_inspector(forest, access, listening, call.user, ready))
 
 
 async def _serve_inspector(
     forest: AsyncMemForest,
-    ticket: Ticket,
+    access: TicketAccess,
     listening: socket.socket,
     user: str | None,
     ready: Callable[[], object],
@@ -107,13 +107,11 @@ async def _serve_inspector(
 
     from memforest.errors import NotFoundError
     from memforest.server.ui.app import ui_app
-    from memforest.server.ui.site import TicketAccess
 
     try:
         if user is not None and not await forest.has_user(user):
             raise NotFoundError(f"user {user!r} has no memory here; `memforest users` lists who has one")
-        access = TicketAccess(forest, ticket, user=user)
-        app = Starlette(routes=[Mount("/ui", ui_app(access, ticket=ticket))])
+        app = Starlette(routes=[Mount("/ui", ui_app(access))])
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -126,7 +124,7 @@ async def _serve_inspector(
         ready()  # it listens already: whoever comes now waits for the moment until it answers
         await uvicorn.Server(config).serve([listening])
     finally:
-        await forest.close()
+        await access.close()
 
 
 def _has_screen() -> bool:
