@@ -339,9 +339,10 @@ class Site:
             ForbiddenError: if none is needed and the request bears another site's name.
         """
         who = await self._access.identify(credential)
-        if self._ticket is not None or await self._is_open():
-            if not is_local_host(request.headers.get("host", ""), self._hosts):
-                raise ForbiddenError("without a key this server is reached by the name of this machine alone")
+        if (self._ticket is not None or await self._is_open()) and not is_local_host(
+            request.headers.get("host", ""), self._hosts
+        ):
+            raise ForbiddenError("without a key this server is reached by the name of this machine alone")
         return who
 
     async def _is_open(self) -> bool:
