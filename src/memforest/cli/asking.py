@@ -209,13 +209,9 @@ def search(
     with call.forest(**_settings(timezone, rerank)) as forest:
         result = call.memory(forest).search(question, explain=explain, **_read(options, forest.config))
         call.warn(result.warnings)
-
-        def draw(screen: Screen) -> None:
-            if explain:
-                _draw_plan(screen, result, result.usage)
-            draw_evidence(screen, result.evidence, explain=explain, statements=statements)
-
-        call.show(result, draw, forest=forest)
+        call.show(
+            result, lambda screen: _draw_search(screen, result, explain, statements=statements), forest=forest
+        )
         if not result.evidence:
             call.warn(["no evidence in memory"])
 
@@ -235,17 +231,29 @@ def ask(
     with call.forest(**_settings(timezone, rerank)) as forest:
         result = call.memory(forest).ask(question, explain=explain, **_read(options, forest.config))
         call.warn(result.result.warnings)
+        call.show(result, lambda screen: _draw_ask(screen, result, explain), forest=forest)
 
-        def draw(screen: Screen) -> None:
-            draw_answer(screen, result)
-            if explain:
-                screen.line()
-                if answerer := result.result.trace.get("answerer"):
-                    screen.line(f"answered by {clean(answerer, 60)}", "dim")
-                _draw_plan(screen, result.result, result.usage)
-                draw_evidence(screen, result.result.evidence, explain=True)
 
-        call.show(result, draw, forest=forest)
+def _draw_search(
+    screen: Screen,
+    result: QueryResult,
+    explain: bool,
+    usage: Usage | None = None,
+    *,
+    statements: bool = False,
+) -> None:
+    if explain:
+        _draw_plan(screen, result, usage or result.usage)
+    draw_evidence(screen, result.evidence, explain=explain, statements=statements)
+
+
+def _draw_ask(screen: Screen, result: AskResult, explain: bool) -> None:
+    draw_answer(screen, result)
+    if explain:
+        screen.line()
+        if answerer := result.result.trace.get("answerer"):
+            screen.line(f"answered by {clean(answerer, 60)}", "dim")
+        _draw_search(screen, result.result, explain, result.usage)
 
 
 def draw_answer(screen: Screen, result: AskResult) -> None:

@@ -45,12 +45,13 @@ _HIDDEN_KINDS = frozenset({"user_editable_context", "model_editable_context"})
 
 def recognises_chatgpt(sample: Sample) -> bool:
     """Return whether it is conversations with a mapping of nodes."""
-    return any(isinstance(one.get("mapping"), Mapping) and ("current_node" in one or "title" in one or _nodes(one))
-               for one in sample.objects)  # fmt: skip
-
-
-def _nodes(conversation: Mapping[str, Any]) -> bool:
-    return any(isinstance(node, Mapping) and "parent" in node for node in conversation["mapping"].values())
+    return any(
+        "current_node" in one
+        or "title" in one
+        or any(isinstance(node, Mapping) and "parent" in node for node in one["mapping"].values())
+        for one in sample.objects
+        if isinstance(one.get("mapping"), Mapping)
+    )
 
 
 def read_chatgpt(reading: FileReader) -> Iterator[FileSession]:
@@ -76,7 +77,15 @@ def read_chatgpt(reading: FileReader) -> Iterator[FileSession]:
 def _chatgpt_drafts(
     conversation: Mapping[str, Any], mapping: Mapping[str, Any], reading: FileReader, where: str
 ) -> list[DraftTurn]:
-    branch = _chatgpt_branch(conversation, mapping)
+    """Return the messages from the root to the current node; where that is missing, to the last one."""
+    node_id: Any = conversation.get("current_node")
+    if node_id not in mapping:
+        node_id = next(reversed(list(mapping)), None)
+    path: dict[str, None] = {}
+    while isinstance(node_id, str) and node_id not in path and isinstance(mapping.get(node_id), Mapping):
+        path[node_id] = None
+        node_id = mapping[node_id].get("parent")
+    branch = dict.fromkeys(reversed(path))
     drafts = []
     for node_id in branch:
         message = mapping[node_id].get("message")
@@ -94,18 +103,6 @@ def _chatgpt_drafts(
     )
     reading.skips.leave_out("message of another branch", others)
     return drafts
-
-
-def _chatgpt_branch(conversation: Mapping[str, Any], mapping: Mapping[str, Any]) -> dict[str, None]:
-    """Return the ids of the nodes from the root to the current node; where that is missing, to the last one."""
-    node_id = conversation.get("current_node")
-    if node_id not in mapping:
-        node_id = next(reversed(list(mapping)), None)
-    path: dict[str, None] = {}
-    while isinstance(node_id, str) and node_id not in path and isinstance(mapping.get(node_id), Mapping):
-        path[node_id] = None
-        node_id = mapping[node_id].get("parent")
-    return dict.fromkeys(reversed(path))
 
 
 def _draft(message: Mapping[str, Any], node_id: str, reading: FileReader, where: str) -> DraftTurn | None:
