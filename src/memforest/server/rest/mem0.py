@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, timedelta, timezone
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from fastapi import Header, Query, Request
 from pydantic import Field
@@ -54,8 +54,6 @@ _INSTEAD = {
 class Ids(StrictBody):
     """A body with options that change nothing here, and with ids beside those in ``filters``."""
 
-    refuses: ClassVar[tuple[str, ...]] = ()
-
     version: Any = None
     api_version: Any = None
     output_format: Any = None
@@ -76,19 +74,13 @@ class Ids(StrictBody):
         Raises:
             UnmappedError: naming the first one and what to use instead.
         """
-        for name in self.refuses:
-            if getattr(self, name) not in (None, False, "", [], {}):
-                raise unmapped(f"The option {name}", _INSTEAD[name])
+        for name, instead in _INSTEAD.items():
+            if getattr(self, name, None) not in (None, False, "", [], {}):
+                raise unmapped(f"The option {name}", instead)
 
 
 class Add(Ids):
     """The body of ``v3/memories/add``."""
-
-    refuses: ClassVar[tuple[str, ...]] = (
-        *("enable_graph", "output_graph", "custom_categories", "custom_instructions"),
-        *("agent_custom_instructions", "includes", "excludes", "structured_data_schema"),
-        *("expiration_date", "immutable"),
-    )
 
     filters: Mapping[str, Any] | None = None
     messages: str | dict[str, Any] | Many[dict[str, Any]]
@@ -139,8 +131,6 @@ class Add(Ids):
 class List(Ids):
     """The body of ``v3/memories/``."""
 
-    refuses: ClassVar[tuple[str, ...]] = ("enable_graph", "output_graph")
-
     filters: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
     categories: Many[str] | None = None
@@ -178,8 +168,6 @@ def _until(end: str | None) -> dict[str, str | None]:
 
 class Search(List):
     """The body of ``v3/memories/search``."""
-
-    refuses: ClassVar[tuple[str, ...]] = ("enable_graph", "output_graph", "only_metadata_based_search")
 
     query: Annotated[str, Field(min_length=1)]
     top_k: TopK = 10
