@@ -1,24 +1,18 @@
-"""ChatGPT's data export: ``conversations.json``, each conversation a tree of messages.
+"""Exports of ChatGPT, Claude and mem0.
 
-Shape: objects with ``title``, ``create_time``, ``current_node`` and ``mapping`` (node id -> ``message``, ``parent``,
-``children``). An edited question or a reply made anew begins another branch; only the current one is what was said.
+ChatGPT: ``conversations.json`` has objects with ``title``, ``create_time``, ``current_node`` and ``mapping`` (node id ->
+``message``, ``parent``, ``children``). An edited question or a reply made anew begins another branch; only the current one is
+what was said.
 
+Claude: ``conversations.json`` has objects with ``uuid``, ``name``, ``created_at`` and ``chat_messages`` (``uuid``, ``sender``,
+``created_at``, ``text``, ``content``, ``attachments``, ``files``, and in newer exports ``parent_message_uuid``: then only the
+last branch is read). ``memories.json`` beside it has what Claude keeps in mind of the account, as a text in Markdown:
+``conversations_memory``, and ``project_memories`` by the uuid of a project. Nobody said it, so its speaker is "claude", and its
+metadata say what it is.
 
-Claude's data export: ``conversations.json``, each conversation a list of messages with typed parts.
-
-``memories.json`` beside it has what Claude keeps in mind of the account, as a text in Markdown: ``conversations_memory``, and
-``project_memories`` by the uuid of a project. Nobody said it, so its speaker is "claude", and its metadata say what it is.
-
-Shape: objects with ``uuid``, ``name``, ``created_at`` and ``chat_messages`` (``uuid``, ``sender``, ``created_at``, ``text``,
-``content``, ``attachments``, ``files``, and in newer exports ``parent_message_uuid``: then only the last branch is read).
-
-
-mem0's memories, as ``get_all`` returns them: statements that its model made, with the time at which it made them.
-
-Shape: a list, or an object with ``results`` (or ``memories``), of objects with ``id``, ``memory``, ``created_at``,
-``updated_at``, ``metadata``, ``user_id``, ``agent_id``, ``run_id``. Nobody said these sentences, so their speaker is "mem0",
-and their metadata say what they are.
-
+mem0: what ``get_all`` returns, a list, or an object with ``results`` (or ``memories``), of objects with ``id``, ``memory``,
+``created_at``, ``updated_at``, ``metadata``, ``user_id``, ``agent_id``, ``run_id``. Its model made these sentences, and nobody said
+them, so their speaker is "mem0", and their metadata say what they are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Tokens of an OpenID Connect issuer: signed JWTs, checked with the keys that the issuer shows.
+"""Tokens of an OpenID Connect issuer: signed JWTs, checked with the public keys that the issuer shows.
 
+The keys are asked for when they are needed, kept for a while, and not asked for at every stranger's word.
 Sources: RFC 7519 (JWT), RFC 8725 (its best practice), RFC 9068 (access tokens), OpenID Connect Discovery 1.0 section 4.
-
-
-The public keys of an issuer: asked for when they are needed, kept for a while, and not asked for at every stranger's word.
 """
 
 from __future__ import annotations

@@ -1,10 +1,6 @@
-"""Prompts that a person picks: what memory recalls on a question, and what has changed since a time.
+"""Prompts that a person picks, resources to read by address, completion of these addresses, and log messages for clients.
 
-What can be read by address: profiles, timelines and sessions, as quoted text.
-
-Completion of what a person types into a resource's address: names of entities, and ids of sessions.
-
-Log messages for clients that ask for them: how each call went, in our own words, and nothing of what was said.
+What is read is quoted text. Log messages say how each call went, in our own words, and nothing of what was said.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The MCP server over memories: tools, resources and prompts, for both eras of the protocol.
 
-Functions as tools: their schemas in few tokens, and without the argument that a server for one user does not have.
-
-Which tools there are, what each may do, and the profiles that name them.
+It lists tools with schemas of few tokens, and without the argument `user` where a server is for one user. `PROFILES` says which
+tools there are, and what each may do.
 """
 
 from __future__ import annotations

@@ -123,9 +123,13 @@ class Around:
     def _refused(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         """Return the problem of a request that no route is to see, None for every other."""
         origin = headers.get("origin")
-        if origin is not None and scope["method"] not in SAFE and not self._may_write(origin, headers):
+        # A browser sends simple requests to a server on loopback from any page, without asking first.
+        is_allowed = origin is not None and (origin in self.origins or "*" in self.origins)
+        own = headers.get("host", "").lower()
+        is_own = is_allowed or (origin is not None and urlsplit(origin.lower()).netloc == own)
+        if origin is not None and scope["method"] not in SAFE and not is_own:
             return problems.http_problem(403, "pages of another origin may not do this")
-        if scope["path"].startswith(COSTS) and from_elsewhere(headers) and not self._is_allowed(origin):
+        if scope["path"].startswith(COSTS) and from_elsewhere(headers) and not is_allowed:
             return problems.http_problem(403, "a page of another origin has asked for this, which may cost")
         coding = headers.get("content-encoding", "identity").strip().lower()
         if coding != "identity" and scope["method"] not in SAFE:
@@ -138,17 +142,6 @@ class Around:
         if len(length) > 18 or int(length) > self.max_body:
             return problems.http_problem(413, _too_large(self.max_body))
         return None
-
-    def _may_write(self, origin: str, headers: Headers) -> bool:
-        """Return whether a page may write: one of this server, or of an origin that is allowed.
-
-        A browser sends simple requests to a server on loopback from any page, without asking first.
-        """
-        own = headers.get("host", "").lower()
-        return self._is_allowed(origin) or urlsplit(origin.lower()).netloc == own
-
-    def _is_allowed(self, origin: str | None) -> bool:
-        return origin is not None and (origin in self.origins or "*" in self.origins)
 
 
 def _too_large(most: int) -> str:
@@ -251,8 +244,12 @@ class Health:
         return "draining" if self.draining else self._problem
 
     async def _check(self) -> str | None:
+        async def check() -> None:
+            async with self._access.forest(Principal()) as forest:
+                await self._readiness.check(forest)
+
         try:
-            await asyncio.wait_for(self._try(), CHECK_S)
+            await asyncio.wait_for(check(), CHECK_S)
         except MemForestError as exc:
             problem = type(exc).__name__
         except asyncio.TimeoutError:
@@ -261,10 +258,6 @@ class Health:
             return None
         _log.warning("not ready: %s", problem)
         return problem
-
-    async def _try(self) -> None:
-        async with self._access.forest(Principal()) as forest:
-            await self._readiness.check(forest)
 
 
 @health_routes.get("/livez", operation_id="livez")

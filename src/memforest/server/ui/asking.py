@@ -1,6 +1,7 @@
-"""A question explained: how it was understood, what was searched, and why each piece of evidence stands where it does.
+"""Pages of a question explained, and of two instants compared.
 
-Two instants compared: what was so at one and not at the other, or what the memory held and learnt.
+The first shows how the question was understood, what was searched, and why each piece of evidence stands where it does; the
+second what was so at one instant and not at the other, or what the memory held and learnt.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The forest: which trees there are; one tree along the time, unfolded level by level; and the search for one.
-
-Facts: a page of them, and one with its wordings, its sources in their turns, and its history.
-"""
+"""Pages of the trees and facts of a memory: which trees there are, one along the time, and facts with their sources and history."""
 
 from __future__ import annotations
 

@@ -1,11 +1,4 @@
-"""What is told of whom: entities, their timelines, and the sessions with their turns.
-
-The first page: who has a memory here, and how large it is.
-
-Ingest jobs: which there are, and one as it goes on, live where the browser has scripts.
-
-What forms do: correct a fact, take that back, and delete what was said.
-"""
+"""Pages of entities, timelines, sessions, users and ingest jobs, and what forms do: correct a fact, undo that, and delete."""
 
 from __future__ import annotations
 

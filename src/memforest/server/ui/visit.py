@@ -1,10 +1,7 @@
-"""One request for a page: who looks, into whose memory, with what parameters, and how the answer is written.
+"""One request for a page of the inspector, and how pages show what was stored.
 
-Pages of 50: what is shown, and where the next ones begin.
-
-How pages show what was stored: texts as texts, times in the memory's zone, sizes and counts in words.
-
-A time axis with bars on it, as numbers for an SVG: where ticks stand and how long bars are.
+Texts stay texts, times are in the memory's zone, lists come in pages of 50, and a time axis with bars is drawn as numbers for an
+SVG.
 """
 
 from __future__ import annotations
