@@ -345,7 +345,7 @@ class Memory:
                         await self._finish(batch, refresh)
                 if batch.replaced:  # the log still holds what was overwritten in the file
                     await to_thread(purge, self.db)
-        return [batch.result(at) for at in range(len(arrivals))]
+                return [batch.result(at) for at in range(len(arrivals))]
 
     async def _finish(self, batch: Batch, refresh: bool | None) -> None:
         """Finish a write: make the summaries that the caller or the policy wants now, and start background work."""
