@@ -130,10 +130,17 @@ _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 """A passage that an answer quotes."""
 
 
-def _read_index(given: str | None) -> str | None:
-    from memforest.memory.options import read_index
 
-    return read_index(given)
+def _index_name(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
+    """Return the index that is named; refuse a wrong name as wrong usage."""
+    from memforest.trees.attached import make_index
+
+    try:
+        if value is not None:
+            make_index(value)
+    except ConfigError as exc:
+        raise click.BadParameter(str(exc)) from None
+    return value
 
 
 def question_options(command: F) -> F:
