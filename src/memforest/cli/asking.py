@@ -130,7 +130,6 @@ _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 """A passage that an answer quotes."""
 
 
-
 def _index_name(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """Return the index that is named; refuse a wrong name as wrong usage."""
     from memforest.trees.attached import make_index
@@ -156,7 +155,7 @@ def question_options(command: F) -> F:
         click.option(
             "--index",
             metavar="NAME",
-            callback=partial(_checked, _read_index),
+            callback=_index_name,
             help="Which of the memory's indexes is searched, its first one by default; see `index list`.",
         ),
         click.option(
