@@ -16,16 +16,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, cast
 
+from memforest import errors
 from memforest.endpoint import Budget
-from memforest.errors import (
-    IdempotencyError,
-    InputError,
-    MemForestError,
-    NotFoundError,
-    RateLimitError,
-    StoreClosedError,
-    StoreError,
-)
+from memforest.errors import MemForestError
 from memforest.plain import plain
 from memforest.server.auth import Access, Principal
 from memforest.server.job_rows import (
@@ -211,9 +204,11 @@ class Intake:
         """
         await self.start()
         if self._draining:
-            raise StoreClosedError("the server is ending; send it again when it is back")
+            raise errors.StoreClosedError("the server is ending; send it again when it is back")
         if not 1 <= len(requests) <= self.bounds.most_sessions:
-            raise InputError(f"{len(requests)} sessions; a request has 1 to {self.bounds.most_sessions}")
+            raise errors.InputError(
+                f"{len(requests)} sessions; a request has 1 to {self.bounds.most_sessions}"
+            )
         await self._only.require()
         work = asyncio.create_task(self._receive(who, requests, budget, idempotency_key))
         self._receiving.add(work)
@@ -261,7 +256,7 @@ class Intake:
         with self._tenant(who) as tenant:
             await self._row(tenant, who, job_id)
         if self._watching[tenant.directory] >= self.bounds.most_watchers:
-            raise RateLimitError(
+            raise errors.RateLimitError(
                 f"{self.bounds.most_watchers} connections follow jobs already", retry_after_s=10.0
             )
         return self._events(who, job_id, after)
@@ -340,7 +335,7 @@ class Intake:
             with self._tenant(who) as tenant:
                 before = self._clock() - timedelta(days=self.bounds.keep_days)
                 if await asyncio.to_thread(tenant.rows.count_open) >= self.bounds.most_open:
-                    raise RateLimitError(
+                    raise errors.RateLimitError(
                         f"{self.bounds.most_open} jobs are unfinished already", retry_after_s=5.0
                     )
                 most = self.bounds.most_kept
@@ -358,7 +353,7 @@ class Intake:
                 if new:
                     await self._store(tenant, who, row, sessions, requests, problems)
                 elif digests is not None and row.request != digests[1]:
-                    raise IdempotencyError(
+                    raise errors.IdempotencyError(
                         "the idempotency key came with other sessions before; take another key"
                     )
                 view = await self._view(tenant, await self._row(tenant, who, row.id))
@@ -417,7 +412,7 @@ class Intake:
         try:
             if paths:
                 await self._only.require()
-        except StoreError as exc:
+        except errors.StoreError as exc:
             _log.warning("ingest jobs are not worked on here, for now: %s", type(exc).__name__)
             self._taking = asyncio.create_task(self._recover(TAKE_S))
             return
@@ -469,7 +464,7 @@ class Intake:
     async def _row(self, tenant: TenantJobs, who: Principal, job_id: str) -> JobRow:
         row = await asyncio.to_thread(tenant.rows.job, job_id)
         if row is None or (who.user is not None and row.owner != hash_of(who.user)):
-            raise NotFoundError("there is no such job")
+            raise errors.NotFoundError("there is no such job")
         return row
 
     async def _view(self, tenant: TenantJobs, row: JobRow) -> JobView:

@@ -10,21 +10,9 @@ from typing import Annotated, Any, get_args
 from urllib.parse import quote as percent
 from urllib.parse import unquote
 
+from mcp import types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.types import (
-    LOG_LEVEL_META_KEY,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    EmptyResult,
-    LoggingLevel,
-    LoggingMessageNotification,
-    LoggingMessageNotificationParams,
-    PromptReference,
-    ResourceTemplateReference,
-    SetLevelRequestParams,
-)
 from pydantic import Field
 
 from memforest.errors import MemForestError
@@ -153,13 +141,13 @@ MOST_COMPLETIONS = 100
 
 async def complete(
     ctx: Context,
-    ref: PromptReference | ResourceTemplateReference,
-    argument: CompletionArgument,
-    context: CompletionContext | None,
-) -> Completion:
+    ref: types.PromptReference | types.ResourceTemplateReference,
+    argument: types.CompletionArgument,
+    context: types.CompletionContext | None,
+) -> types.Completion:
     """Return what an argument may go on to be; nothing where nothing is known, or where that would tell who the users are."""
-    if not isinstance(ref, ResourceTemplateReference) or argument.name not in ("entity", "session_id"):
-        return Completion(values=[])
+    if not isinstance(ref, types.ResourceTemplateReference) or argument.name not in ("entity", "session_id"):
+        return types.Completion(values=[])
     given = {} if context is None else context.arguments or {}
     begun = argument.value.casefold()
     try:
@@ -169,14 +157,14 @@ async def complete(
             else:
                 found = [one.session_id for one in await memory.sessions(limit=10 * MOST_COMPLETIONS)]
     except MemForestError:
-        return Completion(values=[])
+        return types.Completion(values=[])
     values = [one for one in found if not UNSAFE.search(one) and one.casefold().startswith(begun)]
-    return Completion(
+    return types.Completion(
         values=values[:MOST_COMPLETIONS], total=len(values), has_more=len(values) > MOST_COMPLETIONS
     )
 
 
-LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
+LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
 """From the least severe on."""
 KEPT = "memforest.server.mcp.log_level"
 
@@ -186,12 +174,14 @@ def take_levels(server: MCPServer[Any]) -> None:
 
     Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
     """
-    server._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, _set_level)
+    server._lowlevel_server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, _set_level)
 
 
-async def _set_level(ctx: ServerRequestContext[Any, Any], params: SetLevelRequestParams) -> EmptyResult:
+async def _set_level(
+    ctx: ServerRequestContext[Any, Any], params: types.SetLevelRequestParams
+) -> types.EmptyResult:
     _kept(ctx)[KEPT] = params.level
-    return EmptyResult()
+    return types.EmptyResult()
 
 
 async def log_calls(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -200,15 +190,15 @@ async def log_calls(ctx: ServerRequestContext[Any, Any], call_next: CallNext) ->
     if ctx.method == "tools/call" and isinstance(result, dict) and (least := _least(ctx)) is not None:
         level, text = _went(cut(one_line(str((ctx.params or {}).get("name"))), 60), result)
         if LEVELS.index(level) >= LEVELS.index(least):
-            told = LoggingMessageNotificationParams(level=level, logger="memforest", data=text)
-            await ctx.session.send_notification(LoggingMessageNotification(params=told), ctx.request_id)
+            told = types.LoggingMessageNotificationParams(level=level, logger="memforest", data=text)
+            await ctx.session.send_notification(types.LoggingMessageNotification(params=told), ctx.request_id)
     return result
 
 
-def _least(ctx: ServerRequestContext[Any, Any]) -> LoggingLevel | None:
+def _least(ctx: ServerRequestContext[Any, Any]) -> types.LoggingLevel | None:
     """Return the level from which on a client wants to be told; None for one that has not asked."""
     meta: Mapping[str, Any] = ctx.meta or {}
-    asked = meta.get(LOG_LEVEL_META_KEY, _kept(ctx).get(KEPT))
+    asked = meta.get(types.LOG_LEVEL_META_KEY, _kept(ctx).get(KEPT))
     return asked if asked in LEVELS else None
 
 
@@ -217,7 +207,7 @@ def _kept(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
     return ctx.session._connection.state
 
 
-def _went(tool: str, result: Mapping[str, Any]) -> tuple[LoggingLevel, str]:
+def _went(tool: str, result: Mapping[str, Any]) -> tuple[types.LoggingLevel, str]:
     """Return how a call went: refused or failed, with something that the caller should know, or well."""
     if result.get("isError"):
         return "warning", f"{tool} was refused: {result['content'][0]['text']}"

@@ -130,20 +130,11 @@ Cursor = Annotated[
     ),
 ]
 DryRun = Annotated[bool, Query(description="only count what would go")]
-Filters = Annotated[
-    str | None,
-    Query(
-        description="an object as JSON: metadata that a supporting turn must have, all of it",
-        json_schema_extra={"contentMediaType": "application/json"},
-    ),
-]
-BudgetText = Annotated[
-    str | None,
-    Query(
-        description="an object as JSON: `max_calls` and `max_tokens`, what may be spent on models",
-        json_schema_extra={"contentMediaType": "application/json"},
-    ),
-]
+_JSON: Any = {"contentMediaType": "application/json"}
+_FILTERS = "an object as JSON: metadata that a supporting turn must have, all of it"
+_BUDGET = "an object as JSON: `max_calls` and `max_tokens`, what may be spent on models"
+Filters = Annotated[str | None, Query(description=_FILTERS, json_schema_extra=_JSON)]
+BudgetText = Annotated[str | None, Query(description=_BUDGET, json_schema_extra=_JSON)]
 IndexText = Annotated[
     str,
     Query(
@@ -200,14 +191,11 @@ UnixTime: TypeAlias = (
 """A number that is a time: UNIX seconds, or milliseconds where it is large; before 1970 seconds below 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), Strict(), BeforeValidator(_integral)]
 TopK: TypeAlias = Annotated[int, Field(ge=1, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
+_PATTERN: Any = {"pattern": ID_PATTERN}
 Id: TypeAlias = Annotated[
-    str,
-    AfterValidator(checked),
-    Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"pattern": ID_PATTERN}),
+    str, AfterValidator(checked), Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra=_PATTERN)
 ]
-Words: TypeAlias = Annotated[
-    str, AfterValidator(_words), Field(min_length=1, json_schema_extra={"pattern": ID_PATTERN})
-]
+Words: TypeAlias = Annotated[str, AfterValidator(_words), Field(min_length=1, json_schema_extra=_PATTERN)]
 """A text of any length, not blank and without NUL."""
 Time: TypeAlias = (
     Annotated[str, Field(min_length=1, max_length=MAX_TIME_CHARS, json_schema_extra={"format": "date-time"})]
@@ -315,9 +303,9 @@ def read_budget(text: str) -> Budget:
     return made
 
 
-def _shown(example: dict[str, Any]) -> ConfigDict:
-    """Return what shows an example of a body in the document."""
-    return ConfigDict(json_schema_extra={"examples": [example]})
+def shown_as(example: dict[str, Any], **more: Any) -> ConfigDict:
+    """Return what shows an example of a body in the document, and further keywords of its schema."""
+    return ConfigDict(json_schema_extra={"examples": [example], **more})
 
 
 class Message(BaseModel):
@@ -339,7 +327,7 @@ class Message(BaseModel):
 class RegisterUserBody(Body):
     """Options of `register_user`."""
 
-    model_config = _shown({"display_name": "Ana"})
+    model_config = shown_as({"display_name": "Ana"})
 
     display_name: Id | None = Field(None, description="who an unnamed `user` turn is; the id when not given")
     load_existing: StrictBool = Field(True, description="whether there may be a memory already")
@@ -348,23 +336,15 @@ class RegisterUserBody(Body):
 class IngestSessionBody(Body):
     """A session, and options of `ingest_session`."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    model_config = shown_as(
+        {
+            "turns": [
                 {
-                    "turns": [
-                        {
-                            "role": "user",
-                            "content": "I started a new job last week.",
-                            "timestamp": "2024-05-01T10:00:00Z",
-                        },
-                        {
-                            "role": "assistant",
-                            "content": "How do you like it?",
-                            "timestamp": "2024-05-01T10:00:05Z",
-                        },
-                    ]
-                }
+                    "role": "user",
+                    "content": "I started a new job last week.",
+                    "timestamp": "2024-05-01T10:00:00Z",
+                },
+                {"role": "assistant", "content": "How do you like it?", "timestamp": "2024-05-01T10:00:05Z"},
             ]
         }
     )
@@ -384,7 +364,7 @@ class IngestSessionBody(Body):
 class AddBody(Body):
     """What was said just now, and options of `add`."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"content": "I adopted a cat called Miso."}]})
+    model_config = shown_as({"content": "I adopted a cat called Miso."})
 
     content: str | Message | Many[Message] = Field(description="a text by the user, a message, or several")
     session_id: Id | None = Field(
@@ -402,12 +382,7 @@ class AddBody(Body):
 class UpdateBody(Body):
     """Options of `update`: at least one."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"text": "Ana lives in Porto."}],
-            "minProperties": 1,
-        }
-    )
+    model_config = shown_as({"text": "Ana lives in Porto."}, minProperties=1)
 
     text: str | None = Field(
         None, min_length=1, max_length=MAX_FACT_CHARS, description="what holds; the old text when not given"
@@ -419,7 +394,7 @@ class UpdateBody(Body):
 class MergeBody(Body):
     """Options of `merge`."""
 
-    model_config = _shown({"from_user": "ana.old", "same_person": True, "dry_run": True})
+    model_config = shown_as({"from_user": "ana.old", "same_person": True, "dry_run": True})
 
     from_user: Id = Field(description="whose memory")
     dry_run: StrictBool = Field(False, description="write nothing, and return what would be done")
@@ -435,7 +410,7 @@ class MergeBody(Body):
 class MergeUserForestsBody(Body):
     """Options of `merge_user_forests`."""
 
-    model_config = _shown({"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True})
+    model_config = shown_as({"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True})
 
     source_user_ids: Many[Id] = Field(
         min_length=1,
@@ -455,7 +430,7 @@ class MergeUserForestsBody(Body):
 class MergeEntitiesBody(Body):
     """Two names that are one entity."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"a": "Mel", "b": "Melanie"}]})
+    model_config = shown_as({"a": "Mel", "b": "Melanie"})
 
     a: Id
     b: Id
@@ -464,19 +439,16 @@ class MergeEntitiesBody(Body):
 class SplitEntityBody(Body):
     """A name that is not one with the others of an entity."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"entity": "Melanie", "name": "Mel"}]})
+    model_config = shown_as({"entity": "Melanie", "name": "Mel"})
 
     entity: Id = Field(description="any name of the entity")
     name: Id = Field(description="the one that is somebody or something else")
 
 
-QUESTION: dict[str, Any] = {"examples": [{"question": "Where does Ana live?", "top_k": 5}]}
-
-
 class SearchBody(Body):
     """A question, and options of `search`."""
 
-    model_config = ConfigDict(json_schema_extra=QUESTION)
+    model_config = shown_as({"question": "Where does Ana live?", "top_k": 5})
 
     question: Words = Field(description="in any language")
     reference_date: Time | None = Field(
@@ -514,7 +486,7 @@ class ContextBody(SearchBody):
 class ProfileBody(Body):
     """Options of `profile`."""
 
-    model_config = _shown({"participant": "Ana"})
+    model_config = shown_as({"participant": "Ana"})
 
     participant: Id | None = Field(None, description="whose, by name or alias")
     as_of: Time | None = Field(None, description="the profile that was in force at that time")
@@ -529,12 +501,7 @@ class ProfileBody(Body):
 class DeleteBody(Body):
     """What to delete: exactly one of a fact, a turn, a session, an entity and a stretch of time."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"entity": "Bob", "dry_run": True}],
-            "minProperties": 1,
-        }
-    )
+    model_config = shown_as({"entity": "Bob", "dry_run": True}, minProperties=1)
 
     fact_id: Id | None = None
     turn: Annotated[list[Id], Field(min_length=2, max_length=2)] | None = Field(
@@ -551,7 +518,7 @@ class DeleteBody(Body):
 class DryRunBody(Body):
     """Options of `expire`."""
 
-    model_config = _shown({"dry_run": True})
+    model_config = shown_as({"dry_run": True})
 
     dry_run: StrictBool = Field(False, description="only count what would go")
 
@@ -559,7 +526,7 @@ class DryRunBody(Body):
 class SpendBody(Body):
     """What may be spent on models."""
 
-    model_config = _shown({"budget": {"max_calls": 20}})
+    model_config = shown_as({"budget": {"max_calls": 20}})
 
     budget: BudgetBody | None = None
 
@@ -567,7 +534,7 @@ class SpendBody(Body):
 class VerifyBody(Body):
     """Options of `verify`."""
 
-    model_config = _shown({"deleted": ["what Ana said of her boss"]})
+    model_config = shown_as({"deleted": ["what Ana said of her boss"]})
 
     deleted: Many[Words] = Field([], description="texts that must be nowhere any more")
 
@@ -575,7 +542,7 @@ class VerifyBody(Body):
 class RebuildBody(SpendBody):
     """Options of `rebuild`."""
 
-    model_config = _shown({"stale": True})
+    model_config = shown_as({"stale": True})
 
     scopes: StrictBool = Field(False, description="make all indexes anew as well, from the start")
     stale: StrictBool = Field(False, description="make anew just what `stale` names")
@@ -587,7 +554,7 @@ class RebuildBody(SpendBody):
 class AdvanceBody(SpendBody):
     """Options of `advance`."""
 
-    model_config = _shown({"as_of": "2026-03-02T00:00:00Z"})
+    model_config = shown_as({"as_of": "2026-03-02T00:00:00Z"})
 
     as_of: Time | None = Field(None, description="the present; the clock's when not given")
     force: StrictBool = Field(False, description="have also what is not due yet")
@@ -596,6 +563,6 @@ class AdvanceBody(SpendBody):
 class AddIndexBody(SpendBody):
     """Options of `add_index`."""
 
-    model_config = _shown({"budget": {"max_calls": 20}})
+    model_config = shown_as({"budget": {"max_calls": 20}})
 
     settings: dict[str, Any] | None = Field(None, description="laid over those of the configuration")
