@@ -73,8 +73,7 @@ def inspect(call: Call, port: int, opens: bool) -> None:
             screen.line(f"The inspector is at {url}")
             screen.line("This address opens once. Ctrl-C ends it.", "dim")
         sys.stdout.flush()
-        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-        if opens and (display or sys.platform in ("win32", "darwin")):  # else nobody would see it
+        if opens and _has_screen():
             webbrowser.open(url)
 
     with closing(listening), suppress(KeyboardInterrupt):
@@ -117,6 +116,12 @@ async def _serve_inspector(
         await uvicorn.Server(config).serve([listening])
     finally:
         await access.close()
+
+
+def _has_screen() -> bool:
+    """Return whether a browser that is opened is seen by whoever has started this."""
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(display) or sys.platform in ("win32", "darwin")
 
 
 @click.group(no_args_is_help=False)
