@@ -131,9 +131,11 @@ _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 
 
 def _read_index(given: str | None) -> str | None:
-    from memforest.memory.options import read_index
+    from memforest.trees.attached import make_index
 
-    return read_index(given)
+    if given is not None:
+        make_index(given)
+    return given
 
 
 def question_options(command: F) -> F:

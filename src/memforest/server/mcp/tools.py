@@ -18,7 +18,6 @@ from mcp.types import CallToolResult
 from pydantic import BaseModel, Field
 
 from memforest.errors import InputError, NotFoundError
-from memforest.memory.options import QueryOptions
 from memforest.read.results import Evidence
 from memforest.read.stored import Source
 from memforest.reading.timestamps import zone_named
@@ -58,7 +57,7 @@ async def search_memory(
     user: User,
 ) -> Annotated[CallToolResult, shapes.SearchShape]:
     """Find what was said or learnt in earlier conversations: dated quotations, best first."""
-    options: QueryOptions = {
+    options: dict[str, Any] = {
         "as_of": as_of or None,
         "during": None if during is None else (during[0], during[1]),
         "filters": filters,
@@ -83,7 +82,7 @@ async def ask_memory(
     user: User,
 ) -> Annotated[CallToolResult, shapes.AnswerShape]:
     """Answer one question from memory, with evidence, or abstain."""
-    options: QueryOptions = {"as_of": as_of or None, "reference_date": reference_date or None}
+    options: dict[str, Any] = {"as_of": as_of or None, "reference_date": reference_date or None}
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.ask(question, **options)
     evidence = [shaped(shapes.Citation, one) for one in result.citations]
