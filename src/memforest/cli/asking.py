@@ -315,8 +315,7 @@ def draw_evidence(
         if explain:
             body.append(f"\n{_explained(one)}", style="dim italic")
         table.add_row(f"[{number}]", screen.day(one.said), body)
-    if evidence:
-        screen.put(table)
+    screen.put(table)
 
 
 def _record(screen: Screen, number: int, one: Evidence, text: str, *more: str) -> None:

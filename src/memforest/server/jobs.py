@@ -320,11 +320,7 @@ class Intake:
             work.exception()  # whoever asked has it; one that has gone need not
 
     async def _receive(
-        self,
-        who: Principal,
-        requests: Sequence[Mapping[str, Any]],
-        budget: Budget | None,
-        key: str | None,
+        self, who: Principal, requests: Sequence[Mapping[str, Any]], budget: Budget | None, key: str | None
     ) -> JobView:
         sessions, problems = sessions_of(who, requests)
         files = {one.file for one in sessions if one.file}

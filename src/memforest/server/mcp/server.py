@@ -148,9 +148,7 @@ class Purpose:
         if self.scope == "read":
             return types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
         return types.ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=self.scope == "delete",
-            open_world_hint=False,
+            read_only_hint=False, destructive_hint=self.scope == "delete", open_world_hint=False
         )
 
 

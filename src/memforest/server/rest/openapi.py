@@ -115,11 +115,7 @@ LINKS: tuple[tuple[str, str, dict[str, dict[str, str]]], ...] = (
     ("register_user", "user", {"has_user": {}, "stats": {}, "add": {}, "search": {}, "delete_user": {}}),
     ("ingest_session", "session", {"turns": _SESSION, "delete_session": _SESSION, "search": {}, "list": {}}),
     ("add", "session", {"turns": {"session_id": "$response.body#/session_id"}, "list": {}}),
-    (
-        "list",
-        "fact",
-        dict.fromkeys(("get", "history", "update", "pin", "forget", "delete_fact"), _FACT),
-    ),
+    ("list", "fact", dict.fromkeys(("get", "history", "update", "pin", "forget", "delete_fact"), _FACT)),
     ("get", "fact", dict.fromkeys(("history", "pin", "forget"), _FACT_AGAIN)),
     ("update", "correction", _UNDO),
     ("pin", "correction", _UNDO),
