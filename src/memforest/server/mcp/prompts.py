@@ -187,19 +187,13 @@ async def _set_level(
 async def log_calls(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Answer a request, and tell how a call of a tool went, if the client has asked for that; a middleware."""
     result = await call_next(ctx)
-    if ctx.method == "tools/call" and isinstance(result, dict) and (least := _least(ctx)) is not None:
+    if ctx.method == "tools/call" and isinstance(result, dict):
         level, text = _went(cut(one_line(str((ctx.params or {}).get("name"))), 60), result)
-        if LEVELS.index(level) >= LEVELS.index(least):
-            told = types.LoggingMessageNotificationParams(level=level, logger="memforest", data=text)
-            await ctx.session.send_notification(types.LoggingMessageNotification(params=told), ctx.request_id)
+        least = (ctx.meta or {}).get(types.LOG_LEVEL_META_KEY, _kept(ctx).get(KEPT))
+        if least in LEVELS and LEVELS.index(level) >= LEVELS.index(least):
+            note = types.LoggingMessageNotificationParams(level=level, logger="memforest", data=text)
+            await ctx.session.send_notification(types.LoggingMessageNotification(params=note), ctx.request_id)
     return result
-
-
-def _least(ctx: ServerRequestContext[Any, Any]) -> types.LoggingLevel | None:
-    """Return the level from which on a client wants to be told; None for one that has not asked."""
-    meta: Mapping[str, Any] = ctx.meta or {}
-    asked = meta.get(types.LOG_LEVEL_META_KEY, _kept(ctx).get(KEPT))
-    return asked if asked in LEVELS else None
 
 
 def _kept(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
