@@ -17,17 +17,8 @@ from pydantic import Field
 
 from memforest.errors import MemForestError
 from memforest.read.changes import Change
-from memforest.server.mcp.shapes import (
-    User,
-    fitting,
-    found_text,
-    memory_of,
-    quote,
-    quoted,
-    timeline_line,
-    turn_line,
-    within_bounds,
-)
+from memforest.server.mcp import shapes
+from memforest.server.mcp.shapes import User, memory_of, quote, quoted
 from memforest.text import cut
 from memforest.times import UNSAFE, one_line
 
@@ -43,7 +34,7 @@ async def recall(
         result = await memory.search(question, max_tokens=MOST_TOKENS)
     return (
         f"Answer this question from the evidence below, and say so if it does not answer it: {quote(question)}\n\n"
-        f"{found_text(result)}"
+        f"{shapes.found_text(result)}"
     )
 
 
@@ -89,16 +80,18 @@ async def profile(ctx: Context, user: str) -> str:
     async with memory_of(ctx, user, "read") as memory:
         found = await memory.profile()
     lines = [f"{quote(section.participant)}: {quote(line.text)}" for section in found for line in section]
-    return within_bounds(quoted(lines, NO_PROFILE).split("\n"), "There is more; search_memory finds it.")
+    return shapes.within_bounds(
+        quoted(lines, NO_PROFILE).split("\n"), "There is more; search_memory finds it."
+    )
 
 
 async def timeline(ctx: Context, user: str, entity: str) -> str:
     """How a person, place or thing changed over time."""
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.timeline(entity, limit=MOST_RESOURCES)
-    lines = quoted([timeline_line(one) for one in page], "Nothing is known of that.").split("\n")
+    lines = quoted([shapes.timeline_line(one) for one in page], "Nothing is known of that.").split("\n")
     more = "There is more; get_timeline pages through it."
-    return within_bounds([*lines, more] if page.next_cursor else lines, more)
+    return shapes.within_bounds([*lines, more] if page.next_cursor else lines, more)
 
 
 async def session(ctx: Context, user: str, session_id: str) -> str:
@@ -114,8 +107,8 @@ async def session_from(ctx: Context, user: str, session_id: str, cursor: str) ->
 async def _session(ctx: Context, user: str, session_id: str, cursor: str | None) -> str:
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.turns(session_id, limit=MOST_RESOURCES, cursor=cursor)
-        lines = [turn_line(one) for one in page]
-        if (fits := fitting(lines)) < len(lines):
+        lines = [shapes.turn_line(one) for one in page]
+        if (fits := shapes.fitting(lines)) < len(lines):
             page = await memory.turns(session_id, limit=fits, cursor=cursor)
         user_id = memory.user_id
     said = quoted(lines[: len(page)], "Nothing was said.")

@@ -128,17 +128,8 @@ _EXTRA = {
     "RepairReport": {"ok": {"type": "boolean", "description": "nothing is wrong any more"}},
     "ForestMergeResult": {
         "source_user_ids": {"type": "array", "items": {"type": "string"}},
-        **{
-            name: {"type": "integer"}
-            for name in (
-                "sessions_added",
-                "facts_inserted",
-                "facts_merged",
-                "trees_copied",
-                "trees_merged",
-                "total_trees",
-            )
-        },
+        **{name: {"type": "integer"} for name in ("sessions_added", "facts_inserted", "facts_merged")},
+        **{name: {"type": "integer"} for name in ("trees_copied", "trees_merged", "total_trees")},
         "flushed_tree_ids": {"type": "array", "items": {"type": "string"}},
         "elapsed_sec": {"type": "number"},
     },
