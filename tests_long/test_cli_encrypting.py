@@ -108,7 +108,7 @@ def test_no_key_is_an_argument(command: str) -> None:
     assert options
     assert all(isinstance(one.type, click.Path) for one in options)
     assert not [one for one in shown.params if isinstance(one, click.Argument)]
-    assert COMMANDS[command][0] == "encrypting"
+    assert COMMANDS[command][0] == "transfer"
 
 
 def test_a_key_that_is_missing_or_wrong_is_wrong_usage(run: Run, tmp_path: Path) -> None:

@@ -313,7 +313,7 @@ def test_an_error_that_nobody_expected_fails_the_job_and_the_next_one_runs(
         assert (await ended(intake, await intake.submit(WHO, [request("ana", "two")]))).state == "finished"
 
     run(folder, work)
-    assert "ZeroDivisionError in resume" in caplog.text
+    assert "ZeroDivisionError at memforest." in caplog.text
     assert "what was said" not in caplog.text
 
 

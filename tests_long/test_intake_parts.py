@@ -6,7 +6,7 @@ import asyncio
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_a_user_is_found_by_the_hash_of_the_memorys_file(
 ) -> None:
     """Whatever the user is called; and nobody by the hash of somebody who has none."""
     monkeypatch.setattr(
-        "memforest.store.directory.owner_of", lambda path, _key: {file_name(user): user}[path.name]
+        "memforest.server.job_runs.owner_of", lambda path, _key: {file_name(user): user}[path.name]
     )
     assert user_of(folder, hash_of(user), None) is None
     (folder / file_name(user)).touch()
@@ -149,7 +149,7 @@ def test_a_job_is_shown_as_it_is_stored() -> None:
     assert (shown.made_at, shown.ended_at, shown.turns) == (when, when, 3)
     assert (shown.error, shown.message) == ("StoreWriteError", "The disk is full or cannot be written.")
     assert job_rows.view_of(row(), []).ended_at is None
-    ended = {state for state in job_rows.JOB_STATES if job_rows.view_of(row(state=state), []).ended}
+    ended = {state for state in get_args(job_rows.JobState) if job_rows.view_of(row(state=state), []).ended}
     assert ended == job_rows.ENDED == {"finished", "failed", "cancelled"}
 
 

@@ -26,7 +26,7 @@ from memforest.server.jobs import Intake
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_runs, "FLUSH_S", 0.0)
-    monkeypatch.setattr("memforest.store.directory.owner_of", lambda path, _key: path.name.split("-")[0])
+    monkeypatch.setattr(job_runs, "owner_of", lambda path, _key: path.name.split("-")[0])
 
 
 def state_of(folder: Path) -> list[str]:

@@ -57,32 +57,32 @@ def test_every_bar_and_tick_is_in_the_picture(
         assert drawn is None
         return
     assert drawn is not None
-    assert len(drawn.bars) == len(pairs)
-    for bar in drawn.bars:
-        assert bar.width >= LEAST
-        assert bar.x + bar.width <= WIDTH - EDGE + 0.2
-        assert bar.y + 16 <= drawn.height
-    assert all(LABELS <= x <= WIDTH - EDGE + 0.2 for x, _ in drawn.ticks)
-    assert len(drawn.ticks) <= 12
+    assert len(drawn["bars"]) == len(pairs)
+    for bar in drawn["bars"]:
+        assert bar["width"] >= LEAST
+        assert bar["x"] + bar["width"] <= WIDTH - EDGE + 0.2
+        assert bar["y"] + 16 <= drawn["height"]
+    assert all(LABELS <= x <= WIDTH - EDGE + 0.2 for x, _ in drawn["ticks"])
+    assert len(drawn["ticks"]) <= 12
 
 
 def test_bars_stand_in_the_proportions_of_their_times() -> None:
     """Half of the time is half of the width; what begins where another ends stands where it ends."""
     drawn = draw([AxisSpan("a", at(2024), at(2024, 7, 2)), AxisSpan("b", at(2024, 7, 2), at(2025))], UTC)
     assert drawn is not None
-    first, second = drawn.bars
-    assert first.x == LABELS
-    assert second.x == pytest.approx(first.x + first.width, abs=0.2)
-    assert first.width == pytest.approx(second.width, rel=0.01)
+    first, second = drawn["bars"]
+    assert first["x"] == LABELS
+    assert second["x"] == pytest.approx(first["x"] + first["width"], abs=0.2)
+    assert first["width"] == pytest.approx(second["width"], rel=0.01)
 
 
 def test_what_is_open_goes_on_to_the_edge() -> None:
     """And says that it is open."""
     drawn = draw([AxisSpan("a", at(2023), at(2024)), AxisSpan("b", at(2024), None)], UTC)
     assert drawn is not None
-    assert [one.open for one in drawn.bars] == [False, True]
-    assert drawn.bars[1].x + drawn.bars[1].width == pytest.approx(WIDTH - EDGE, abs=0.2)
-    assert drawn.bars[0].x + drawn.bars[0].width < WIDTH - EDGE
+    assert [one["open"] for one in drawn["bars"]] == [False, True]
+    assert drawn["bars"][1]["x"] + drawn["bars"][1]["width"] == pytest.approx(WIDTH - EDGE, abs=0.2)
+    assert drawn["bars"][0]["x"] + drawn["bars"][0]["width"] < WIDTH - EDGE
 
 
 def test_pieces_of_one_row_share_a_line() -> None:
@@ -91,8 +91,8 @@ def test_pieces_of_one_row_share_a_line() -> None:
         [AxisSpan("job", at(2023), at(2024), row="j"), AxisSpan("job", at(2024), at(2025), row="j")], UTC
     )
     assert drawn is not None
-    assert [name for _, name in drawn.names] == ["job"]
-    assert drawn.bars[0].y == drawn.bars[1].y
+    assert [name for _, name in drawn["names"]] == ["job"]
+    assert drawn["bars"][0]["y"] == drawn["bars"][1]["y"]
 
 
 @each(
@@ -108,18 +108,20 @@ def test_ticks_are_as_fine_as_the_time_is_short(span: timedelta, expected: str) 
     """Hours, days, months, years."""
     drawn = draw([AxisSpan("a", at(2024), at(2024) + span)], UTC)
     assert drawn is not None
-    assert drawn.ticks[0][1] == expected
+    assert drawn["ticks"][0][1] == expected
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.floats(-1e6, 1e6), max_size=4), st.booleans())
 def test_parts_of_a_score_fit_their_drawing(parts: dict[str, float], lead: bool) -> None:
     """Those that lift stand to the right of the middle, those that lower to its left; the heaviest come first."""
     bars = score_bars({**parts, **({"lead": 1000.0} if lead else {})})
-    assert [abs(one.value) for one in bars] == sorted((abs(one.value) for one in bars), reverse=True)
+    assert [abs(one["value"]) for one in bars] == sorted((abs(one["value"]) for one in bars), reverse=True)
     for one in bars:
-        assert 0 <= one.x <= HALF
-        assert 0 <= one.width <= HALF
-        assert one.x == HALF if one.value >= 0 else one.x + one.width == pytest.approx(HALF, abs=0.1)
+        assert 0 <= one["x"] <= HALF
+        assert 0 <= one["width"] <= HALF
+        assert (
+            one["x"] == HALF if one["value"] >= 0 else one["x"] + one["width"] == pytest.approx(HALF, abs=0.1)
+        )
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=60))
@@ -162,11 +164,11 @@ def test_what_overlaps_stands_on_lines_of_its_own() -> None:
         UTC,
     )
     assert drawn is not None
-    tom, sam, ben, rome = sorted(drawn.bars, key=lambda one: (one.text == "Rome", one.y, one.x))
-    assert [one.text for one in (tom, sam, ben, rome)] == ["Tom", "Sam", "Ben", "Rome"]
-    assert tom.y < sam.y == ben.y < rome.y
-    assert [name for _, name in drawn.names] == ["brother", "home"]
-    assert drawn.height > rome.y + 16
+    tom, sam, ben, rome = sorted(drawn["bars"], key=lambda one: (one["text"] == "Rome", one["y"], one["x"]))
+    assert [one["text"] for one in (tom, sam, ben, rome)] == ["Tom", "Sam", "Ben", "Rome"]
+    assert tom["y"] < sam["y"] == ben["y"] < rome["y"]
+    assert [name for _, name in drawn["names"]] == ["brother", "home"]
+    assert drawn["height"] > rome["y"] + 16
 
 
 @given(
@@ -179,12 +181,14 @@ def test_no_word_of_a_picture_runs_into_a_bar_or_out_of_it(
     drawn = draw([AxisSpan("x", start, end, row="r", said=said) for start, end, said in told], UTC)
     if drawn is None:
         return
-    for one in drawn.bars:
-        ends = one.text_x + len(one.text) * CHAR
-        if one.text and one.text_x < one.x + one.width:
-            assert ends <= one.x + one.width + 0.2
-        elif one.text:
-            beside = [other.x for other in drawn.bars if other.y == one.y and other.x > one.x]
+    for one in drawn["bars"]:
+        ends = one["text_x"] + len(one["text"]) * CHAR
+        if one["text"] and one["text_x"] < one["x"] + one["width"]:
+            assert ends <= one["x"] + one["width"] + 0.2
+        elif one["text"]:
+            beside = [
+                other["x"] for other in drawn["bars"] if other["y"] == one["y"] and other["x"] > one["x"]
+            ]
             assert ends <= min(beside, default=WIDTH) + 0.2
 
 
@@ -195,12 +199,12 @@ def test_a_word_that_has_no_room_is_left_to_the_table() -> None:
     ]
     drawn = draw(pieces, UTC)
     assert drawn is not None
-    assert {one.text for one in drawn.bars[:-1]} == {""}
+    assert {one["text"] for one in drawn["bars"][:-1]} == {""}
     short_one = draw(
         [AxisSpan("x", at(2020), at(2021), row="r", said="Ur"), AxisSpan("x", at(2000), at(2030))], UTC
     )
     assert short_one is not None
-    assert short_one.bars[0].text == "Ur"
+    assert short_one["bars"][0]["text"] == "Ur"
 
 
 def test_the_name_of_a_row_fits_in_front_of_it() -> None:
@@ -208,7 +212,7 @@ def test_the_name_of_a_row_fits_in_front_of_it() -> None:
     for name in ("W" * 60, "東京" * 20, "a" * 10):
         drawn = draw([AxisSpan(name, at(2020), at(2021))], UTC)
         assert drawn is not None
-        [(_, shown)] = drawn.names
+        [(_, shown)] = drawn["names"]
         chunks = sum(2 if char in "東京" else 1 for char in shown)
         assert chunks * CHAR <= LABELS
         assert (shown == name) == (len(name) == 10)
@@ -218,8 +222,8 @@ def test_what_began_nobody_knows_when_is_open_too() -> None:
     """It is drawn from the edge."""
     drawn = draw([AxisSpan("a", None, at(2024)), AxisSpan("b", at(2023), at(2024))], UTC)
     assert drawn is not None
-    assert [one.open for one in drawn.bars] == [True, False]
-    assert drawn.bars[0].x == LABELS < drawn.bars[1].x
+    assert [one["open"] for one in drawn["bars"]] == [True, False]
+    assert drawn["bars"][0]["x"] == LABELS < drawn["bars"][1]["x"]
 
 
 def test_a_path_is_told_once_for_each_day() -> None:

@@ -99,7 +99,7 @@ def test_a_page_that_fails_is_a_page_of_the_server(
     assert "secret" not in answer.text
     assert answer.headers["content-security-policy"] == HEADERS["content-security-policy"]
     [line] = told(log)
-    assert re.fullmatch(r"unexpected RuntimeError at memforest\.ui\.\w+:\d+", line)
+    assert re.fullmatch(r"unexpected RuntimeError at memforest\.server\.ui\.\w+:\d+", line)
 
 
 def test_a_tool_that_fails_is_a_result_of_the_tool(
@@ -230,7 +230,7 @@ def test_the_place_is_the_innermost_of_ours() -> None:
     """Not a library's below it, and not who called."""
     with pytest.raises(TypeError) as caught:
         asyncio.run(ErrorsAnswered(None, None)({"type": "http"}, fails, fails))  # type: ignore[arg-type]
-    assert re.fullmatch(r"memforest\.ui\.failing:\d+", place_of(caught.value))
+    assert re.fullmatch(r"memforest\.server\.ui\.site:\d+", place_of(caught.value))
     assert place_of(RuntimeError(SECRET)) == "?"
 
 

@@ -86,7 +86,7 @@ def test_a_port_in_use_is_said_with_what_to_do(folder: Path) -> None:
 
 def test_a_missing_extra_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to install."""
-    monkeypatch.setitem(sys.modules, "memforest.server.ui", None)
+    monkeypatch.setitem(sys.modules, "memforest.server.ui.site", None)
     result = CliRunner().invoke(inspect, [], standalone_mode=False)
     assert str(result.exception) == commands.INSPECT_MISSING
 

@@ -69,10 +69,7 @@ COMMANDS = {
     "merge": ("merging", "Merge the memory of one user into that of another."),
     "verify": ("inspecting", "Check the stored memory against itself."),
     "serve": ("memforest.server.commands", "Serve the memories of --dir: REST, MCP and the inspector."),
-    "inspect": (
-        "memforest.server.commands",
-        "Look into the memories of --dir in a browser, until Ctrl-C.",
-    ),
+    "inspect": ("memforest.server.commands", "Look into the memories of --dir in a browser, until Ctrl-C."),
     "mcp": ("memforest.server.commands", "Give an agent this memory, by the Model Context Protocol."),
     "completion": ("app", "Print what a shell reads to complete commands and options."),
     "doctor": ("doctor", "Check this installation and the memories in it."),

@@ -130,16 +130,12 @@ _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 """A passage that an answer quotes."""
 
 
-def _index_name(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
-    """Return the index that is named; refuse a wrong name as wrong usage."""
+def _read_index(given: str | None) -> str | None:
     from memforest.trees.attached import make_index
 
-    try:
-        if value is not None:
-            make_index(value)
-    except ConfigError as exc:
-        raise click.BadParameter(str(exc)) from None
-    return value
+    if given is not None:
+        make_index(given)
+    return given
 
 
 def question_options(command: F) -> F:
@@ -155,7 +151,7 @@ def question_options(command: F) -> F:
         click.option(
             "--index",
             metavar="NAME",
-            callback=_index_name,
+            callback=partial(_checked, _read_index),
             help="Which of the memory's indexes is searched, its first one by default; see `index list`.",
         ),
         click.option(
@@ -319,8 +315,7 @@ def draw_evidence(
         if explain:
             body.append(f"\n{_explained(one)}", style="dim italic")
         table.add_row(f"[{number}]", screen.day(one.said), body)
-    if evidence:
-        screen.put(table)
+    screen.put(table)
 
 
 def _record(screen: Screen, number: int, one: Evidence, text: str, *more: str) -> None:

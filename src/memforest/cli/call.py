@@ -165,8 +165,6 @@ class Call:
 
     def envelope(self, status: str, data: Any, *, line: bool = False) -> None:
         """Print the one object that ``--json`` prints; with `line` in one line, as one of several."""
-        pass  # MERGED
-
         value = {
             "status": status,
             "command": self.command,
@@ -268,53 +266,22 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
 
 
 def _options(*, from_environment: bool) -> list[Callable[[F], F]]:
-    def variable(name: str) -> str | None:
-        return name if from_environment else None
+    def shared(*names: str, variable: str | None = None, **more: Any) -> Callable[[F], F]:
+        read = variable if from_environment else None
+        return click.option(*names, envvar=read, expose_value=False, callback=_keep, **more)
 
+    folder, file = click.Path(file_okay=False, path_type=Path), click.Path(dir_okay=False, path_type=Path)
+    traces = "Show the traceback of an error, and the statements that ingest refused of a model."
+    whose = "Whose memory; the only one there is by default. [MEMFOREST_USER]"
+    where = "Where the memories are; the platform's data directory by default. [MEMFOREST_DIR]"
+    settings = "A TOML file of settings: models, ranking, budgets. [MEMFOREST_CONFIG]"
+    as_json = "Print one JSON object on standard output, and nothing else."
     return [
-        click.option(
-            "--dir",
-            "directory",
-            type=click.Path(file_okay=False, path_type=Path),
-            envvar=variable("MEMFOREST_DIR"),
-            expose_value=False,
-            callback=_keep,
-            help="Where the memories are; the platform's data directory by default. [MEMFOREST_DIR]",
-        ),
-        click.option(
-            "--config",
-            "config_file",
-            type=click.Path(dir_okay=False, path_type=Path),
-            metavar="FILE",
-            expose_value=False,
-            callback=_keep,
-            help="A TOML file of settings: models, ranking, budgets. [MEMFOREST_CONFIG]",
-        ),
-        click.option(
-            "--user",
-            "-u",
-            envvar=variable("MEMFOREST_USER"),
-            expose_value=False,
-            callback=_keep,
-            metavar="USER",
-            help="Whose memory; the only one there is by default. [MEMFOREST_USER]",
-        ),
-        click.option(
-            "--json",
-            "as_json",
-            is_flag=True,
-            expose_value=False,
-            callback=_keep,
-            help="Print one JSON object on standard output, and nothing else.",
-        ),
-        click.option(
-            "--verbose",
-            "-v",
-            is_flag=True,
-            expose_value=False,
-            callback=_keep,
-            help="Show the traceback of an error, and the statements that ingest refused of a model.",
-        ),
+        shared("--dir", "directory", type=folder, variable="MEMFOREST_DIR", help=where),
+        shared("--config", "config_file", type=file, metavar="FILE", help=settings),
+        shared("--user", "-u", variable="MEMFOREST_USER", metavar="USER", help=whose),
+        shared("--json", "as_json", is_flag=True, help=as_json),
+        shared("--verbose", "-v", is_flag=True, help=traces),
     ]
 
 

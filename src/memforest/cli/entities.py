@@ -82,8 +82,7 @@ def draw_entities(screen: Screen, found: Sequence[Entity]) -> None:
         if why:
             body.append(f"\n{clean(why, TEXT_CHARS)}", style="dim")
         table.add_row(clean(one.name, NAME_CHARS), one.kind, counted(one.supports, "fact"), body)
-    if found and not screen.records:
-        screen.put(table)
+    screen.put(table)
 
 
 def draw_choices(screen: Screen, found: Sequence[EntityChoice]) -> None:
@@ -97,8 +96,7 @@ def draw_choices(screen: Screen, found: Sequence[EntityChoice]) -> None:
         table.add_row(
             screen.minute(one.made), clean(one.name, NAME_CHARS), told, clean(one.other, NAME_CHARS)
         )
-    if found and not screen.records:
-        screen.put(table)
+    screen.put(table)
 
 
 @click.command()
@@ -138,8 +136,7 @@ def draw_relations(screen: Screen, found: Sequence[RelationView]) -> None:
         times = f", {one.weight} times" if one.weight > 1 else ""
         body.append(f"\n{sources(one.sources)}{times}", style="dim")
         table.add_row(screen.interval(one.start, one.end), body)
-    if found and not screen.records:
-        screen.put(table)
+    screen.put(table)
 
 
 @click.command()
@@ -174,10 +171,7 @@ def draw_path(screen: Screen, found: PathView) -> None:
                 " | ".join(one.texts),
             )
             continue
-        screen.line(
-            f"{clean(one.source, NAME_CHARS)} – {_by(one)} – {clean(one.target, NAME_CHARS)}",
-            "bold",
-        )
+        screen.line(f"{clean(one.source, NAME_CHARS)} – {_by(one)} – {clean(one.target, NAME_CHARS)}", "bold")
         for each in one.relations[:MOST_SHOWN]:
             told = f"{clean(each.source, NAME_CHARS)} {clean(each.label, LABEL_CHARS)} {clean(each.target, NAME_CHARS)}"
             screen.line(f"{told}, {screen.interval(each.start, each.end)}", "green", indent=2)
@@ -236,12 +230,7 @@ QUOTE_CHARS, LINE_CHARS = 160, 400
 @shared_options
 @pass_call
 def profile(
-    call: Call,
-    name: str | None,
-    as_of: str | None,
-    said_by: str | None,
-    index: str | None,
-    written: bool,
+    call: Call, name: str | None, as_of: str | None, said_by: str | None, index: str | None, written: bool
 ) -> None:
     """Show the profile of NAME, or of all who took part: that of the last month that had ended, or what the graph tells.
 

@@ -16,7 +16,7 @@ from memforest.cli.screen import Screen, clean, columns, counted, size, write_ba
 
 if TYPE_CHECKING:
     from memforest.progress import IngestProgress
-    from memforest.read.receipts import ImportedFile, ImportedMemory, ImportProgress, ImportResult
+    from memforest.read.receipts import ImportedMemory, ImportProgress, ImportResult
     from memforest.read.stored import Stats
 
 
@@ -26,6 +26,11 @@ DEFAULT_USER = "me"
 SHOWN_PROBLEMS = 20
 """Problems that are printed, unless --verbose asks for all."""
 SHOWN_KINDS = 6
+_IN_OPTIONS = (
+    ("pass replace=True to overwrite it", "give --replace to overwrite it"),
+    ("or the session one with timestamp=", "or give --timestamp"),
+)
+"""What problems say, in the words of this command's options."""
 
 
 def budget_options(command: F) -> F:
@@ -136,7 +141,9 @@ def _standard_input() -> io.BytesIO:
 
 def _finish(call: Call, result: ImportResult) -> None:
     """Print what was found and done, and fail when something could not be stored."""
-    problems = [_in_options(problem) for problem in result.problems]
+    problems = list(result.problems)
+    for theirs, ours in _IN_OPTIONS:
+        problems = [problem.replace(theirs, ours) for problem in problems]
     data = {"files": result.files, "memories": result.memories, "dry_run": result.dry_run}
     if problems and call.as_json:
         raise StopCommand(_failed(problems), data=data)
@@ -156,12 +163,6 @@ def _finish(call: Call, result: ImportResult) -> None:
             call.complain(f"and {len(problems) - len(shown)} more; --verbose shows all")
     if problems:
         raise StopCommand(_failed(problems))
-
-
-def _in_options(problem: str) -> str:
-    """Return a problem in the words of this command's options."""
-    problem = problem.replace("pass replace=True to overwrite it", "give --replace to overwrite it")
-    return problem.replace("or the session one with timestamp=", "or give --timestamp")
 
 
 def _failed(problems: Sequence[str]) -> str:
@@ -190,9 +191,10 @@ def _draw_files(screen: Screen, result: ImportResult) -> None:
             continue
         screen.line(f"{clean(one.source, 60)}: {clean(one.format, 40)}", "bold")
         table = columns("dim", "")
-        table.add_row(
-            "  holds", f"{counted(one.sessions, 'session')}, {counted(one.turns, 'turn')}{_span(one)}"
-        )
+        span = ""
+        if one.start is not None and one.end is not None:
+            span = f", {one.start:%Y-%m-%d %H:%M} to {one.end:%Y-%m-%d %H:%M} UTC"
+        table.add_row("  holds", f"{counted(one.sessions, 'session')}, {counted(one.turns, 'turn')}{span}")
         users = ", ".join(clean(user, 40) for user in one.users[:SHOWN_KINDS])
         more = f" and {len(one.users) - SHOWN_KINDS} more" if len(one.users) > SHOWN_KINDS else ""
         if result.dry_run:
@@ -205,12 +207,6 @@ def _draw_files(screen: Screen, result: ImportResult) -> None:
         screen.put(table)
     if result.dry_run:
         screen.line("Nothing was stored (--dry-run).", "dim")
-
-
-def _span(one: ImportedFile) -> str:
-    if one.start is None or one.end is None:
-        return ""
-    return f", {one.start:%Y-%m-%d %H:%M} to {one.end:%Y-%m-%d %H:%M} UTC"
 
 
 def draw_memories(

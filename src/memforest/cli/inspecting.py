@@ -13,6 +13,7 @@ from rich.tree import Tree
 from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.maintain import behind
 from memforest.cli.screen import Screen, clean, columns, counted, leaf_counts, size
+from memforest.plain import plain
 from memforest.times import ordinals
 
 if TYPE_CHECKING:
@@ -59,11 +60,7 @@ EVERY_INDEX = frozenset({"lag", "reason", "trees"})
 
 @click.command()
 @click.argument("scope", required=False)
-@click.option(
-    "--index",
-    metavar="NAME",
-    help="Only the trees of this index; see `index list`.",
-)
+@click.option("--index", metavar="NAME", help="Only the trees of this index; see `index list`.")
 @click.option(
     "--depth",
     type=click.IntRange(min=0),
@@ -88,7 +85,10 @@ def tree(call: Call, scope: str | None, index: str | None, depth: int | None, li
             found = memory.tree(scope, index=index, depth=depth, limit=limit)
         else:
             found = _overview(memory, scope, index, limit)
-        cut = depth is None and limit is None and _is_folded(found)
+        # Whether nodes above the depth of an overview were left folded, for want of room, in a tree that was unfolded.
+        cut = (depth, limit, len(found)) == (None, None, 1) and any(
+            one.level and not one.children for one in (*found, *found[0].children)
+        )
         title = f"{clean(memory.user_id, 40)}: {counted(len(found), 'tree')}"
 
         def draw(screen: Screen) -> None:
@@ -108,13 +108,6 @@ def _overview(memory: UserMemory, scope: str | None, index: str | None, limit: i
         if len(found) != 1:
             return found
     return memory.tree(scope, index=index, depth=DRILLED_DEPTH, limit=limit or DRILLED_NODES)
-
-
-def _is_folded(found: Sequence[TreeView]) -> bool:
-    """Return whether nodes above the depth of an overview were left folded, for want of room, in a tree that was unfolded."""
-    if len(found) != 1:
-        return False
-    return any(one.level and not one.children for one in (*found, *found[0].children))
 
 
 def draw_trees(screen: Screen, title: str, found: Sequence[TreeView]) -> None:
@@ -171,16 +164,9 @@ def stats(call: Call) -> None:
     with call.forest() as forest:
         found = call.memory(forest).stats()
         call.show(
-            {"directory": call.folder, **_as_mapping(found)},
+            {"directory": call.folder, **plain(found)},
             lambda screen: screen.put(_stats_table(call, found)),
         )
-
-
-def _as_mapping(found: Stats) -> Mapping[str, Any]:
-    from memforest.plain import plain
-
-    mapping: Mapping[str, Any] = plain(found)
-    return mapping
 
 
 def _stats_table(call: Call, found: Stats) -> Table:

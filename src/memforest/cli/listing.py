@@ -126,12 +126,7 @@ def _draw_sessions(call: Call, screen: Screen, found: SessionPage) -> None:
 
 @click.command()
 @click.option("--entity", metavar="NAME", help="Only facts that mention it.")
-@click.option(
-    "--session",
-    "session_id",
-    metavar="ID",
-    help="Only facts that this session supports.",
-)
+@click.option("--session", "session_id", metavar="ID", help="Only facts that this session supports.")
 @filter_option
 @click.option("--as-of", metavar="TIME", help="Only what was so at that time.")
 @click.option("--during", nargs=2, metavar="START END", help="Only what overlaps the time from START to END.")
@@ -217,8 +212,7 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
         else:
             origin = f"  {sources(entry.sources)}"
             table.add_row(screen.day(entry.start), "", Text.assemble(in_words(entry, 240), (origin, "dim")))
-    if entries:
-        screen.put(table)
+    screen.put(table)
 
 
 @click.command()
@@ -273,8 +267,7 @@ def draw_changes(screen: Screen, found: Sequence[Change]) -> None:
         if parts:
             body.append("\n" + " · ".join(parts), style="dim")
         table.add_row(screen.minute(one.at), one.kind, body)
-    if found:
-        screen.put(table)
+    screen.put(table)
 
 
 def _about(one: Change) -> str:
@@ -325,5 +318,4 @@ def draw_diff(screen: Screen, found: Diff) -> None:
         told = " → ".join("–" if value is None else clean(value, 80) for value in values)
         body = Text.assemble(told, "\n", (sources(one.sources), "dim"))
         table.add_row(day, clean(one.entity, 40), clean(one.attribute, 20), body)
-    if found and not screen.records:
-        screen.put(table)
+    screen.put(table)

@@ -176,7 +176,8 @@ def add(
     with call.forest() as forest:
         budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
         made = call.memory(forest).add_index(name, settings or None, budget=budget)
-        call.show(made, lambda screen: screen.line(f"Added {_described(made)}."), forest=forest)
+        text = f"Added {clean(made.name)}: {counted(made.trees, 'tree')} with {made.leaves} leaves."
+        call.show(made, lambda screen: screen.line(text), forest=forest)
 
 
 @index.command()
@@ -198,18 +199,11 @@ def behind(lag: int, reason: str | None) -> str:
     return clean(reason, 200) if reason else ""
 
 
-def _described(one: IndexView) -> str:
-    return f"{clean(one.name)}: {counted(one.trees, 'tree')} with {one.leaves} leaves"
-
-
 def _draw_indexes(screen: Screen, found: Sequence[IndexView]) -> None:
     table = columns("bold", "", "", "yellow")
     for one in found:
         table.add_row(
-            clean(one.name),
-            counted(one.trees, "tree"),
-            f"{one.leaves} leaves",
-            behind(one.lag, one.reason),
+            clean(one.name), counted(one.trees, "tree"), f"{one.leaves} leaves", behind(one.lag, one.reason)
         )
     screen.put(table)
 

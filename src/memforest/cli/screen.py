@@ -138,7 +138,9 @@ class Screen:
         self.console.print(Text(clean(text), style="bold cyan"))
 
     def put(self, renderable: RenderableType) -> None:
-        """Print something made of `rich` parts; its texts must have been cleaned. A table's rows are records."""
+        """Print something made of `rich` parts, whose texts must have been cleaned; of a table its rows as records, if any."""
+        if isinstance(renderable, Table) and not renderable.row_count:
+            return
         if self.records and isinstance(renderable, Table):
             cells = [
                 [str(cell).replace("\n", " ").strip() for cell in column.cells]
@@ -210,8 +212,7 @@ def draw_facts(
         if statements and fact.spoken:
             body.append(f"\nstatement: {clean(fact.statement, 300)}", style="dim")
         table.add_row(screen.day(fact.start), body)
-    if found:
-        screen.put(table)
+    screen.put(table)
 
 
 def _details(screen: Screen, fact: FactView) -> list[str]:

@@ -34,6 +34,7 @@ from memforest.importers.files import FileReader, FileSession, kind_of
 from memforest.settings import CAPTION, ID, SPEAKER, TEXT, TIME_KEYS
 
 _THINKING = frozenset({"thoughts", "reasoning_recap"})
+_HIDDEN_MARKS = ("is_visually_hidden_from_conversation", "is_user_system_message")
 _HIDDEN_KINDS = frozenset({"user_editable_context", "model_editable_context"})
 
 
@@ -104,7 +105,9 @@ def _draft(message: Mapping[str, Any], node_id: str, reading: FileReader, where:
     author = message.get("author")
     role = author.get("role") if isinstance(author, Mapping) else None
     kind = content.get("content_type")
-    if role == "system" or kind in _HIDDEN_KINDS or _is_hidden(message):
+    metadata = message.get("metadata")
+    is_hidden = isinstance(metadata, Mapping) and any(metadata.get(mark) for mark in _HIDDEN_MARKS)
+    if role == "system" or kind in _HIDDEN_KINDS or is_hidden:
         reading.skips.leave_out("system or hidden message")
         return None
     if kind in _THINKING:
@@ -133,12 +136,6 @@ def _draft(message: Mapping[str, Any], node_id: str, reading: FileReader, where:
     if created is not None and said is None:
         return None
     return DraftTurn(where, turn if created is None else {**turn, "timestamp": created}, said)
-
-
-def _is_hidden(message: Mapping[str, Any]) -> bool:
-    metadata = message.get("metadata")
-    marks = ("is_visually_hidden_from_conversation", "is_user_system_message")
-    return isinstance(metadata, Mapping) and any(metadata.get(mark) for mark in marks)
 
 
 def _text(content: Mapping[str, Any]) -> tuple[str, str]:

@@ -58,12 +58,12 @@ def recognises_whatsapp(sample: Sample) -> bool:
     lines = sample.lines
     if sample.shape is not None or not lines or _LOG.match(lines[0]):
         return False
-    return _HEAD.match(lines[0]) is not None and any(map(_said, lines))
-
-
-def _said(line: str) -> bool:
-    head = _HEAD.match(line)
-    return head is not None and _SPEAKER.match(line, head.end()) is not None
+    heads = [(line, head) for line in lines if (head := _HEAD.match(line)) is not None]
+    return (
+        bool(heads)
+        and heads[0][0] == lines[0]
+        and any(_SPEAKER.match(line, head.end()) for line, head in heads)
+    )
 
 
 def read_whatsapp(reading: FileReader) -> Iterator[FileSession]:
@@ -74,13 +74,10 @@ def read_whatsapp(reading: FileReader) -> Iterator[FileSession]:
         if head := _HEAD.match(line):
             order.see(head["date"].rstrip("."), f"line {number}")
     day_first = order.decide(reading.source.name, reading.options.day_first)
-    yield from by_day(_whatsapp_drafts(reading, day_first is not False), reading, _chat_name(reading))
-
-
-def _chat_name(reading: FileReader) -> str:
-    """Return what to call the chat; iOS calls every file ``_chat.txt``, and the archive after the chat."""
-    own = reading.options.session_id or reading.source.stem != "_chat"
-    return reading.name if own else reading.source.archive_stem or reading.name
+    # iOS calls every file ``_chat.txt``, and the archive after the chat.
+    is_own = reading.options.session_id or reading.source.stem != "_chat"
+    name = reading.name if is_own else reading.source.archive_stem or reading.name
+    yield from by_day(_whatsapp_drafts(reading, day_first is not False), reading, name)
 
 
 def _whatsapp_drafts(reading: FileReader, day_first: bool) -> Iterator[DraftTurn]:
@@ -189,17 +186,13 @@ def _chat(reading: FileReader, stream: JsonStream, where: str) -> Iterator[FileS
             drafts = _telegram_drafts(reading, stream, where)
             yield from by_day(drafts, reading, name, metadata={"chat": metadata} if metadata else {})
         elif key in _LISTS and stream.peek() == "start_map":
-            yield from _listed(reading, stream, key)
+            for field in stream.fields():
+                if field == "list" and stream.peek() == "start_array":
+                    for number in stream.elements():
+                        if stream.peek() == "start_map":
+                            yield from _chat(reading, stream, f"{key}.list[{number}].")
         elif not stream.peek().startswith("start"):
             about[key] = stream.value()
-
-
-def _listed(reading: FileReader, stream: JsonStream, key: str) -> Iterator[FileSession]:
-    for field in stream.fields():
-        if field == "list" and stream.peek() == "start_array":
-            for number in stream.elements():
-                if stream.peek() == "start_map":
-                    yield from _chat(reading, stream, f"{key}.list[{number}].")
 
 
 def _telegram_drafts(reading: FileReader, stream: JsonStream, where: str) -> Iterator[DraftTurn]:

@@ -206,7 +206,8 @@ _BINARY = (
 )
 LISTS = ("turns", "messages", "output", "choices", "data")
 """Fields of an object that may hold messages; the first two are for nothing else."""
-_MARK = re.compile(r'["\[\]{},:]')
+_MARK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{},]', re.DOTALL)
+"""A text of JSON, perhaps cut short, or one of its signs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,7 +329,7 @@ def _beginning(source: SourceFile, size: int) -> tuple[str, bool]:
 def _sample(name: str, text: str, *, whole: bool) -> Sample:
     first = text.lstrip()[:1]
     if first == "{" and _is_lines(text):
-        items = tuple(_line_values(text))[:MOST_ITEMS]
+        items = tuple(_line_values(text.split("\n")))[:MOST_ITEMS]
         return Sample(name, text, "lines", items)
     if first == "{":
         fields = _prefix(text)
@@ -366,18 +367,11 @@ def _looks_like_json(text: str) -> bool:
 def _is_lines(text: str) -> bool:
     """Return whether a text is JSON Lines: several lines, of which one of the first two is an object by itself."""
     lines = [line for line in text.lstrip().split("\n", 50) if line.strip()]
-    return len(lines) > 1 and any(_is_object(line) for line in lines[:2])
+    return len(lines) > 1 and any(isinstance(one, Mapping) for one in _line_values(lines[:2]))
 
 
-def _is_object(line: str) -> bool:
-    try:
-        return isinstance(json.loads(line), Mapping)
-    except (ValueError, RecursionError):
-        return False
-
-
-def _line_values(text: str) -> Iterator[Any]:
-    for line in text.split("\n"):
+def _line_values(lines: Iterable[str]) -> Iterator[Any]:
+    for line in lines:
         try:
             yield json.loads(line)
         except (ValueError, RecursionError):
@@ -406,13 +400,9 @@ def _prefix(text: str) -> Any:
         pass
     open_brackets: list[str] = []
     cuts: list[tuple[int, str]] = []
-    at = 0
-    while found := _MARK.search(text, at):
-        at = found.end()
+    for found in _MARK.finditer(text):
         sign = found[0]
-        if sign == '"':
-            at = _behind_string(text, at)
-        elif sign in "[{":
+        if sign in "[{":
             open_brackets.append("]" if sign == "[" else "}")
             if len(open_brackets) > 100:
                 break
@@ -426,11 +416,3 @@ def _prefix(text: str) -> Any:
         except (ValueError, RecursionError):
             continue
     return None
-
-
-def _behind_string(text: str, at: int) -> int:
-    while found := re.compile(r'["\\]').search(text, at):
-        if found[0] == '"':
-            return found.end()
-        at = found.end() + 1
-    return len(text)

@@ -11,8 +11,8 @@ import logging
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -73,8 +73,7 @@ def inspect(call: Call, port: int, opens: bool) -> None:
             screen.line(f"The inspector is at {url}")
             screen.line("This address opens once. Ctrl-C ends it.", "dim")
         sys.stdout.flush()
-        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-        if opens and (display or sys.platform in ("win32", "darwin")):  # else nobody would see it
+        if opens and _has_screen():
             webbrowser.open(url)
 
     with closing(listening), suppress(KeyboardInterrupt):
@@ -117,6 +116,12 @@ async def _serve_inspector(
         await uvicorn.Server(config).serve([listening])
     finally:
         await access.close()
+
+
+def _has_screen() -> bool:
+    """Return whether a browser that is opened is seen by whoever has started this."""
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return bool(display) or sys.platform in ("win32", "darwin")
 
 
 @click.group(no_args_is_help=False)
@@ -221,15 +226,10 @@ def revoke(call: Call, which: str, erase: bool) -> None:
     call.show(gone, lambda screen: screen.line(f"Revoked {gone.id}{gone.name and ' '}{clean(gone.name)}."))
 
 
-@contextmanager
-def _store(call: Call) -> Iterator[KeyStore]:
+def _store(call: Call) -> closing[KeyStore]:
     from memforest.server.keys import KeyStore
 
-    store = KeyStore(call.folder)
-    try:
-        yield store
-    finally:
-        store.close()
+    return closing(KeyStore(call.folder))
 
 
 def _draw(screen: Screen, found: Sequence[tuple[KeyView, str]]) -> None:
@@ -255,70 +255,32 @@ NONE = "none"
 TOOLS = ("read", "default", "full", "openai")
 """Profiles of MCP's tools, as `memforest.server.mcp` has them; here so that help imports nothing of an extra."""
 
-_OPTIONS = (
-    click.option(
-        "--oidc-issuer",
-        metavar="URL",
-        envvar="MEMFOREST_OIDC_ISSUER",
-        help="Also take the tokens of this OpenID Connect issuer. [MEMFOREST_OIDC_ISSUER]",
-    ),
-    click.option(
-        "--oidc-audience",
-        metavar="NAME",
-        envvar="MEMFOREST_OIDC_AUDIENCE",
-        help="What such tokens must name as their audience: this server. [MEMFOREST_OIDC_AUDIENCE]",
-    ),
-    click.option(
-        "--oidc-tenant-claim",
-        metavar="CLAIM",
-        default="tenant",
-        show_default=True,
-        help='The claim that names the tenant; "none": all are for the directory\'s own memories.',
-    ),
-    click.option(
-        "--oidc-user-claim",
-        metavar="CLAIM",
-        default="sub",
-        show_default=True,
-        help='The claim that names the only user that a token sees; "none": tokens see their whole tenant.',
-    ),
-    click.option(
-        "--oidc-scope-claim",
-        metavar="CLAIM",
-        default="scope",
-        show_default=True,
-        help="The claim that holds scopes such as memforest:read; a token without any may read.",
-    ),
-    click.option(
-        "--rate",
-        "key_rate",
-        metavar="RATE",
-        default="600/minute",
-        show_default=True,
-        help='Most requests of one key or token; "none" for any number.',
-    ),
-    click.option(
-        "--tenant-rate",
-        metavar="RATE",
-        default="6000/minute",
-        show_default=True,
-        help='Most requests of one tenant; "none" for any number.',
-    ),
-    click.option(
-        "--tenant-ingests",
-        type=int,
-        metavar="COUNT",
-        default=16,
-        show_default=True,
-        help="Most ingests of one tenant at once.",
-    ),
-)
+_ISSUER = "Also take the tokens of this OpenID Connect issuer. [MEMFOREST_OIDC_ISSUER]"
+_AUDIENCE = "What such tokens must name as their audience: this server. [MEMFOREST_OIDC_AUDIENCE]"
+_TENANT = 'The claim that names the tenant; "none": all are for the directory\'s own memories.'
+_USER = 'The claim that names the only user that a token sees; "none": tokens see their whole tenant.'
+_SCOPE = "The claim that holds scopes such as memforest:read; a token without any may read."
+_RATE = 'Most requests of one {}; "none" for any number.'
+_INGESTS = "Most ingests of one tenant at once."
 
 
 def access_options(command: F) -> F:
     """Give a command that serves the options that `read_access` reads."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
+
+    def option(*names: str, **more: Any) -> Callable[[F], F]:
+        return click.option(*names, show_default="default" in more, **more)
+
+    for one in (
+        option("--tenant-ingests", type=int, metavar="COUNT", default=16, help=_INGESTS),
+        option("--tenant-rate", metavar="RATE", default="6000/minute", help=_RATE.format("tenant")),
+        option("--rate", "key_rate", metavar="RATE", default="600/minute", help=_RATE.format("key or token")),
+        option("--oidc-scope-claim", metavar="CLAIM", default="scope", help=_SCOPE),
+        option("--oidc-user-claim", metavar="CLAIM", default="sub", help=_USER),
+        option("--oidc-tenant-claim", metavar="CLAIM", default="tenant", help=_TENANT),
+        option("--oidc-audience", metavar="NAME", envvar="MEMFOREST_OIDC_AUDIENCE", help=_AUDIENCE),
+        option("--oidc-issuer", metavar="URL", envvar="MEMFOREST_OIDC_ISSUER", help=_ISSUER),
+    ):
+        command = one(command)
     return command
 
 

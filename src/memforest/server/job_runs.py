@@ -18,15 +18,9 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
+from memforest import errors
 from memforest.endpoint import Budget
-from memforest.errors import (
-    MemForestError,
-    NotFoundError,
-    RateLimitError,
-    StoreError,
-    StoreLockedError,
-    StoreWriteError,
-)
+from memforest.errors import MemForestError
 from memforest.memory.forest import AsyncMemForest
 from memforest.progress import IngestProgress
 from memforest.protection import Key
@@ -166,7 +160,9 @@ class OnlyOne:
             try:
                 file = os.open(self.path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600)
             except OSError as exc:
-                raise StoreWriteError(f"the lock of the ingest jobs cannot be made: {exc.strerror}") from exc
+                raise errors.StoreWriteError(
+                    f"the lock of the ingest jobs cannot be made: {exc.strerror}"
+                ) from exc
             try:
                 if sys.platform == "win32":
                     msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
@@ -186,7 +182,9 @@ class OnlyOne:
             StoreWriteError: as `take`.
         """
         if not await asyncio.to_thread(self.take):
-            raise StoreLockedError("another server works on the ingest jobs of this directory; send it there")
+            raise errors.StoreLockedError(
+                "another server works on the ingest jobs of this directory; send it there"
+            )
 
     def give(self) -> None:
         """Let another process have the lock."""
@@ -278,9 +276,9 @@ class Runner:
                         tenant.pending[file] = jobs
                         return 0.0
                     await self._run(tenant, file, JobRun(jobs), forest)
-            except RateLimitError as exc:
+            except errors.RateLimitError as exc:
                 return min(max(exc.retry_after_s, 0.05), 5.0)
-            except StoreError as exc:
+            except errors.StoreError as exc:
                 if not (jobs := tenant.pending.pop(file, set())):
                     raise  # the file of jobs fails
                 for number in jobs & tenant.jobs.keys():  # the memories cannot be had at all
@@ -325,7 +323,7 @@ class Runner:
             if work.cancelled():  # by `cancel`: no job waits for it
                 return None
             error = work.exception()
-            if isinstance(error, StoreLockedError) and (tries := tries + 1) < LOCKED_TRIES:
+            if isinstance(error, errors.StoreLockedError) and (tries := tries + 1) < LOCKED_TRIES:
                 await asyncio.sleep(LOCKED_S)
                 continue
             if error is not None:
@@ -339,7 +337,7 @@ class Runner:
         if user_id is None:
             user_id = await asyncio.to_thread(user_of, forest.directory, file, Key.of(forest.config.key))
         if user_id is None:
-            raise NotFoundError("the user has no memory any more")
+            raise errors.NotFoundError("the user has no memory any more")
         user = tenant.users[file] = user_id
 
         def on_progress(told: IngestProgress) -> None:
@@ -418,8 +416,8 @@ class Runner:
 
     async def settle(self, tenant: TenantJobs, job: LiveJob) -> None:
         """End a job of which no user is left."""
-        errors = await asyncio.to_thread(tenant.rows.part_errors, job.number)
-        await self.end(tenant, job, "failed" if errors else "finished", errors[0] if errors else None)
+        failures = await asyncio.to_thread(tenant.rows.part_errors, job.number)
+        await self.end(tenant, job, "failed" if failures else "finished", failures[0] if failures else None)
 
     async def end(self, tenant: TenantJobs, job: LiveJob, state: str, error: str | None = None) -> None:
         """End a job, and tell who watches."""
@@ -460,7 +458,7 @@ class Runner:
             try:
                 await self.flush(tenant, job)
                 await to_its_end(tenant.rows.set_state, job.number, "parked", now_ms=self._now_ms())
-            except StoreError as exc:  # the next start goes on with it all the same
+            except errors.StoreError as exc:  # the next start goes on with it all the same
                 _log.warning("a job was not parked: %s", type(exc).__name__)
             job.state = "parked"
             job.notify()

@@ -16,33 +16,13 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Any, cast
 
+from memforest import errors
 from memforest.endpoint import Budget
-from memforest.errors import (
-    IdempotencyError,
-    InputError,
-    MemForestError,
-    NotFoundError,
-    RateLimitError,
-    StoreClosedError,
-    StoreError,
-)
+from memforest.errors import MemForestError
 from memforest.plain import plain
+from memforest.server import job_rows
 from memforest.server.auth import Access, Principal
-from memforest.server.job_rows import (
-    ENDED,
-    JobEvent,
-    JobPage,
-    JobRow,
-    JobRows,
-    JobView,
-    SessionRow,
-    cursor_of,
-    ms_of,
-    number_of,
-    time_of,
-    told,
-    view_of,
-)
+from memforest.server.job_rows import JobRow, JobRows, JobView, SessionRow
 from memforest.server.job_runs import (
     LiveJob,
     OnlyOne,
@@ -121,7 +101,7 @@ def with_messages(view: JobView, problems: Mapping[int, MemForestError]) -> JobV
     return replace(
         view,
         refused=tuple(
-            replace(one, message=told(problems[one.place])) if one.place in problems else one
+            replace(one, message=job_rows.told(problems[one.place])) if one.place in problems else one
             for one in view.refused
         ),
     )
@@ -211,9 +191,11 @@ class Intake:
         """
         await self.start()
         if self._draining:
-            raise StoreClosedError("the server is ending; send it again when it is back")
+            raise errors.StoreClosedError("the server is ending; send it again when it is back")
         if not 1 <= len(requests) <= self.bounds.most_sessions:
-            raise InputError(f"{len(requests)} sessions; a request has 1 to {self.bounds.most_sessions}")
+            raise errors.InputError(
+                f"{len(requests)} sessions; a request has 1 to {self.bounds.most_sessions}"
+            )
         await self._only.require()
         work = asyncio.create_task(self._receive(who, requests, budget, idempotency_key))
         self._receiving.add(work)
@@ -230,7 +212,7 @@ class Intake:
         with self._tenant(who) as tenant:
             return await self._view(tenant, await self._row(tenant, who, job_id))
 
-    async def jobs(self, who: Principal, *, limit: int = 50, cursor: str | None = None) -> JobPage:
+    async def jobs(self, who: Principal, *, limit: int = 50, cursor: str | None = None) -> job_rows.JobPage:
         """Return the jobs that the caller may see, the newest first.
 
         Args:
@@ -242,15 +224,15 @@ class Intake:
             InputError: if the cursor is none.
         """
         await self.start()
-        before = None if cursor is None else number_of(cursor)
+        before = None if cursor is None else job_rows.number_of(cursor)
         owner = None if who.user is None else hash_of(who.user)
         with self._tenant(who) as tenant:
             rows = await asyncio.to_thread(tenant.rows.jobs, owner=owner, before=before, limit=limit + 1)
             views = [await self._view(tenant, row) for row in rows[:limit]]
         more = len(rows) > limit
-        return JobPage(tuple(views), cursor_of(rows[limit - 1].number) if more else None)
+        return job_rows.JobPage(tuple(views), job_rows.cursor_of(rows[limit - 1].number) if more else None)
 
-    async def watch(self, who: Principal, job_id: str, after: int = 0) -> AsyncIterator[JobEvent]:
+    async def watch(self, who: Principal, job_id: str, after: int = 0) -> AsyncIterator[job_rows.JobEvent]:
         """Return the events of a job behind one, as they come, to its end.
 
         Raises:
@@ -261,7 +243,7 @@ class Intake:
         with self._tenant(who) as tenant:
             await self._row(tenant, who, job_id)
         if self._watching[tenant.directory] >= self.bounds.most_watchers:
-            raise RateLimitError(
+            raise errors.RateLimitError(
                 f"{self.bounds.most_watchers} connections follow jobs already", retry_after_s=10.0
             )
         return self._events(who, job_id, after)
@@ -278,7 +260,7 @@ class Intake:
         await self.start()
         with self._tenant(who) as tenant:
             row = await self._row(tenant, who, job_id)
-            if row.state not in ENDED:
+            if row.state not in job_rows.ENDED:
                 await self._only.require()
                 live = tenant.jobs.get(row.number) or LiveJob.of(row, frozenset())
                 for run in tenant.forget(row.number):
@@ -325,11 +307,7 @@ class Intake:
             work.exception()  # whoever asked has it; one that has gone need not
 
     async def _receive(
-        self,
-        who: Principal,
-        requests: Sequence[Mapping[str, Any]],
-        budget: Budget | None,
-        key: str | None,
+        self, who: Principal, requests: Sequence[Mapping[str, Any]], budget: Budget | None, key: str | None
     ) -> JobView:
         sessions, problems = sessions_of(who, requests)
         files = {one.file for one in sessions if one.file}
@@ -340,11 +318,11 @@ class Intake:
             with self._tenant(who) as tenant:
                 before = self._clock() - timedelta(days=self.bounds.keep_days)
                 if await asyncio.to_thread(tenant.rows.count_open) >= self.bounds.most_open:
-                    raise RateLimitError(
+                    raise errors.RateLimitError(
                         f"{self.bounds.most_open} jobs are unfinished already", retry_after_s=5.0
                     )
                 most = self.bounds.most_kept
-                await asyncio.to_thread(tenant.rows.delete_old, before_ms=ms_of(before), most=most)
+                await asyncio.to_thread(tenant.rows.delete_old, before_ms=job_rows.ms_of(before), most=most)
                 row, new = await asyncio.to_thread(
                     tenant.rows.begin,
                     secrets.token_hex(16),
@@ -358,7 +336,7 @@ class Intake:
                 if new:
                     await self._store(tenant, who, row, sessions, requests, problems)
                 elif digests is not None and row.request != digests[1]:
-                    raise IdempotencyError(
+                    raise errors.IdempotencyError(
                         "the idempotency key came with other sessions before; take another key"
                     )
                 view = await self._view(tenant, await self._row(tenant, who, row.id))
@@ -417,7 +395,7 @@ class Intake:
         try:
             if paths:
                 await self._only.require()
-        except StoreError as exc:
+        except errors.StoreError as exc:
             _log.warning("ingest jobs are not worked on here, for now: %s", type(exc).__name__)
             self._taking = asyncio.create_task(self._recover(TAKE_S))
             return
@@ -469,13 +447,13 @@ class Intake:
     async def _row(self, tenant: TenantJobs, who: Principal, job_id: str) -> JobRow:
         row = await asyncio.to_thread(tenant.rows.job, job_id)
         if row is None or (who.user is not None and row.owner != hash_of(who.user)):
-            raise NotFoundError("there is no such job")
+            raise errors.NotFoundError("there is no such job")
         return row
 
     async def _view(self, tenant: TenantJobs, row: JobRow) -> JobView:
-        return view_of(row, await asyncio.to_thread(tenant.rows.refused, row.number))
+        return job_rows.view_of(row, await asyncio.to_thread(tenant.rows.refused, row.number))
 
-    async def _events(self, who: Principal, job_id: str, after: int) -> AsyncIterator[JobEvent]:
+    async def _events(self, who: Principal, job_id: str, after: int) -> AsyncIterator[job_rows.JobEvent]:
         with self._tenant(who) as tenant:
             self._watching[tenant.directory] += 1
             try:
@@ -484,10 +462,10 @@ class Intake:
                     wake = asyncio.Event() if live is None else live.wake
                     found = await asyncio.to_thread(tenant.rows.events, row.number, after=after)
                     for number, kind, at_ms, data in found:
-                        yield JobEvent(number, cast(Any, kind), time_of(at_ms), data)
+                        yield job_rows.JobEvent(number, cast(Any, kind), job_rows.time_of(at_ms), data)
                         after = number
                     if not found:
-                        if row.state in ENDED or self._draining:
+                        if row.state in job_rows.ENDED or self._draining:
                             return
                         with suppress(asyncio.TimeoutError):
                             await asyncio.wait_for(wake.wait(), LOOK_S)
@@ -495,4 +473,4 @@ class Intake:
                 self._watching[tenant.directory] -= 1
 
     def _now_ms(self) -> int:
-        return ms_of(self._clock())
+        return job_rows.ms_of(self._clock())

@@ -339,11 +339,6 @@ def read_lifetime(given: str) -> timedelta:
     return int(found[1]) * _UNITS[found[2]]
 
 
-def principal_of(row: KeyRow) -> Principal:
-    """Return who uses a key, as it was made."""
-    return Principal(row.tenant, row.user, frozenset(_scopes(row)), f"key:{row.id}")
-
-
 class KeyStore:
     """Makes, lists and revokes the keys of a server.
 
@@ -524,7 +519,7 @@ class KnownKeys:
         if row.expires_ms is not None and row.expires_ms <= now:
             return None
         self._used[row.id] = now
-        return principal_of(row)
+        return Principal(row.tenant, row.user, frozenset(_scopes(row)), f"key:{row.id}")
 
     async def close(self) -> None:
         """Write the times of last use, and close the file."""

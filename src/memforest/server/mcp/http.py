@@ -37,7 +37,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router
 
 from memforest.errors import AccessError, ForbiddenError, RateLimitError, StoreError, UnauthenticatedError
-from memforest.server.auth import ALL_SCOPES, PRINCIPAL, Access, Principal, credential_of
+from memforest.server.auth import ALL_SCOPES, PRINCIPAL, Access, credential_of
 from memforest.server.mcp.server import MemoryServer, Profile
 from memforest.server.mcp.shapes import of_error
 from memforest.settings import MAX_BODY_BYTES, MAX_BODY_ITEMS, has_too_many_items
@@ -52,12 +52,6 @@ SESSION_IDLE_S = 1800.0
 _EXACT = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
 """Leaves an address without a path as it is: clients compare the issuer's with what tokens and the issuer itself say."""
 RETRY_S = 5
-
-
-def token_of(who: Principal) -> AccessToken:
-    """Return a caller as the SDK knows them: whose the sessions are that they open. The token itself is not kept."""
-    client = json.dumps((who.tenant, who.user, who.key))
-    return AccessToken(token="", client_id=client, scopes=sorted(who.scopes))  # on purpose
 
 
 class HttpApp:
@@ -136,7 +130,10 @@ class HttpApp:
             said = f"the body has more than {MAX_BODY_ITEMS:,} values; send it in parts"
             await _send_json(send, 413, {"error": "invalid_request", "error_description": said}, {})
             return
-        scope["user"] = AuthenticatedUser(token_of(who))
+        # The SDK tells by this whose the sessions are. The token itself is not kept, on purpose.
+        client = json.dumps((who.tenant, who.user, who.key))
+        token = AccessToken(token="", client_id=client, scopes=sorted(who.scopes))
+        scope["user"] = AuthenticatedUser(token)
         free, bound = self._servers
         manager = (free if who.user is None else bound).session_manager
         await AuthContextMiddleware(manager.handle_request)(scope, receive, send)
@@ -261,10 +258,15 @@ async def serve_stdio(server: MCPServer[Any]) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, lines.end)
-        with _host_that_leaves():
+        try:
             async with stdio_server(cast(Any, lines), cast(Any, output)) as (read, write):
                 inner = server._lowlevel_server  # `run_stdio_async`, which asks it too, takes no streams
                 await inner.run(read, write, inner.create_initialization_options())
+        except Exception as exc:
+            if not _is_closed_pipe(
+                exc
+            ):  # the host has closed what it reads: there is nobody to answer any more
+                raise
 
 
 @contextmanager
@@ -285,18 +287,8 @@ def _claimed(number: int, instead: str | None) -> Iterator[int]:
         os.dup2(own, number)  # the copy stays open: a thread may be reading it
 
 
-@contextmanager
-def _host_that_leaves() -> Iterator[None]:
-    """End without a word when the host has closed what it reads: there is nobody to answer any more."""
-    try:
-        yield
-    except Exception as exc:
-        if not _is_closed_pipe(exc):
-            raise
-
-
 def _is_closed_pipe(error: BaseException) -> bool:
-    """Return whether an error is no other than that, alone or as the SDK's tasks raise it together."""
+    """Return whether an error says that nobody reads, alone or as the SDK's tasks raise it together."""
     parts: tuple[BaseException, ...] = getattr(error, "exceptions", ())
     return all(map(_is_closed_pipe, parts)) if parts else isinstance(error, BrokenPipeError)
 

@@ -10,36 +10,15 @@ from typing import Annotated, Any, get_args
 from urllib.parse import quote as percent
 from urllib.parse import unquote
 
+from mcp import types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.types import (
-    LOG_LEVEL_META_KEY,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    EmptyResult,
-    LoggingLevel,
-    LoggingMessageNotification,
-    LoggingMessageNotificationParams,
-    PromptReference,
-    ResourceTemplateReference,
-    SetLevelRequestParams,
-)
 from pydantic import Field
 
 from memforest.errors import MemForestError
 from memforest.read.changes import Change
-from memforest.server.mcp.shapes import (
-    User,
-    fitting,
-    found_text,
-    memory_of,
-    quote,
-    quoted,
-    timeline_line,
-    turn_line,
-    within_bounds,
-)
+from memforest.server.mcp import shapes
+from memforest.server.mcp.shapes import User, memory_of, quote, quoted
 from memforest.text import cut
 from memforest.times import UNSAFE, one_line
 
@@ -55,7 +34,7 @@ async def recall(
         result = await memory.search(question, max_tokens=MOST_TOKENS)
     return (
         f"Answer this question from the evidence below, and say so if it does not answer it: {quote(question)}\n\n"
-        f"{found_text(result)}"
+        f"{shapes.found_text(result)}"
     )
 
 
@@ -101,16 +80,18 @@ async def profile(ctx: Context, user: str) -> str:
     async with memory_of(ctx, user, "read") as memory:
         found = await memory.profile()
     lines = [f"{quote(section.participant)}: {quote(line.text)}" for section in found for line in section]
-    return within_bounds(quoted(lines, NO_PROFILE).split("\n"), "There is more; search_memory finds it.")
+    return shapes.within_bounds(
+        quoted(lines, NO_PROFILE).split("\n"), "There is more; search_memory finds it."
+    )
 
 
 async def timeline(ctx: Context, user: str, entity: str) -> str:
     """How a person, place or thing changed over time."""
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.timeline(entity, limit=MOST_RESOURCES)
-    lines = quoted([timeline_line(one) for one in page], "Nothing is known of that.").split("\n")
+    lines = quoted([shapes.timeline_line(one) for one in page], "Nothing is known of that.").split("\n")
     more = "There is more; get_timeline pages through it."
-    return within_bounds([*lines, more] if page.next_cursor else lines, more)
+    return shapes.within_bounds([*lines, more] if page.next_cursor else lines, more)
 
 
 async def session(ctx: Context, user: str, session_id: str) -> str:
@@ -126,8 +107,8 @@ async def session_from(ctx: Context, user: str, session_id: str, cursor: str) ->
 async def _session(ctx: Context, user: str, session_id: str, cursor: str | None) -> str:
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.turns(session_id, limit=MOST_RESOURCES, cursor=cursor)
-        lines = [turn_line(one) for one in page]
-        if (fits := fitting(lines)) < len(lines):
+        lines = [shapes.turn_line(one) for one in page]
+        if (fits := shapes.fitting(lines)) < len(lines):
             page = await memory.turns(session_id, limit=fits, cursor=cursor)
         user_id = memory.user_id
     said = quoted(lines[: len(page)], "Nothing was said.")
@@ -153,13 +134,13 @@ MOST_COMPLETIONS = 100
 
 async def complete(
     ctx: Context,
-    ref: PromptReference | ResourceTemplateReference,
-    argument: CompletionArgument,
-    context: CompletionContext | None,
-) -> Completion:
+    ref: types.PromptReference | types.ResourceTemplateReference,
+    argument: types.CompletionArgument,
+    context: types.CompletionContext | None,
+) -> types.Completion:
     """Return what an argument may go on to be; nothing where nothing is known, or where that would tell who the users are."""
-    if not isinstance(ref, ResourceTemplateReference) or argument.name not in ("entity", "session_id"):
-        return Completion(values=[])
+    if not isinstance(ref, types.ResourceTemplateReference) or argument.name not in ("entity", "session_id"):
+        return types.Completion(values=[])
     given = {} if context is None else context.arguments or {}
     begun = argument.value.casefold()
     try:
@@ -169,14 +150,14 @@ async def complete(
             else:
                 found = [one.session_id for one in await memory.sessions(limit=10 * MOST_COMPLETIONS)]
     except MemForestError:
-        return Completion(values=[])
+        return types.Completion(values=[])
     values = [one for one in found if not UNSAFE.search(one) and one.casefold().startswith(begun)]
-    return Completion(
+    return types.Completion(
         values=values[:MOST_COMPLETIONS], total=len(values), has_more=len(values) > MOST_COMPLETIONS
     )
 
 
-LEVELS: tuple[LoggingLevel, ...] = get_args(LoggingLevel)
+LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
 """From the least severe on."""
 KEPT = "memforest.server.mcp.log_level"
 
@@ -186,30 +167,26 @@ def take_levels(server: MCPServer[Any]) -> None:
 
     Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
     """
-    server._lowlevel_server.add_request_handler("logging/setLevel", SetLevelRequestParams, _set_level)
+    server._lowlevel_server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, _set_level)
 
 
-async def _set_level(ctx: ServerRequestContext[Any, Any], params: SetLevelRequestParams) -> EmptyResult:
+async def _set_level(
+    ctx: ServerRequestContext[Any, Any], params: types.SetLevelRequestParams
+) -> types.EmptyResult:
     _kept(ctx)[KEPT] = params.level
-    return EmptyResult()
+    return types.EmptyResult()
 
 
 async def log_calls(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Answer a request, and tell how a call of a tool went, if the client has asked for that; a middleware."""
     result = await call_next(ctx)
-    if ctx.method == "tools/call" and isinstance(result, dict) and (least := _least(ctx)) is not None:
+    if ctx.method == "tools/call" and isinstance(result, dict):
         level, text = _went(cut(one_line(str((ctx.params or {}).get("name"))), 60), result)
-        if LEVELS.index(level) >= LEVELS.index(least):
-            told = LoggingMessageNotificationParams(level=level, logger="memforest", data=text)
-            await ctx.session.send_notification(LoggingMessageNotification(params=told), ctx.request_id)
+        least = (ctx.meta or {}).get(types.LOG_LEVEL_META_KEY, _kept(ctx).get(KEPT))
+        if least in LEVELS and LEVELS.index(level) >= LEVELS.index(least):
+            note = types.LoggingMessageNotificationParams(level=level, logger="memforest", data=text)
+            await ctx.session.send_notification(types.LoggingMessageNotification(params=note), ctx.request_id)
     return result
-
-
-def _least(ctx: ServerRequestContext[Any, Any]) -> LoggingLevel | None:
-    """Return the level from which on a client wants to be told; None for one that has not asked."""
-    meta: Mapping[str, Any] = ctx.meta or {}
-    asked = meta.get(LOG_LEVEL_META_KEY, _kept(ctx).get(KEPT))
-    return asked if asked in LEVELS else None
 
 
 def _kept(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
@@ -217,7 +194,7 @@ def _kept(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
     return ctx.session._connection.state
 
 
-def _went(tool: str, result: Mapping[str, Any]) -> tuple[LoggingLevel, str]:
+def _went(tool: str, result: Mapping[str, Any]) -> tuple[types.LoggingLevel, str]:
     """Return how a call went: refused or failed, with something that the caller should know, or well."""
     if result.get("isError"):
         return "warning", f"{tool} was refused: {result['content'][0]['text']}"

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, get_type_hints
 
+from mcp import types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer, ResourceSecurity
 from mcp.server.mcpserver.exceptions import (
@@ -26,18 +27,6 @@ from mcp.server.mcpserver.exceptions import (
 from mcp.server.mcpserver.prompts import Prompt
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
-from mcp.types import (
-    INVALID_PARAMS,
-    CallToolResult,
-    Completion,
-    CompletionArgument,
-    CompletionContext,
-    GetPromptResult,
-    PromptReference,
-    ResourceTemplateReference,
-    TextContent,
-    ToolAnnotations,
-)
 from pydantic import ValidationError
 
 from memforest import __version__
@@ -154,14 +143,12 @@ class Purpose:
         return self.function.__name__
 
     @property
-    def annotations(self) -> ToolAnnotations:
+    def annotations(self) -> types.ToolAnnotations:
         """Hints for the host: nothing here reaches beyond the memory."""
         if self.scope == "read":
-            return ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        return ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=self.scope == "delete",
-            open_world_hint=False,
+            return types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+        return types.ToolAnnotations(
+            read_only_hint=False, destructive_hint=self.scope == "delete", open_world_hint=False
         )
 
 
@@ -318,7 +305,7 @@ class MemoryServer(MCPServer[Any]):
             MCPError: if there is no such prompt, an argument is missing or wrong, or the memory cannot be read.
         """
         try:
-            found: GetPromptResult = await super().get_prompt(name, arguments, context)  # type: ignore[assignment]
+            found: types.GetPromptResult = await super().get_prompt(name, arguments, context)  # type: ignore[assignment]
         except ValueError as exc:
             inner = exc.__cause__ if exc.__cause__ is not None else exc
             cause = inner.__cause__
@@ -326,15 +313,15 @@ class MemoryServer(MCPServer[Any]):
                 text = "There is no such prompt, or its arguments are not those that prompts/list names."
             else:
                 text = shapes.of_error(cause, name)
-            raise MCPError(INVALID_PARAMS, text) from None
+            raise MCPError(types.INVALID_PARAMS, text) from None
         return found
 
     async def _complete(
         self,
-        ref: PromptReference | ResourceTemplateReference,
-        argument: CompletionArgument,
-        context: CompletionContext | None,
-    ) -> Completion:
+        ref: types.PromptReference | types.ResourceTemplateReference,
+        argument: types.CompletionArgument,
+        context: types.CompletionContext | None,
+    ) -> types.Completion:
         return await complete(Context(request_context=_call.get(), mcp_server=self), ref, argument, context)
 
     async def _as_allowed(self, ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
@@ -384,21 +371,21 @@ def _guarded(read: Any) -> Any:
 def _with_note(result: Any, extra: Sequence[str]) -> Any:
     """Return a result with the names of the arguments that were left out, beside what is typed and beside its text."""
     if not isinstance(
-        result, CallToolResult
+        result, types.CallToolResult
     ):  # a question to the person; the call comes again with the answer
         return result
     note = shapes.of_ignored_arguments(extra)
     data = result.structured_content
     return result.model_copy(
         update={
-            "content": [*result.content, TextContent(type="text", text=note)],
+            "content": [*result.content, types.TextContent(type="text", text=note)],
             "structured_content": None if data is None else {**data, "ignored": note},
         }
     )
 
 
-def _failed(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+def _failed(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
 @contextmanager

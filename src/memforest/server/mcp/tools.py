@@ -96,13 +96,7 @@ async def ask_memory(
 
 
 async def get_timeline(
-    ctx: Context,
-    *,
-    entity: Id,
-    attribute: Id = "",
-    cursor: Cursor = "",
-    limit: Limit = 50,
-    user: User,
+    ctx: Context, *, entity: Id, attribute: Id = "", cursor: Cursor = "", limit: Limit = 50, user: User
 ) -> Annotated[CallToolResult, shapes.Timeline]:
     """Return how a person, place or thing changed: states with start and end, and events, in time order."""
     async with memory_of(ctx, user, "read") as memory:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, Header, Path, Request, Response
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import Field, StrictBool
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from memforest.errors import InputError, MemForestError
@@ -24,6 +24,7 @@ from memforest.server.rest.bodies import (
     Metadata,
     PageSize,
     Time,
+    shown_as,
 )
 from memforest.server.rest.routing import Again, Who, answer, located, operation, strict_router
 from memforest.settings import MAX_ID_CHARS
@@ -56,23 +57,15 @@ class IngestRequest(Body):
 class IngestBody(Body):
     """Sessions of users, and what may be spent on models for each user."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
+    model_config = shown_as(
+        {
+            "sessions": [
                 {
-                    "sessions": [
-                        {
-                            "user_id": "ana",
-                            "session_id": "monday",
-                            "turns": [
-                                {
-                                    "role": "user",
-                                    "content": "I moved to Oslo.",
-                                    "timestamp": "2026-03-02T09:00:00Z",
-                                }
-                            ],
-                        }
-                    ]
+                    "user_id": "ana",
+                    "session_id": "monday",
+                    "turns": [
+                        {"role": "user", "content": "I moved to Oslo.", "timestamp": "2026-03-02T09:00:00Z"}
+                    ],
                 }
             ]
         }
@@ -189,7 +182,10 @@ async def watch_job(
     ] = None,
 ) -> Any:
     """Follow an ingest job to its end, by server-sent events."""
-    events = await jobs.watch(who, job_id, _after(last_event_id))
+    after = last_event_id or "0"
+    if not (after.isascii() and after.isdigit()):
+        raise InputError("Last-Event-ID must be the id of an event of this job: a whole number")
+    events = await jobs.watch(who, job_id, int(after))
     return EventSourceResponse(_stream(events, again), ping=HEARTBEAT_S, send_timeout=SEND_S)
 
 
@@ -202,12 +198,3 @@ async def _stream(events: AsyncIterator[JobEvent], again: Again) -> AsyncIterato
             return
         data = {"at": one.at.isoformat(), **one.data}
         yield ServerSentEvent(json.dumps(data), id=str(one.id), event=one.kind)
-
-
-def _after(last_event_id: str | None) -> int:
-    """Return the event behind which a stream begins."""
-    if not last_event_id:
-        return 0
-    if not (last_event_id.isascii() and last_event_id.isdigit()):
-        raise InputError("Last-Event-ID must be the id of an event of this job: a whole number")
-    return int(last_event_id)

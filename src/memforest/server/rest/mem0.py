@@ -16,20 +16,9 @@ from memforest.errors import IdempotencyError, InputError, TimestampError
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.results import IngestResult
 from memforest.reading.timestamps import parse_timestamp
+from memforest.server.rest import mem0_records as records
 from memforest.server.rest.bodies import Many
 from memforest.server.rest.compat import StrictBody, facade, route, unmapped
-from memforest.server.rest.mem0_records import (
-    IDS,
-    LABELS,
-    Mem0Memory,
-    Memories,
-    meant,
-    no_such_memory,
-    read_mem0,
-    seal,
-    shown_scope,
-    unseal,
-)
 from memforest.server.rest.routing import Forest, Who
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 
@@ -104,11 +93,14 @@ class Add(Ids):
         Raises:
             InputError: if ``filters`` holds anything else than ids here.
         """
-        if unknown := [name for name in self.filters or {} if name not in IDS]:
+        if unknown := [name for name in self.filters or {} if name not in records.IDS]:
             raise InputError(
-                f"filters: {unknown[0][:40]!r} is no id; what is added belongs to {', '.join(IDS)}"
+                f"filters: {unknown[0][:40]!r} is no id; what is added belongs to {', '.join(records.IDS)}"
             )
-        both = {**(self.filters or {}), **{name: value for name in IDS if (value := getattr(self, name))}}
+        both = {
+            **(self.filters or {}),
+            **{name: value for name in records.IDS if (value := getattr(self, name))},
+        }
         if wrong := [
             name for name, value in both.items() if value is not None and not isinstance(value, str)
         ]:
@@ -123,7 +115,7 @@ class Add(Ids):
         else:
             messages = [given] if isinstance(given, dict) else given
         owner = self.owner()
-        labels = {name: owner[name] for name in LABELS if name in owner}
+        labels = {name: owner[name] for name in records.LABELS if name in owner}
         kept = {} if not self.metadata else {"metadata": self.metadata}
         return [{**one, **labels, "run_id": labels.get("run_id"), **kept} for one in messages]
 
@@ -146,7 +138,7 @@ class List(Ids):
         """Return all conditions as one filter of mem0; None when there is none."""
         created = {"gte": self.start_date, **_until(self.end_date)}
         dated = {name: value for name, value in created.items() if value is not None}
-        ids = {name: one for name in IDS if (one := getattr(self, name)) is not None}
+        ids = {name: one for name in records.IDS if (one := getattr(self, name)) is not None}
         parts: list[Any] = [
             self.filters,
             ids,
@@ -247,8 +239,8 @@ async def add(
     return {
         "message": f"{result.turns_added} messages stored, {len(result.added)} memories added",
         "status": status,
-        "event_id": seal("e", user, result.session_id),
-        "results": await _added(Memories(forest, user), result),
+        "event_id": records.seal("e", user, result.session_id),
+        "results": await _added(records.Memories(forest, user), result),
     }
 
 
@@ -279,7 +271,7 @@ async def _added_at_its_time(
         return await into(f"{beside}-{said.isoformat()}")
 
 
-async def _added(memories: Memories, result: IngestResult) -> list[dict[str, Any]]:
+async def _added(memories: records.Memories, result: IngestResult) -> list[dict[str, Any]]:
     """Return the new facts of a session with their ids; of a very long one, those among its last thousand."""
     if not result.added:
         return []
@@ -288,32 +280,32 @@ async def _added(memories: Memories, result: IngestResult) -> list[dict[str, Any
     if page.total > MAX_PAGE:
         page = await handle.list(session_id=result.session_id, limit=MAX_PAGE, offset=page.total - MAX_PAGE)
     views = [view for view in page if new.intersection((view.statement, *view.wordings))]
-    records = [record for view in views if (record := await memories.of_fact(view))]
-    return [{"id": one.id, "memory": one.text, "event": "ADD"} for one in records]
+    added = [record for view in views if (record := await memories.of_fact(view))]
+    return [{"id": one.id, "memory": one.text, "event": "ADD"} for one in added]
 
 
 @route(router, "GET", "/v1/event/{event_id}/", "read")
 async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
     """Say how far the session is that was added to."""
-    sealed = unseal(event_id, who)
+    sealed = records.unseal(event_id, who)
     if sealed.kind != "e":
-        raise no_such_memory()
+        raise records.no_such_memory()
     for one in await forest.user(sealed.user).sessions():
         if one.session_id == sealed.parts[0]:
             waits = "SUCCEEDED" if one.status == "ingested" else "PENDING"
             status = "FAILED" if one.failed_chunks else waits
             return {"id": event_id, "event_type": "ADD", "status": status, "results": []}
-    raise no_such_memory()
+    raise records.no_such_memory()
 
 
 @route(router, "POST", "/v3/memories/search/", "read")
 async def search(body: Search, forest: Forest, who: Who) -> dict[str, Any]:
     """Search, best first."""
     body.check()
-    wanted = read_mem0(body.condition())
+    wanted = records.read_mem0(body.condition())
     most = body.top_k if body.limit is None else body.limit
-    found: list[Mem0Memory] = []
-    for memories in meant(forest, who, wanted):
+    found: list[records.Mem0Memory] = []
+    for memories in records.meant(forest, who, wanted):
         found += await memories.search(
             body.query,
             wanted,
@@ -323,7 +315,7 @@ async def search(body: Search, forest: Forest, who: Who) -> dict[str, Any]:
             reference_date=body.reference_date,
         )
     found.sort(key=lambda record: -(record.score or 0.0))
-    return {"results": [shown_scope(record, body.fields) for record in found[:most]]}
+    return {"results": [records.shown_scope(record, body.fields) for record in found[:most]]}
 
 
 @route(router, "POST", "/v3/memories/", "read")
@@ -337,9 +329,9 @@ async def get_all(
 ) -> dict[str, Any]:
     """List facts in time order, a page at a time."""
     body.check()
-    wanted = read_mem0(body.condition())
-    offset, total, found = (page - 1) * page_size, 0, list[Mem0Memory]()
-    for memories in meant(forest, who, wanted):
+    wanted = records.read_mem0(body.condition())
+    offset, total, found = (page - 1) * page_size, 0, list[records.Mem0Memory]()
+    for memories in records.meant(forest, who, wanted):
         more, count = await memories.page(
             wanted, latest=bool(body.latest_only), offset=max(0, offset - total), limit=page_size
         )
@@ -350,5 +342,5 @@ async def get_all(
         "count": total,
         "next": at.format(page + 1) if page * page_size < total else None,
         "previous": at.format(page - 1) if page > 1 else None,
-        "results": [shown_scope(record, body.fields) for record in found],
+        "results": [records.shown_scope(record, body.fields) for record in found],
     }

@@ -19,22 +19,8 @@ from memforest.memory.forest import AsyncMemForest
 from memforest.read.stored import HistoryEntry
 from memforest.reading.timestamps import parse_timestamp
 from memforest.server.rest import mem0
+from memforest.server.rest import mem0_records as records
 from memforest.server.rest.compat import PREFIX, facade, route, unmapped
-from memforest.server.rest.mem0_records import (
-    LABELS,
-    Filter,
-    Mem0Memory,
-    Memories,
-    Sealed,
-    fields_in,
-    matches,
-    meant,
-    no_such_memory,
-    read_mem0,
-    shown_scope,
-    unseal,
-    users_of,
-)
 from memforest.server.rest.routing import Forest, Who
 
 router = facade()
@@ -46,14 +32,14 @@ MOST_QUERY_CHARS = 4_000
 @route(router, "GET", "/v1/memories/{memory_id}/", "read")
 async def get(memory_id: str, forest: Forest, who: Who) -> dict[str, Any]:
     """Return one memory; of one that was corrected, what holds instead, under the id that was asked for."""
-    record, _ = await _one(unseal(memory_id, who), forest)
-    return {**shown_scope(record), "id": memory_id}
+    record, _ = await _one(records.unseal(memory_id, who), forest)
+    return {**records.shown_scope(record), "id": memory_id}
 
 
 @route(router, "GET", "/v1/memories/{memory_id}/history/", "read")
 async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, Any]]:
     """Return what happened to one memory, from when it was said on."""
-    sealed = unseal(memory_id, who)
+    sealed = records.unseal(memory_id, who)
     if sealed.kind == "f":
         with _one_answer():
             entries = await forest.user(sealed.user).history(sealed.fact_id)
@@ -80,10 +66,10 @@ async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, An
 async def update(memory_id: str, body: mem0.Update, forest: Forest, who: Who) -> dict[str, Any]:
     """Correct a memory: another text, or another time from which on it holds."""
     body.check()
-    sealed = unseal(memory_id, who)
+    sealed = records.unseal(memory_id, who)
     await _update(sealed, body, forest)
     record, _ = await _one(sealed, forest)
-    return {**shown_scope(record), "id": memory_id}
+    return {**records.shown_scope(record), "id": memory_id}
 
 
 @route(router, "DELETE", "/v1/memories/{memory_id}/", "delete")
@@ -95,7 +81,7 @@ async def delete(
         raise unmapped(
             "The option delete_linked", "Delete each memory, or all that was said of an entity over /v1."
         )
-    await _delete(unseal(memory_id, who), forest)
+    await _delete(records.unseal(memory_id, who), forest)
     return {"message": "Memory deleted successfully!"}
 
 
@@ -106,7 +92,7 @@ async def batch_update(body: mem0.MemoryBatch, forest: Forest, who: Who) -> dict
         one.check()
         if one.text is None and one.timestamp is None:
             raise InputError("each memory of the batch needs a text or a timestamp")
-    sealed = [unseal(one.memory_id, who) for one in body.memories]
+    sealed = [records.unseal(one.memory_id, who) for one in body.memories]
     for each in sealed:
         await _one(each, forest)
     for each, given in zip(sealed, body.memories, strict=True):
@@ -117,7 +103,7 @@ async def batch_update(body: mem0.MemoryBatch, forest: Forest, who: Who) -> dict
 @route(router, "DELETE", "/v1/batch/", "delete")
 async def batch_delete(body: mem0.MemoryBatch, forest: Forest, who: Who) -> dict[str, str]:
     """Delete several memories, one after the other; all have to exist."""
-    sealed = [unseal(one.memory_id, who) for one in body.memories]
+    sealed = [records.unseal(one.memory_id, who) for one in body.memories]
     for each in sealed:
         await _one(each, forest)
     for each in dict.fromkeys(sealed):
@@ -130,15 +116,17 @@ async def batch_delete(body: mem0.MemoryBatch, forest: Forest, who: Who) -> dict
 @route(router, "DELETE", "/v1/memories/", "delete")
 async def delete_all(request: Request, forest: Forest, who: Who) -> dict[str, str]:
     """Delete what was said and passes a filter; without a filter nothing is."""
-    wanted = read_mem0(_of_query(request))
-    if wanted == Filter() or (fields_in(wanted) == {"user_id"} and users_of(wanted) is None):
+    wanted = records.read_mem0(_of_query(request))
+    if wanted == records.Filter() or (
+        records.fields_in(wanted) == {"user_id"} and records.users_of(wanted) is None
+    ):
         raise InputError(
             "delete_all without a filter would delete everything and is refused; give user_id, or more ids beside it"
         )
-    if beyond := sorted(fields_in(wanted) & {"categories", "memory_ids", "keywords", "updated_at"}):
+    if beyond := sorted(records.fields_in(wanted) & {"categories", "memory_ids", "keywords", "updated_at"}):
         raise unmapped(f"Deleting by {beyond[0]}", "Find the memories with get_all and delete them by id.")
     gone = 0
-    for memories in meant(forest, who, wanted):
+    for memories in records.meant(forest, who, wanted):
         with suppress(NotFoundError):  # there may be no such user
             gone += await _delete_matching(memories, wanted)
     return {"message": f"Memories deleted successfully! ({gone} messages)"}
@@ -150,23 +138,23 @@ def _one_answer() -> Iterator[None]:
     try:
         yield
     except NotFoundError:
-        raise no_such_memory() from None
+        raise records.no_such_memory() from None
 
 
-async def _one(sealed: Sealed, forest: AsyncMemForest) -> tuple[Mem0Memory, str | None]:
+async def _one(sealed: records.Sealed, forest: AsyncMemForest) -> tuple[records.Mem0Memory, str | None]:
     """Return the record of what an id stands for, and the id of the fact that holds now."""
-    memories = Memories(forest, sealed.user)
+    memories = records.Memories(forest, sealed.user)
     with _one_answer():
         if sealed.kind == "t":
             return await memories.of_turn(*sealed.parts), None
         view = await memories.fact(sealed.fact_id)
         record = await memories.of_fact(view)
     if record is None:
-        raise no_such_memory()
+        raise records.no_such_memory()
     return record, view.fact_id
 
 
-async def _update(sealed: Sealed, body: mem0.Update, forest: AsyncMemForest) -> None:
+async def _update(sealed: records.Sealed, body: mem0.Update, forest: AsyncMemForest) -> None:
     record, fact_id = await _one(sealed, forest)
     if fact_id is None:
         raise unmapped("Changing what was said", "It stays as it was said; delete it and add what holds.")
@@ -174,14 +162,14 @@ async def _update(sealed: Sealed, body: mem0.Update, forest: AsyncMemForest) -> 
     text = None if body.text is not None and body.text.strip() == record.text else body.text
     start = body.timestamp
     if start is not None:
-        view = await Memories(forest, sealed.user).fact(fact_id)
+        view = await records.Memories(forest, sealed.user).fact(fact_id)
         same = parse_timestamp(start, timezone=timezone.utc, field="timestamp")[0] == view.start
         start = None if same else start
     if text is not None or start is not None:
         await forest.user(sealed.user).update(fact_id, text, valid_from=start)
 
 
-async def _delete(sealed: Sealed, forest: AsyncMemForest) -> None:
+async def _delete(sealed: records.Sealed, forest: AsyncMemForest) -> None:
     _, fact_id = await _one(sealed, forest)
     handle = forest.user(sealed.user)
     with _one_answer():
@@ -191,11 +179,11 @@ async def _delete(sealed: Sealed, forest: AsyncMemForest) -> None:
             await handle.delete(fact_id)
 
 
-async def _delete_matching(memories: Memories, wanted: Filter) -> int:
+async def _delete_matching(memories: records.Memories, wanted: records.Filter) -> int:
     """Delete the turns that pass a filter, and return how many; all that a user has when nothing else is asked."""
     handle = memories.forest.user(memories.user)
-    if fields_in(wanted) == {"user_id"}:
-        receipt = await handle.delete_all() if matches(wanted, {"user_id": memories.user}) else None
+    if records.fields_in(wanted) == {"user_id"}:
+        receipt = await handle.delete_all() if records.matches(wanted, {"user_id": memories.user}) else None
         return 0 if receipt is None else receipt.gone.get("turns", 0)
     gone = 0
     for session in await handle.sessions():
@@ -203,7 +191,7 @@ async def _delete_matching(memories: Memories, wanted: Filter) -> int:
         hit = [
             turn.id
             for turn in turns
-            if matches(wanted, (await memories.of_turn(session.session_id, turn.id)).fields())
+            if records.matches(wanted, (await memories.of_turn(session.session_id, turn.id)).fields())
         ]
         if len(hit) == len(turns) and hit:
             await handle.delete(session_id=session.session_id)
@@ -224,17 +212,17 @@ def _of_query(request: Request) -> dict[str, Any]:
     for name, value in request.query_params.multi_items():
         if name in ("org_id", "project_id", "org_name", "project_name"):
             continue
-        if name in ("user_id", *LABELS) and not value.strip():
-            # Left out, it would delete more than was meant.
+        if name in ("user_id", *records.LABELS) and not value.strip():
+            # Left out, it would delete more than was records.meant.
             raise InputError(f"{name} is empty; leave it out, or say which")
         if name == "filters":
             if (read := _literal(value)) != {}:
                 found.append(read)
-        elif name in ("user_id", *LABELS):
+        elif name in ("user_id", *records.LABELS):
             found.append({name: value})
         else:
             raise InputError(
-                f"there is no parameter {name[:40]!r}; known: user_id, {', '.join(LABELS)}, filters"
+                f"there is no parameter {name[:40]!r}; known: user_id, {', '.join(records.LABELS)}, filters"
             )
     return {"AND": found} if found else {}
 
@@ -353,7 +341,7 @@ async def not_mapped(path: str, request: Request, who: Who) -> None:
         if asked == beginning or asked.startswith(f"{beginning}/"):
             raise unmapped(what, instead)
     if asked.strip("/").startswith("v1/memories/"):
-        raise no_such_memory()  # an id with a slash, which none has
+        raise records.no_such_memory()  # an id with a slash, which none has
     raise unmapped(
         "This route", "docs/compat.md lists what is mapped; /openapi.json, the routes of the server."
     )

@@ -23,30 +23,21 @@ from memforest.read.stored import (
     TurnPage,
 )
 from memforest.records import EntityKind
+from memforest.server.rest import bodies
 from memforest.server.rest.bodies import (
-    AddBody,
-    AskBody,
-    ContextBody,
     CorrectionKey,
     Cursor,
-    DeleteBody,
     DryRun,
     EntityId,
     FactId,
     Filters,
     IdempotencyKey,
-    IngestSessionBody,
     Memory,
-    MergeEntitiesBody,
     NameText,
     PageSize,
-    ProfileBody,
-    SearchBody,
     SessionId,
-    SplitEntityBody,
     TimeText,
     TurnId,
-    UpdateBody,
     encoded,
     pair,
 )
@@ -65,19 +56,19 @@ asking_routes = strict_router("asking", "/v1/users/{user_id}")
 
 
 @asking_routes.post("/search", **operation("search", QueryResult, "read", body=True))
-async def search(memory: Memory, body: SearchBody) -> Response:
+async def search(memory: Memory, body: bodies.SearchBody) -> Response:
     """Return ranked evidence for a question, best first; the same for the same state and arguments."""
     return answer(await memory.search(**body.options()))
 
 
 @asking_routes.post("/ask", **operation("ask", AskResult, "read", body=True))
-async def ask(memory: Memory, body: AskBody) -> Response:
+async def ask(memory: Memory, body: bodies.AskBody) -> Response:
     """Answer a question from the best evidence, with citations, or abstain: `answer` is null then, and `reason` says why."""
     return answer(await memory.ask(**body.options()))
 
 
 @asking_routes.post("/context", **operation("context", Context, "read", body=True))
-async def context(memory: Memory, body: ContextBody) -> Response:
+async def context(memory: Memory, body: bodies.ContextBody) -> Response:
     """Return evidence for a question as text for a prompt, as much as fits into `max_tokens`."""
     given = body.options()
     given.pop("max_tokens", None)
@@ -103,13 +94,13 @@ async def entities(
 
 
 @entity_routes.post("/entities/merge", **operation("merge_entities", Entity, "write", body=True, writes=True))
-async def merge_entities(memory: Memory, body: MergeEntitiesBody) -> Response:
+async def merge_entities(memory: Memory, body: bodies.MergeEntitiesBody) -> Response:
     """Decide that two names are one entity, and return it. What was said stays; `split_entity` takes it back."""
     return answer(await memory.merge_entities(body.a, body.b))
 
 
 @entity_routes.post("/entities/split", **operation("split_entity", Entity, "write", body=True, writes=True))
-async def split_entity(memory: Memory, body: SplitEntityBody) -> Response:
+async def split_entity(memory: Memory, body: bodies.SplitEntityBody) -> Response:
     """Decide that a name is not one with the others of an entity, and return what it is now."""
     return answer(await memory.split_entity(body.entity, body.name))
 
@@ -197,7 +188,7 @@ async def history(fact_id: FactId, memory: Memory) -> Response:
 @fact_routes.patch(
     "/facts/{fact_id}", **operation("update", CorrectionView, "write", 409, body=True, writes=True)
 )
-async def update(fact_id: FactId, memory: Memory, body: UpdateBody) -> Response:
+async def update(fact_id: FactId, memory: Memory, body: bodies.UpdateBody) -> Response:
     """Correct a statement: hide it, and put another one in its place. What was said stays as it was said."""
     return answer(await memory.update(fact_id, **body.options()))
 
@@ -229,7 +220,7 @@ async def delete_fact(fact_id: FactId, memory: Memory, dry_run: DryRun = False) 
 
 
 @fact_routes.post("/delete", **operation("delete", DeleteReceipt, "delete", body=True, writes=True))
-async def delete(memory: Memory, body: DeleteBody) -> Response:
+async def delete(memory: Memory, body: bodies.DeleteBody) -> Response:
     """Delete one thing with everything that was made of it: a fact, turn, session, entity, or a stretch of time."""
     return answer(await memory.delete(**body.options()))
 
@@ -253,19 +244,13 @@ async def timeline_of(
 ) -> Response:
     """Return what is known of an entity in time order: states with their intervals, and events."""
     found = await memory.timeline(
-        entity,
-        attribute=attribute,
-        kind=kind,
-        said_by=said_by,
-        known_at=known_at,
-        limit=limit,
-        cursor=cursor,
+        entity, attribute=attribute, kind=kind, said_by=said_by, known_at=known_at, limit=limit, cursor=cursor
     )
     return answer(found)
 
 
 @profiles.post("/profile", **operation("profile", Profile, "read", body=True, writes=True))
-async def profile(memory: Memory, body: Annotated[ProfileBody | None, Body()] = None) -> Response:
+async def profile(memory: Memory, body: Annotated[bodies.ProfileBody | None, Body()] = None) -> Response:
     """Return the profile in force, each line with its sources: of who takes part, or of anything else that is named."""
     return answer(await memory.profile(**({} if body is None else body.options())))
 
@@ -324,7 +309,7 @@ async def ingest_session(
     session_id: SessionId,
     memory: Memory,
     forest: Forest,
-    body: IngestSessionBody,
+    body: bodies.IngestSessionBody,
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Store a session and make memory of it; durable when it returns.
@@ -370,7 +355,7 @@ async def delete_turn(
 
 
 @messages.post("", **operation("add", IngestResult, "write", 409, body=True, ingests=True))
-async def add(memory: Memory, body: AddBody, idempotency_key: IdempotencyKey = None) -> Response:
+async def add(memory: Memory, body: bodies.AddBody, idempotency_key: IdempotencyKey = None) -> Response:
     """Add something said just now: a text by the user, a message, or several. What has no time is stamped with the clock's.
 
     A request that is sent again with its `Idempotency-Key` writes nothing and answers what the first one did.

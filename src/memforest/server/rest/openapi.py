@@ -115,11 +115,7 @@ LINKS: tuple[tuple[str, str, dict[str, dict[str, str]]], ...] = (
     ("register_user", "user", {"has_user": {}, "stats": {}, "add": {}, "search": {}, "delete_user": {}}),
     ("ingest_session", "session", {"turns": _SESSION, "delete_session": _SESSION, "search": {}, "list": {}}),
     ("add", "session", {"turns": {"session_id": "$response.body#/session_id"}, "list": {}}),
-    (
-        "list",
-        "fact",
-        dict.fromkeys(("get", "history", "update", "pin", "forget", "delete_fact"), _FACT),
-    ),
+    ("list", "fact", dict.fromkeys(("get", "history", "update", "pin", "forget", "delete_fact"), _FACT)),
     ("get", "fact", dict.fromkeys(("history", "pin", "forget"), _FACT_AGAIN)),
     ("update", "correction", _UNDO),
     ("pin", "correction", _UNDO),
@@ -132,17 +128,8 @@ _EXTRA = {
     "RepairReport": {"ok": {"type": "boolean", "description": "nothing is wrong any more"}},
     "ForestMergeResult": {
         "source_user_ids": {"type": "array", "items": {"type": "string"}},
-        **{
-            name: {"type": "integer"}
-            for name in (
-                "sessions_added",
-                "facts_inserted",
-                "facts_merged",
-                "trees_copied",
-                "trees_merged",
-                "total_trees",
-            )
-        },
+        **{name: {"type": "integer"} for name in ("sessions_added", "facts_inserted", "facts_merged")},
+        **{name: {"type": "integer"} for name in ("trees_copied", "trees_merged", "total_trees")},
         "flushed_tree_ids": {"type": "array", "items": {"type": "string"}},
         "elapsed_sec": {"type": "number"},
     },

@@ -25,41 +25,23 @@ from memforest.read.receipts import DeleteReceipt, ForestMergeResult, MemoryImpo
 from memforest.read.results import FlushResult, IngestResult, Usage
 from memforest.read.stored import IndexView, RepairReport, Stale, Stats, TreeView, VerifyReport
 from memforest.server.access import Shares
+from memforest.server.rest import bodies
 from memforest.server.rest.bodies import (
     MOST,
-    AddIndexBody,
-    AdvanceBody,
     BudgetText,
     Cursor,
     DryRun,
-    DryRunBody,
     IndexName,
     IndexText,
     Memory,
-    MergeBody,
-    MergeUserForestsBody,
     NameText,
     PageSize,
-    RebuildBody,
-    RegisterUserBody,
-    SpendBody,
     UserId,
-    VerifyBody,
     encoded,
     read_budget,
 )
-from memforest.server.rest.bodies import Body as Options
 from memforest.server.rest.problems import http_problem
-from memforest.server.rest.routing import (
-    Forest,
-    User,
-    Users,
-    Who,
-    answer,
-    located,
-    operation,
-    strict_router,
-)
+from memforest.server.rest.routing import Forest, User, Users, Who, answer, located, operation, strict_router
 from memforest.settings import MAX_PAGE, MAX_TREE_DEPTH
 from memforest.trees.attached import INDEXES
 
@@ -106,7 +88,7 @@ async def register_user(
     user_id: UserId,
     forest: Forest,
     who: Who,
-    body: Annotated[RegisterUserBody | None, Body()] = None,
+    body: Annotated[bodies.RegisterUserBody | None, Body()] = None,
 ) -> Response:
     """Make a user's memory, or open it when there is one."""
     user = who.user_id(user_id)
@@ -133,10 +115,9 @@ async def delete_user(memory: Memory, dry_run: DryRun = False) -> Response:
 
 
 @user_routes.post(
-    "/users/{user_id}/merge",
-    **operation("merge", MergeResult, "admin", body=True, ingests=True),
+    "/users/{user_id}/merge", **operation("merge", MergeResult, "admin", body=True, ingests=True)
 )
-async def merge(memory: Memory, who: Who, body: MergeBody) -> Response:
+async def merge(memory: Memory, who: Who, body: bodies.MergeBody) -> Response:
     """Merge another user's memory into this one; the other stays as it is."""
     given = body.options()
     return answer(await memory.merge(who.user_id(given.pop("from_user")), **given))
@@ -146,7 +127,7 @@ async def merge(memory: Memory, who: Who, body: MergeBody) -> Response:
     "/merge_user_forests",
     **operation("merge_user_forests", ForestMergeResult, "admin", body=True, ingests=True),
 )
-async def merge_user_forests(forest: Forest, who: Who, body: MergeUserForestsBody) -> Response:
+async def merge_user_forests(forest: Forest, who: Who, body: bodies.MergeUserForestsBody) -> Response:
     """Merge several users' memories into one, which is made if there is none; the others stay as they are."""
     given = body.options()
     for user in (*given["source_user_ids"], given["target_user_id"]):
@@ -160,7 +141,7 @@ upkeep = strict_router("upkeep", PREFIX)
 indexes = strict_router("indexes", PREFIX)
 
 
-def _options(body: Options | None) -> dict[str, object]:
+def _options(body: bodies.Body | None) -> dict[str, object]:
     return {} if body is None else body.options()
 
 
@@ -188,7 +169,7 @@ async def stats(memory: Memory) -> Response:
 
 
 @upkeep.post("/verify", **operation("verify", VerifyReport, "admin", body=True))
-async def verify(memory: Memory, body: Annotated[VerifyBody | None, Body()] = None) -> Response:
+async def verify(memory: Memory, body: Annotated[bodies.VerifyBody | None, Body()] = None) -> Response:
     """Check every invariant that the store can state of itself."""
     return answer(await memory.verify(**_options(body)))  # type: ignore[arg-type]  # as the model has them
 
@@ -201,20 +182,20 @@ async def repair(memory: Memory) -> Response:
 
 @upkeep.post("/resume", **operation("resume", list[IngestResult], "admin", body=True, ingests=True))
 async def resume(
-    memory: Memory, forest: Forest, body: Annotated[SpendBody | None, Body()] = None
+    memory: Memory, forest: Forest, body: Annotated[bodies.SpendBody | None, Body()] = None
 ) -> Response:
     """Finish what interrupted or failed writes left."""
     return answer(await forest.resume(memory.user_id, **_options(body)))  # type: ignore[arg-type]  # likewise
 
 
 @upkeep.post("/flush", **operation("flush", FlushResult, "write", body=True, ingests=True))
-async def flush(memory: Memory, body: Annotated[SpendBody | None, Body()] = None) -> Response:
+async def flush(memory: Memory, body: Annotated[bodies.SpendBody | None, Body()] = None) -> Response:
     """Wait for the summaries that are made behind writes, make those that are left, and return what that did."""
     return answer(await memory.flush(**_options(body)))  # type: ignore[arg-type]  # likewise
 
 
 @upkeep.post("/rebuild", **operation("rebuild", Usage, "admin", body=True, ingests=True))
-async def rebuild(memory: Memory, body: Annotated[RebuildBody | None, Body()] = None) -> Response:
+async def rebuild(memory: Memory, body: Annotated[bodies.RebuildBody | None, Body()] = None) -> Response:
     """Make what is derived anew from what is stored, and return what it cost."""
     return answer(await memory.rebuild(**_options(body)))  # type: ignore[arg-type]  # likewise
 
@@ -226,7 +207,7 @@ async def stale(memory: Memory) -> Response:
 
 
 @upkeep.post("/expire", **operation("expire", DeleteReceipt, "delete", body=True, writes=True))
-async def expire(memory: Memory, body: Annotated[DryRunBody | None, Body()] = None) -> Response:
+async def expire(memory: Memory, body: Annotated[bodies.DryRunBody | None, Body()] = None) -> Response:
     """Delete the turns that were said longer ago than the configured retention, with everything that was made of them."""
     return answer(await memory.expire(**_options(body)))  # type: ignore[arg-type]  # likewise
 
@@ -239,7 +220,7 @@ async def list_indexes(memory: Memory) -> Response:
 
 @indexes.put("/indexes/{name}", **operation("add_index", IndexView, "admin", 409, body=True, ingests=True))
 async def add_index(
-    name: IndexName, memory: Memory, body: Annotated[AddIndexBody | None, Body()] = None
+    name: IndexName, memory: Memory, body: Annotated[bodies.AddIndexBody | None, Body()] = None
 ) -> Response:
     """Add an index, let it place everything that the memory holds, and return what is there then."""
     if name not in INDEXES:
@@ -257,7 +238,7 @@ async def drop_index(name: IndexName, memory: Memory) -> Response:
 
 
 @indexes.post("/advance", **operation("advance", list[IndexView], "write", body=True, ingests=True))
-async def advance(memory: Memory, body: Annotated[AdvanceBody | None, Body()] = None) -> Response:
+async def advance(memory: Memory, body: Annotated[bodies.AdvanceBody | None, Body()] = None) -> Response:
     """Let indexes go on that are not placed by the writes themselves, or are behind, and return how all stand."""
     return answer(await memory.advance(**_options(body)))  # type: ignore[arg-type]  # likewise
 

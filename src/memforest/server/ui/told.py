@@ -65,8 +65,8 @@ async def timeline(visit: PageRequest) -> Response:
         if events is None
         else PageOf(events, events.total, events.next_cursor, at["event"] is None),
         attributes=sorted({*states.attributes, *((attribute,) if attribute else ())}),
-        drawn=draw([_value(one) for one in states], zone),
-        drawn_events=draw([_event(one) for one in events or ()], zone),
+        drawn=draw([_span(one) for one in states], zone),
+        drawn_events=draw([_span(one) for one in events or ()], zone),
     )
 
 
@@ -113,14 +113,12 @@ async def _page_with(
     return first, None
 
 
-def _value(entry: TimelineEntry) -> AxisSpan:
+def _span(entry: TimelineEntry) -> AxisSpan:
+    if entry.kind == "event":
+        end = entry.end if entry.end is not None else entry.start
+        return AxisSpan("events", entry.start, end, "event", plain(entry.text, 200), row="events")
     name, said = entry.attribute or "", plain(entry.value or entry.text, 200)
     return AxisSpan(plain(name, 60), entry.start, entry.end, "state", said, row=name, said=said)
-
-
-def _event(entry: TimelineEntry) -> AxisSpan:
-    end = entry.end if entry.end is not None else entry.start
-    return AxisSpan("events", entry.start, end, "event", plain(entry.text, 200), row="events")
 
 
 async def users(visit: PageRequest) -> Response:
