@@ -39,8 +39,8 @@ from memforest.search.vectors import without_names
 from memforest.store.connections import Tx
 from memforest.text import cut
 from memforest.times import from_ms
-from memforest.trees.index import FALLS_BACK, Host, adopted, sub_queries
-from memforest.trees.memforest_recall import RecalledTree, node_cards
+from memforest.trees.index import FALLS_BACK, Host, Index, adopted, sub_queries
+from memforest.trees.memforest_recall import RecalledTree, node_cards, recalled_trees
 from memforest.trees.memforest_rows import DEFAULTS, MemForestSettings
 
 MOST_CHILDREN = 24
@@ -193,7 +193,7 @@ def nearness_to(
 
 
 Row = NDArray[np.float32]
-Recall = Callable[[Tx, Snapshot, Search], Sequence[RecalledTree]]
+Recall = Callable[[Tx, Snapshot, Search], Sequence[tuple[int, float]]]
 
 
 @dataclass(slots=True)
@@ -230,18 +230,15 @@ class GuidedBrowse:
 
     Args:
         host: the memory.
-        recall: returns the trees to browse, best first, in a read transaction.
+        index: whose trees they are.
+        recall: returns the trees to browse with their scores, best first, in a read transaction.
         request: the question, with a mode other than ``"emb"``.
-        owner: the index whose trees they are.
-        settings: the index's: its beam, and how leaves are compared.
     """
 
-    def __init__(
-        self, host: Host, recall: Recall, request: Search, owner: str, settings: MemForestSettings
-    ) -> None:
+    def __init__(self, host: Host, index: Index, recall: Recall, request: Search) -> None:
         self._host = host
-        self._owner = owner
-        self._settings = settings
+        self._index = index
+        self._settings: MemForestSettings = index.settings
         self._recall = recall
         self._request = request
         self._reference = from_ms(request.reference_ms)
@@ -272,8 +269,9 @@ class GuidedBrowse:
     def _recalled(
         self, tx: Tx, snapshot: Snapshot
     ) -> tuple[Snapshot, EmbeddedForest, Sequence[RecalledTree]]:
-        recalled = self._recall(tx, snapshot, self._request)
-        return snapshot, embedded_forest(tx, snapshot, self._owner), recalled
+        trees = self._recall(tx, snapshot, self._request)
+        recalled = recalled_trees(tx, snapshot, self._index, trees)
+        return snapshot, embedded_forest(tx, snapshot, self._index.name), recalled
 
     async def _guided(
         self, snapshot: Snapshot, found: EmbeddedForest, recalled: Sequence[RecalledTree]
@@ -295,25 +293,24 @@ class GuidedBrowse:
             if request.mode.startswith("llm"):
                 await self._by_model(found.forest, trees)
             warnings += await self._by_embedding(snapshot, found, trees)
-        trace["browse"] = [self._told(tree) for tree in trees]
+        trace["browse"] = [
+            {
+                "title": tree.of.title,
+                "queries": list(tree.queries),
+                "mode": "llm" if request.mode.startswith("llm") and tree.fallback is None else "emb",
+                "calls": tree.calls,
+                "levels": max(way.levels for way in tree.ways),
+                "leaves": len({row for way in tree.ways for row in way.reached}),
+                "fallback": tree.fallback,
+            }
+            for tree in trees
+        ]
         return Prepared(
             replace(request, plan=plan, leaves=_best_of(found.forest, trees)),
             trees=tuple((tree.title, round(tree.score, 4)) for tree in recalled),
             trace=trace,
             warnings=(*warnings, *_fallbacks(trees)),
         )
-
-    def _told(self, tree: _Tree) -> dict[str, Any]:
-        """Return how a tree was browsed, for the trace."""
-        return {
-            "title": tree.of.title,
-            "queries": list(tree.queries),
-            "mode": "llm" if self._request.mode.startswith("llm") and tree.fallback is None else "emb",
-            "calls": tree.calls,
-            "levels": max(way.levels for way in tree.ways),
-            "leaves": len({row for way in tree.ways for row in way.reached}),
-            "fallback": tree.fallback,
-        }
 
     # -- what to look for -------------------------------------------------------------------------
 

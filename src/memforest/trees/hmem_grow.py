@@ -60,7 +60,7 @@ from memforest.trees.hmem_rows import (
     now,
     top_level,
 )
-from memforest.trees.index import STEP, Host, IndexProblem, Placed
+from memforest.trees.index import STEP, Host, IndexProblem, Placed, Placing
 from memforest.trees.refresh import NodeWork
 
 OWNER, KIND = "hmem", "year"
@@ -466,7 +466,7 @@ def _state(tx: Tx, until: int, now_ms: int) -> tuple[bool, bool]:
     return row is not None and row.cursor < until, grown(tx, now_ms)
 
 
-class HMemPlacing:
+class HMemPlacing(Placing):
     """Takes events out of the trees in a transaction that changes them; see `memforest.trees.index.Placing`.
 
     Nothing is placed here: the index is deferred.

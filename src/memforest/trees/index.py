@@ -179,10 +179,6 @@ class Placed:
     nodes: int = 0
     trees: frozenset[int] = frozenset()
 
-    def plus(self, other: Placed) -> Placed:
-        """Return both together."""
-        return Placed(self.nodes + other.nodes, self.trees | other.trees)
-
 
 @dataclass(frozen=True, slots=True)
 class IndexProblem:
@@ -210,27 +206,25 @@ class Copied:
     session_ids: Mapping[str, str]
 
 
-class Placing(Protocol):
-    """One index inside one write transaction. No model is asked, and nothing waits."""
+class Placing:
+    """One index inside one write transaction. No model is asked, and nothing waits. This one places nothing."""
 
     def leave(self, items: Items) -> None:
         """Take items out of their places before they change or go, while they are stored with their vectors.
 
-        Chunks and turns come here too when something that they say is hidden or shown again; they are placed again then, so
+        Chunks and turns come here too when a fact of theirs is hidden or shown again; they are placed again then, so
         that summaries above them are made anew. Of entities only those that go, or take part no longer.
         """
-        ...
 
     def place(self, items: Items) -> None:
         """Place items that are new or have changed; those that are not stored any more are gone, as are facts that are hidden.
 
         Placing an item again changes nothing. See `memforest.store.corrections.shown_facts`.
         """
-        ...
 
     def close(self) -> Placed:
         """Write everything back; the last call of the transaction."""
-        ...
+        return Placed()
 
 
 FALLS_BACK = (StepError, ModelUnavailableError, ModelRequestError, BudgetError)
@@ -349,11 +343,6 @@ MOST_ROUNDS = 4
 """Times that an index may rank anew for one question."""
 
 
-def following(index: Index, items: Items) -> Items:
-    """Return those of the items that an index follows."""
-    return {kind: found for kind, found in items.items() if kind in index.follows}
-
-
 def place_next(tx: Tx, index: Index, until: int) -> bool:
     """Let an index place the next notes of the feed inside a write transaction; return whether more are left.
 
@@ -364,25 +353,11 @@ def place_next(tx: Tx, index: Index, until: int) -> bool:
         return False
     items, upto = indexes.read(tx, row.cursor, STEP, until)
     placing = index.placing(tx)
-    if followed := following(index, items):
+    if followed := {kind: found for kind, found in items.items() if kind in index.follows}:
         placing.place(followed)
     placing.close()
     indexes.move(tx, index.name, upto)
     return upto < until
-
-
-class _NoPlacing:
-    """The placing of an index that reads the memory as it is."""
-
-    def leave(self, items: Items) -> None:
-        """Do nothing."""
-
-    def place(self, items: Items) -> None:
-        """Do nothing."""
-
-    def close(self) -> Placed:
-        """Return that nothing was written."""
-        return Placed()
 
 
 class Index(ABC):
@@ -428,7 +403,7 @@ class Index(ABC):
 
     def placing(self, tx: Tx) -> Placing:
         """Begin to edit its trees inside a write transaction; by default it places nothing."""
-        return _NoPlacing()
+        return Placing()
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
         """Return how the summaries of nodes are to be made; of a node that needs none, nothing.

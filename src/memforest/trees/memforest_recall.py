@@ -1,46 +1,21 @@
-"""Forest recall and beam browse: from trees to leaves (paper §4.3).
+"""Forest recall, browse and score flow: from trees to leaves (paper §4.3).
 
 Recall ranks trees by two signals (Eq. 7): how near the root is to the question, and the best match among
 the leaves that the tree holds. Browse descends the recalled trees level by level, keeping the best nodes of
 each tree, and ends at leaves, which are scored like any other candidate.
 
+The score of a turn is the base relevance of every index (`memforest.search.context_scores`) and a flow down the trees:
+an inner node is as relevant as the best leaf below it, and hands that down, level by level, in session trees and in
+participants' trees. What each part adds: docs/ranking.md and benchmarks/locomo_recall.py.
 
-The places of turns and facts in the forest: the nodes above each, by family of trees.
-
-Each is computed once for a forest, at the first search that needs it.
-
-
-The memforest index's score: base relevance of leaves, then flow along the trees.
-
-1. Base: the lexical, turn and fact legs of every index (`memforest.search.context_scores`).
-2. Leaf order, scope and time, which any index may take: `memforest.search.context_scores`.
-3. Down the trees (`flow`): an inner node is as relevant as the best leaf below it, and hands that down, level by
-   level, in session trees and in participants' trees.
-
-There are no side tables. Which parts also held on human chat, and what each adds: docs/ranking.md and
-benchmarks/locomo_recall.py.
-
-
-Evidence in the paper's own form: only what browse reached, or the recalled trees' roots (paper §4.3, Tables 6 and 7).
-
-Nothing else counts here: no words, no leaf order, no time order, no flow. The default ranks everything that was said
-(`memforest.trees.memforest_recall`); what the difference is worth: docs/ranking.md.
-
-
-The turns of the sessions or days that a question asks for as a whole: "What did we talk about last week?".
-
-Such a question shares no words with its answer, so similarity has no say: what stands in front was said (or, of a
-question about what happened, tells of) the time that is asked for.
-
-
-Cards of recalled trees and their nodes, as planner and browser see them: scope, interval, leaves, and summary.
+`of_leaves` and `of_roots` give evidence in the paper's own form (Tables 6 and 7): only what browse reached, or the
+recalled trees' roots. Nothing else counts there: no words, no leaf order, no time order, no flow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,9 +56,6 @@ from memforest.trees.index import Index
 from memforest.trees.memforest_rows import DEFAULTS, Leaves, MemForestSettings
 
 Ints = NDArray[np.int64]
-
-
-# -- the nodes above each -------------------------------------------------------------------------
 
 
 @once_per_forest
@@ -143,9 +115,6 @@ def _levels(forest: Forest, leaves: Ints) -> list[Ints]:
     return chains or ([leaves] if len(leaves) else [])
 
 
-# -- laid out for flow ----------------------------------------------------------------------------
-
-
 @once_per_forest
 def session_levels(forest: Forest) -> Levels:
     """Return the turns by the nodes above them in their sessions' trees."""
@@ -158,24 +127,11 @@ def speaker_levels(forest: Forest, told: TurnSupports) -> Levels:
     return Levels.of(fact_blocks(forest)[:, told.facts])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SceneLeaves:
-    """The leaves of all scene trees."""
-
-    facts: Ints
-    """The fact that each leaf stands for; a fact may have several."""
-    levels: Levels
-    """The leaves by the nodes above them."""
-
-
 @once_per_forest
-def scene_leaves(forest: Forest) -> SceneLeaves:
-    """Return the leaves of scene trees, laid out for flow up."""
+def scene_leaves(forest: Forest) -> tuple[Ints, Levels]:
+    """Return the leaves of scene trees: the fact that each stands for, and the leaves by the nodes above them."""
     facts, nodes = scene_blocks(forest)
-    return SceneLeaves(facts, Levels.of(nodes))
-
-
-# -- laid out for recall --------------------------------------------------------------------------
+    return facts, Levels.of(nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -347,8 +303,8 @@ def _recall(
 
 def similarity_of_scenes(forest: Forest, fact: Scores, similarity: Scores) -> None:
     """Give the nodes of scene trees, in place, the mean similarity of the facts below them, in the place of a vector."""
-    leaves = scene_leaves(forest)
-    for nodes, means in leaves.levels.means(fact[leaves.facts]):
+    facts, levels = scene_leaves(forest)
+    for nodes, means in levels.means(fact[facts]):
         similarity[nodes] = means
 
 
@@ -395,14 +351,11 @@ def flow(values: Scores, levels: Levels, share: float) -> Scores:
 
 
 def score_leaves(snapshot: Snapshot, forest: Forest, request: Search, base: Base) -> LeafScores:
-    """Return the score of every turn."""
+    """Return the score of every turn: what was said, and the flow down session trees and participants' trees.
+
+    Facts stand between turns and the speakers' trees.
+    """
     scores = as_said(snapshot, request, base)
-    _down_the_trees(snapshot, forest, request, scores)
-    return scores
-
-
-def _down_the_trees(snapshot: Snapshot, forest: Forest, request: Search, scores: LeafScores) -> None:
-    """Let relevance flow down both families of trees; facts stand between turns and the speakers' trees."""
     weights, h = request.ranking, scores.total
     share = weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
     if share:
@@ -412,6 +365,7 @@ def _down_the_trees(snapshot: Snapshot, forest: Forest, request: Search, scores:
         out = np.zeros(len(h))
         out[told.turns] = told.groups.best(flow(h[told.turn_of], levels, weights.participant_tree))
         scores.add("participant_tree", out)
+    return scores
 
 
 def of_leaves(
@@ -522,22 +476,10 @@ def _best_first(snapshot: Snapshot, base: Base, found: dict[tuple[int, int], Tur
     return sorted(found.values(), key=key)
 
 
-_Rows = NDArray[np.int64]
+def asked_for(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[Ints, str]:
+    """Return the turns of the time that a question of the kind ``sessions`` or ``events`` asks for, and why; else none.
 
-
-class AskedFor(NamedTuple):
-    """Rows of turns, those to show first in front, and why they are there."""
-
-    turns: _Rows
-    why: str = ""
-
-
-_NONE = AskedFor(np.zeros(0, dtype=np.int64))
-
-
-def asked_for(snapshot: Snapshot, request: Search, keep: Allowed) -> AskedFor:
-    """Return the turns of the time that a question of the kind ``sessions`` or ``events`` asks for, else none.
-
+    Such a question ("What did we talk about last week?") shares no words with its answer, so similarity has no say.
     Sessions take turns: of each its most telling turn comes first, then of each its second, in time order.
     """
     plan = request.plan
@@ -547,11 +489,11 @@ def asked_for(snapshot: Snapshot, request: Search, keep: Allowed) -> AskedFor:
     elif plan.kind == "sessions" and (dated or plan.operator is not None):
         rows, why = _of_sessions(snapshot, request, keep)
     else:
-        return _NONE
-    return AskedFor(_most_telling(snapshot, request, rows), why) if len(rows) else _NONE
+        return np.zeros(0, dtype=np.int64), ""
+    return (_most_telling(snapshot, request, rows) if len(rows) else rows), why
 
 
-def _of_sessions(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[_Rows, str]:
+def _of_sessions(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[Ints, str]:
     """Return the turns said in the window, of the first or last session of it where the question says which."""
     plan, turns = request.plan, snapshot.turns
     inside = keep.turns & said_within(snapshot, plan) & (turns.said_ms <= request.reference_ms)
@@ -574,7 +516,7 @@ def _with_all_named(snapshot: Snapshot, request: Search, inside: NDArray[np.bool
     return found if found.any() else inside
 
 
-def _most_telling(snapshot: Snapshot, request: Search, rows: _Rows) -> _Rows:
+def _most_telling(snapshot: Snapshot, request: Search, rows: Ints) -> Ints:
     """Return turns by their place in their session, the most telling first, and then in time order.
 
     Telling are long turns, those that support a fact, those of the participant who is named, and no questions.

@@ -38,7 +38,7 @@ from memforest.store.connections import Tx
 from memforest.store.indexes import Items
 from memforest.times import from_ms
 from memforest.trees import segtree_rows
-from memforest.trees.index import STEP, Host, Placed
+from memforest.trees.index import STEP, Host, Placed, Placing
 from memforest.trees.refresh import NodeWork
 from memforest.trees.segtree_grow import KIND, OWNER, Decision, SegTree, nearest
 from memforest.trees.segtree_rows import (
@@ -246,7 +246,7 @@ def _put_beside(tx: Tx, tree: SegTree, settings: SegTreeSettings, exchange: Exch
     return True
 
 
-class SegTreePlacing:
+class SegTreePlacing(Placing):
     """Takes exchanges out of the tree in a transaction that changes turns; see `memforest.trees.index.Placing`.
 
     Nothing is placed here: the index is deferred.

@@ -42,7 +42,7 @@ from memforest.store.trees import told_lines
 from memforest.times import LATEST, from_ms, to_ms
 from memforest.trees import timem_grow, timem_rows
 from memforest.trees.annotate import OVER_BUDGET, WAITS
-from memforest.trees.index import Host, Placed
+from memforest.trees.index import Host, Placed, Placing
 from memforest.trees.refresh import NodeWork
 from memforest.trees.timem_compose import profile_lines, profile_statements, statements_of
 from memforest.trees.timem_grow import WRITER, SaidLine, by_rules, edit, history_of, receive, reopened
@@ -454,7 +454,7 @@ def _is_behind(tx: Tx, until: int) -> bool:
     return row is not None and row.cursor < until
 
 
-class TiMemPlacing:
+class TiMemPlacing(Placing):
     """Takes segments out of the tree in a transaction that changes turns; see `memforest.trees.index.Placing`.
 
     Nothing is placed here: the index is deferred.
