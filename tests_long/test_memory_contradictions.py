@@ -152,9 +152,9 @@ def columns(path: Path) -> Iterator[tuple[str, str, str]]:
 TABLES = [
     "alias",
     "alias_use",
-    "chunk",
     "change",
     "choice",
+    "chunk",
     "correction",
     "correction_place",
     "deleted",

@@ -3,18 +3,12 @@
 Recall, then at most one call of a planner, which gives each tree sub-queries of its own, then a way down for every
 tree and sub-query. A browser is asked level by level, about all trees at once: which level a call is made for does
 not depend on how fast others are answered, so that limits fall on the same trees every time. What a model cannot
-do is done by embedding, tree by tree, and said in the trace; a query never fails for want of a model.
+do is done by embedding, tree by tree, and noted in the trace; a query never fails for want of a model. Whoever steers (a
+model, or the similarity to a sub-query) orders the children of a level, and what counts of a leaf is its place on each
+level of its path, so that the leaves of trees that were browsed in different ways can be compared.
 
 No transaction is open while a model is asked. The trees' shape is that of one snapshot, the texts are read from the
 store when they are needed, and leaves are handed on by node id: what is gone by then is left out.
-
-
-Descending a tree level by level, where a model or the embedding chooses the children to follow (paper §4.3).
-
-`recall.browse` steers by the similarity to the question. Here whoever steers (a model, or the similarity to a
-sub-query) orders the children of a level, and what counts of a leaf is its place on each level of its path. So the
-leaves of trees that were browsed in different ways can be compared. Nothing here asks a model.
-
 """
 
 from __future__ import annotations
@@ -208,21 +202,9 @@ class _Tree:
     """Why it is browsed by embedding, from there on, although a model was to do it."""
     failure: ModelError | None = None
 
-    def fall_back(self, error: ModelError) -> None:
-        self.failure = error
-        self.fallback = cut(str(error), 300)
 
-
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """A descent that waits for the browser's choice: its children, split into runs of one call each."""
-
-    tree: _Tree
-    way: Descent
-    query: str
-    runs: Sequence[Sequence[int]]
-    cards: Mapping[int, TreeCard]
-    """By forest row."""
+_Ask = tuple[_Tree, Descent, str, Sequence[Sequence[int]], Mapping[int, TreeCard]]
+"""A descent that waits for the browser's choice: tree, way, sub-query, its children in runs of one call each, and their cards."""
 
 
 class GuidedBrowse:
@@ -312,8 +294,6 @@ class GuidedBrowse:
             warnings=(*warnings, *_fallbacks(trees)),
         )
 
-    # -- what to look for -------------------------------------------------------------------------
-
     async def _plan(
         self, recalled: Sequence[RecalledTree]
     ) -> tuple[QuestionPlan, list[tuple[str, ...]], dict[str, Any], list[str]]:
@@ -340,8 +320,6 @@ class GuidedBrowse:
             told["anchor"] = plan.anchor
         return plan, queries, told, []
 
-    # -- by a model -------------------------------------------------------------------------------
-
     async def _by_model(self, forest: Forest, trees: Sequence[_Tree]) -> None:
         """Go down all trees together, a level at a time, asking the browser where there is a choice."""
         for tree in trees:
@@ -350,10 +328,18 @@ class GuidedBrowse:
         while waiting := _waiting(trees):
             cards = await self._host.read(partial(self._cards, forest, waiting))
             asks = self._asks(forest, waiting, cards)
-            jobs = [self._choose(ask, run) for ask in asks for run in ask.runs]
-            answers = iter(await all_of(jobs))
-            for ask in asks:
-                self._follow(ask, [next(answers) for _ in ask.runs])
+            answers = iter(
+                await all_of(
+                    [self._choose(query, cards, run) for *_, query, runs, cards in asks for run in runs]
+                )
+            )
+            for tree, way, _, runs, _ in asks:
+                chosen = [next(answers) for _ in runs]
+                failed = next((one for one in chosen if isinstance(one, ModelError)), None)
+                if failed is not None:
+                    tree.failure, tree.fallback = failed, cut(str(failed), 300)
+                else:
+                    way.keep(merged([one for one in chosen if not isinstance(one, ModelError)]), ordered=True)
 
     @staticmethod
     def _cards(
@@ -376,7 +362,7 @@ class GuidedBrowse:
     ) -> list[_Ask]:
         """Return the choices to ask for on this level, within the calls left."""
         ids = forest.ids
-        asks = []
+        asks: list[_Ask] = []
         for tree, way, query in waiting:
             cards = {row: card for row in way.below if (card := found.get(int(ids[row]))) is not None}
             runs = split(list(cards))
@@ -389,35 +375,24 @@ class GuidedBrowse:
             else:
                 self._calls += len(runs)
                 tree.calls += len(runs)
-                asks.append(_Ask(tree, way, query, runs, cards))
+                asks.append((tree, way, query, runs, cards))
         return asks
 
-    async def _choose(self, ask: _Ask, run: Sequence[int]) -> list[int] | ModelError:
+    async def _choose(
+        self, query: str, cards: Mapping[int, TreeCard], run: Sequence[int]
+    ) -> list[int] | ModelError:
         """Return the chosen of one run of children, best first, or why there is no choice."""
         browser = self._host.steps.browser
         assert browser is not None
-        children = [ask.cards[row] for row in run]
+        children = [cards[row] for row in run]
         try:
             chosen = await browser.choose(
-                ask.query, reference=self._reference, children=children, most=self._settings.beam_width
+                query, reference=self._reference, children=children, most=self._settings.beam_width
             )
         except FALLS_BACK as exc:
             return exc
         known = (place for place in dict.fromkeys(chosen) if 0 <= place < len(run))
         return [run[place] for place in known][: self._settings.beam_width]
-
-    @staticmethod
-    def _follow(ask: _Ask, answers: Sequence[list[int] | ModelError]) -> None:
-        """Descend to the chosen children; to none if none was chosen."""
-        chosen = []
-        for answer in answers:
-            if isinstance(answer, ModelError):
-                ask.tree.fall_back(answer)
-                return
-            chosen.append(answer)
-        ask.way.keep(merged(chosen), ordered=True)
-
-    # -- by embedding -----------------------------------------------------------------------------
 
     async def _by_embedding(
         self, snapshot: Snapshot, forest: EmbeddedForest, trees: Sequence[_Tree]

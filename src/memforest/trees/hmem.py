@@ -1,21 +1,13 @@
-"""The index hmem: events joined by likeness within windows of the calendar, consolidated from week to year (H-Mem).
+"""The hmem index: events joined by likeness within windows of the calendar, consolidated from week to year (H-Mem).
 
-The first evidence of a part of a question as lines for a model that is to reason about it.
+A question is taken apart before it is searched. With a model: one plan, then sub-queries in waves, all that wait for nothing
+more at once; for each one call that answers it from its first evidence, and one more where a follow-up is asked. Answers join
+the text of the sub-queries that need them. Without: the sub-queries of rules, and one further question about an entity that a
+question describes, and whose name the graph has. "What does Ana's sister study?" names nobody but Ana; where a relation of
+hers is called so and leads to one entity alone, that is asked for by name: "What does Lucía study?". What fails of a model
+costs its part, and is said.
 
-A further question without a model: one about an entity that a question describes, and whose name the graph has.
-
-"What does Ana's sister study?" names nobody but Ana. Where a relation of hers is called so and leads to one entity alone, that
-is asked for by name: "What does Lucía study?". Source: H-Mem (arXiv 2605.15701) §3.3, where a model asks; this is the plain case.
-
-
-Taking a question apart before it is searched: its sub-queries, what is answered to each, and one further question where something is missing.
-
-With a model: one plan, then sub-queries in waves, all that wait for nothing more at once; for each one call that answers it
-from its first evidence, and one more where a follow-up is asked. Answers join the text of the sub-queries that need them. Without:
-the sub-queries of rules, and the follow-up of `memforest.trees.hmem`. What fails of a model costs its part, and is said.
-
-Source: H-Mem (arXiv 2605.15701) §3.3.
-
+Source: H-Mem (arXiv 2605.15701) §3.3, where a model asks.
 """
 
 from __future__ import annotations
@@ -57,7 +49,7 @@ from memforest.store.sessions import damaged_turns
 from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
 from memforest.trees import hmem_rows
-from memforest.trees.hmem_find import Explored, explore_of, find
+from memforest.trees.hmem_find import explore_of, find
 from memforest.trees.hmem_grow import KIND, OWNER, HMemPlacing, advance, empty, problems, requests_of
 from memforest.trees.hmem_rows import EVENT, KINDS, LEVELS, ROOT, HMemSettings, made_by, now
 from memforest.trees.hmem_score import names_in
@@ -231,7 +223,7 @@ SHOWN_CHARS = 300
 """Most characters of a text in a trace."""
 
 
-async def prepare(host: Host, request: Search, settings: Explored) -> Prepared:
+async def prepare(host: Host, request: Search, settings: HMemSettings) -> Prepared:
     """Return a question with its parts, each read as a question of its own, and answered where a model answers.
 
     Args:
@@ -247,14 +239,6 @@ async def prepare(host: Host, request: Search, settings: Explored) -> Prepared:
     follow_up = _who("follow_up", explore.follow_up, host.steps, "answer")
     asking = _Asking(host, request, explore, settings, planner, follow_up)
     return await asking.prepared()
-
-
-def refine(found: Sequence[RefineCandidate]) -> Refinement | None:
-    """Return the candidates without the memories of which every sentence stands in other ones; None if there is no such."""
-    kept = unsaid(found)
-    if len(kept) == len(found):
-        return None
-    return Refinement(kept=kept, trace={"said_twice": len(found) - len(kept)})
 
 
 def _who(name: str, asked: str, steps: Steps, step: str) -> str:
@@ -274,27 +258,22 @@ def _who(name: str, asked: str, steps: Steps, step: str) -> str:
 
 
 @dataclass(slots=True)
-class _Counts:
-    """What became of follow-ups."""
-
-    asked: int = 0
-    refused: list[str] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class _Asking:
     """The preparation of one question."""
 
     host: Host
     request: Search
     explore: Explore
-    settings: Explored
+    settings: HMemSettings
     planner: str
     follow_up: str
     warnings: list[str] = field(default_factory=list)
     parts: dict[str, list[Part]] = field(default_factory=dict)
     """Id of a sub-query -> its part, and the one that asks further."""
-    counts: _Counts = field(default_factory=_Counts)
+    asked: int = 0
+    """Follow-ups that were asked."""
+    refused: list[str] = field(default_factory=list)
+    """Why others were not."""
 
     async def prepared(self) -> Prepared:
         """Return the question with its parts."""
@@ -309,20 +288,16 @@ class _Asking:
         else:
             await self._by_rules(subs)
         parts = tuple(part for sub in subs for part in self.parts[sub.id])
-        return Prepared(
-            replace(self.request, parts=parts),
-            trace={"mode": "emb", "explore": self._trace(parts)},
-            warnings=tuple(self.warnings),
-        )
-
-    def _trace(self, parts: Sequence[Part]) -> dict[str, Any]:
-        return {
+        explored = {
             "planner": self.planner,
             "sub_queries": [_shown(part) for part in parts],
-            "follow_ups": {"by": self.follow_up, "asked": self.counts.asked, "refused": self.counts.refused},
+            "follow_ups": {"by": self.follow_up, "asked": self.asked, "refused": self.refused},
         }
-
-    # -- the plan ---------------------------------------------------------------------------------
+        return Prepared(
+            replace(self.request, parts=parts),
+            trace={"mode": "emb", "explore": explored},
+            warnings=tuple(self.warnings),
+        )
 
     async def _planned(self) -> list[SubQuery]:
         """Return the sub-queries, each behind those it depends on."""
@@ -366,8 +341,6 @@ class _Asking:
             return []
         return await self.host.ensure_fresh(partial(trees.dirty_children, owner=OWNER))
 
-    # -- reading parts ----------------------------------------------------------------------------
-
     async def _read(self, subs: Sequence[SubQuery], known: Mapping[str, str]) -> list[Part]:
         """Return sub-queries read as questions, each with the answers that it needs in its text.
 
@@ -385,8 +358,6 @@ class _Asking:
         found = [self.request if text in (whole, "?") else next(read) for text in texts]
         return [Part(sub, _timed(sub, one)) for sub, one in zip(subs, found, strict=True)]
 
-    # -- without a model --------------------------------------------------------------------------
-
     async def _by_rules(self, subs: Sequence[SubQuery]) -> None:
         """Read all sub-queries, and ask further for what they describe."""
         for part in await self._read(subs, {}):
@@ -400,16 +371,14 @@ class _Asking:
             if one is None:
                 continue
             if why := one.refused or _refused(one, part.sub):
-                self.counts.refused.append(cut(why, SHOWN_CHARS))
+                self.refused.append(cut(why, SHOWN_CHARS))
             else:
                 asked.append((part, one))
         for (part, _), made in zip(
             asked, await self._read([_follow(part.sub, one.text) for part, one in asked], {}), strict=True
         ):
-            self.counts.asked += 1
+            self.asked += 1
             self.parts[part.sub.id].append(replace(made, follows=part.sub.id))
-
-    # -- with a model -----------------------------------------------------------------------------
 
     async def _in_waves(self, subs: Sequence[SubQuery]) -> None:
         """Read and answer sub-queries in the order in which they need each other, all that can be at once."""
@@ -443,7 +412,7 @@ class _Asking:
         if not query:
             return [first]
         (further,) = await self._read([_follow(part.sub, query)], {})
-        self.counts.asked += 1
+        self.asked += 1
         more = await self._lines(further)
         again = await self._reason(part.sub, list(dict.fromkeys([*more, *lines])), settled)
         answer = made.answer if again is None or not again.answer else again.answer
@@ -458,7 +427,7 @@ class _Asking:
         anchors = anchors_of([text for one in lines for text in (one.text, one.speaker)])
         why = follow_up_refused(made.query, sub, anchors, missing=made.missing)
         if why is not None:
-            self.counts.refused.append(why)
+            self.refused.append(why)
             return ""
         return made.query
 
@@ -594,8 +563,11 @@ class HMemIndex(Index):
     async def refine(
         self, host: Host, request: Search, found: Sequence[RefineCandidate]
     ) -> Refinement | None:
-        """Drop memories that say nothing else than what stands beside them."""
-        return refine(found)
+        """Drop the memories of which every sentence stands in other candidates."""
+        kept = unsaid(found)
+        if len(kept) == len(found):
+            return None
+        return Refinement(kept=kept, trace={"said_twice": len(found) - len(kept)})
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return the columns of the paper's Table 7: turns, nodes of each level, entities and relations; see `rows.around`."""

@@ -1,21 +1,10 @@
-"""The trees of the index, edited inside a write transaction: events, and the memories of weeks, months and years above them.
+"""The trees of the hmem index, edited inside a write transaction: events, and the memories of weeks, months and years.
 
 There is one tree a year. Which nodes it has follows from the events that are stored, their times and vectors, the memory's
 zone and the settings, and from nothing else: in each window nodes are placed in the order in which they were begun
 (`memforest.trees.hmem_rows`), by the vectors of the events that began them. So what comes in order is added and moves
 nothing, and what comes late, or goes, has only what is behind it in its own windows placed anew. A node that is begun by the
 same event keeps its id and text.
-
-
-From the feed to the trees: events that are new, changed or gone, and all that stands above them.
-
-What the memory of a week, a month or a year is made of.
-
-Placing what the feed has noted, and building levels that have become active.
-
-What the index does inside the transactions of others: what told of events that change or go is not told any more.
-
-What must hold of the trees beyond their contract: windows, likenesses, states, and that each event is in one place.
 """
 
 from __future__ import annotations
@@ -106,8 +95,6 @@ class EventTrees:
         self._trees: set[int] = set()
         self._windows: dict[Unit, CalendarWindow] = {}
 
-    # -- events -----------------------------------------------------------------------------------
-
     def put(self, items: Collection[int]) -> None:
         """Give items the places that they have now: those that are no events any more have none."""
         wanted, have = events(self._tx, self._kind, items), hmem_rows.by_founder(self._tx, EVENT, items)
@@ -186,8 +173,6 @@ class EventTrees:
             self._heads[year] = found
         return self._heads[year]
 
-    # -- what is to be done -----------------------------------------------------------------------
-
     def _change(self, row: HMemNode) -> None:
         """Have the nodes of a window placed anew from a node on."""
         first = self._changed[row.level].get(row.within)
@@ -212,8 +197,6 @@ class EventTrees:
         for above in begun.values():
             self._drop(above)
 
-    # -- levels -----------------------------------------------------------------------------------
-
     def _set_top(self) -> None:
         """Add the levels that the memory has grown old enough for; none is ever taken away."""
         first_ms = hmem_rows.first_said(self._tx)
@@ -224,8 +207,6 @@ class EventTrees:
             for within in hmem_rows.windows_of(self._tx, self.top):
                 self._changed[self.top][within] = _FIRST
             self.top = top
-
-    # -- joining ----------------------------------------------------------------------------------
 
     def _cluster(self, level: int, within: str, place: _Place) -> None:
         """Place the nodes of a window from a place on; of those before it no more are read than can be joined."""
@@ -238,15 +219,15 @@ class EventTrees:
             self._vectors(found), known, self._alphas[level], self._settings.linkage, cap=self._settings.cap
         )
         founders = {at: row.founder or 0 for at, row in enumerate(found)} | begun
-        wanted = {row.founder or 0 for row in behind} | {founders[one.founder] for one in joined}
+        wanted = {row.founder or 0 for row in behind} | {founders[at] for at, _ in joined}
         above = hmem_rows.by_founder(self._tx, level + 1, wanted)
-        for row, one in zip(behind, joined, strict=True):
-            if one.likeness is not None and row.founder in above:
+        for row, (_, likeness) in zip(behind, joined, strict=True):
+            if likeness is not None and row.founder in above:
                 self._drop(above.pop(row.founder))
-            elif one.likeness is None and row.founder is not None and row.founder not in above:
+            elif likeness is None and row.founder is not None and row.founder not in above:
                 above[row.founder] = self._begin(level + 1, row)
-        parents = [above[founders[one.founder]].node for one in joined]
-        self._join(behind, parents, [one.likeness for one in joined])
+        parents = [above[founders[at]].node for at, _ in joined]
+        self._join(behind, parents, [likeness for _, likeness in joined])
 
     def _known(self, found: Sequence[HMemNode], level: int) -> tuple[list[int], dict[int, int]]:
         """Return the places of those that began the clusters of nodes that stay where they are, and whom the places below 0 are of."""
@@ -266,17 +247,16 @@ class EventTrees:
         return given
 
     def _begin(self, level: int, child: HMemNode) -> HMemNode:
-        """Begin the memory of a window with a node below it."""
-        row = child._replace(
-            node=self._arena.new_id(),
-            level=level,
-            parent=None,
-            within=self._within(level, child.said_ms),
-            likeness=None,
-        )
+        """Begin the memory of a window, or the root of a year, with a node below it."""
+        row = child._replace(node=self._arena.new_id(), level=level, parent=None, likeness=None)
+        if level == ROOT:
+            row = row._replace(founder=None, within=child.within[:4], said_ms=0, tie="")
+        else:
+            row = row._replace(within=self._within(level, child.said_ms))
         hmem_rows.add(self._tx, row)
         self._arena.put(self._node(row))
-        self._change(row)
+        if level != ROOT:
+            self._change(row)
         return row
 
     def _join(
@@ -298,26 +278,8 @@ class EventTrees:
         found = hmem_rows.not_under(self._tx, self.top, within, None if root is None else root.node)
         if not found:
             return
-        root = root or self._root(found[0])
+        root = root or self._begin(ROOT, found[0])
         self._join(found, [root.node] * len(found), [None] * len(found))
-
-    def _root(self, child: HMemNode) -> HMemNode:
-        year = child.within[:4]
-        row = child._replace(
-            node=self._arena.new_id(),
-            level=ROOT,
-            founder=None,
-            parent=None,
-            within=year,
-            said_ms=0,
-            tie="",
-            likeness=None,
-        )
-        hmem_rows.add(self._tx, row)
-        self._arena.put(self._node(row))
-        return row
-
-    # -- the end ----------------------------------------------------------------------------------
 
     def close(self) -> Placed:
         """Place what is to be placed, bring what is above up to date, write everything back, and return the counts."""
@@ -330,7 +292,13 @@ class EventTrees:
         self._renew_all()
         self._arena.flush()
         for year, head in self._heads.items():
-            self._put_head(year, head)
+            root = hmem_rows.root_of(self._tx, year)
+            if root is None:
+                trees_rows.drop_tree(self._tx, head)
+                continue
+            now = replace(head, root=root.node, height=ROOT, count=self._arena.get(root.node).count)
+            if now != head:
+                trees_rows.put_head(self._tx, OWNER, KIND, int(year), now)
         return Placed(self._arena.written, frozenset(self._trees))
 
     def _renew_all(self) -> None:
@@ -354,20 +322,11 @@ class EventTrees:
             hmem_rows.delete(self._tx, [node])
             return
         stored = self._arena.get(node)
-        stored.children, stored.count = made.children, made.leaves
-        stored.start_ms, stored.end_ms, stored.key = made.start_ms, made.end_ms, (made.start_ms, row.tie)
+        stored.children, stored.start_ms, stored.end_ms, stored.count = made[:4]
+        stored.key = stored.start_ms, row.tie
         stored.version, stored.dirty = stored.version + 1, True
         self._arena.put(stored)
         self._trees.add(stored.tree)
-
-    def _put_head(self, year: str, head: TreeHead) -> None:
-        root = hmem_rows.root_of(self._tx, year)
-        if root is None:
-            trees_rows.drop_tree(self._tx, head)
-            return
-        now = replace(head, root=root.node, height=ROOT, count=self._arena.get(root.node).count)
-        if now != head:
-            trees_rows.put_head(self._tx, OWNER, KIND, int(year), now)
 
 
 def trees(tx: Tx, settings: HMemSettings, made: HMemMade, now_ms: int | None) -> EventTrees:
@@ -393,12 +352,6 @@ def receive(tx: Tx, settings: HMemSettings, until: int, now_ms: int, step: int =
         note(tx, replace(made, top=edited.top))
     indexes.move(tx, OWNER, upto)
     return upto < until
-
-
-def grown(tx: Tx, now_ms: int) -> bool:
-    """Return whether the memory has grown old enough for more levels than its trees have."""
-    made, first_ms = made_by(tx), hmem_rows.first_said(tx)
-    return made is not None and first_ms is not None and top_level(first_ms, now_ms) > made.top
 
 
 def raise_levels(tx: Tx, settings: HMemSettings, now_ms: int) -> None:
@@ -461,9 +414,10 @@ async def advance(host: Host, settings: HMemSettings, until: int) -> None:
 
 
 def _state(tx: Tx, until: int, now_ms: int) -> tuple[bool, bool]:
-    """Return whether notes wait, and whether the memory is old enough for more levels."""
-    row = indexes.find(tx, OWNER)
-    return row is not None and row.cursor < until, grown(tx, now_ms)
+    """Return whether notes wait, and whether the memory is old enough for more levels than its trees have."""
+    row, made, first_ms = indexes.find(tx, OWNER), made_by(tx), hmem_rows.first_said(tx)
+    older = made is not None and first_ms is not None and top_level(first_ms, now_ms) > made.top
+    return row is not None and row.cursor < until, older
 
 
 class HMemPlacing(Placing):

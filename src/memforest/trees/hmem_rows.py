@@ -1,39 +1,15 @@
-"""The table of the index: every node with the window in which it joins others, what it joined, and its state.
+"""The table, events, levels and settings of the hmem index, and how nodes of a window join.
 
-A node is known by its founder: the item, fact or turn, that began it; an event by its own; a root has none. `said_ms` and `tie`
-are those of the founder, and order the nodes of a window; a root has 0 and "". `within` is the key of the window of the parent's size, of the memory of a year and of
-a root that of the year. `likeness` is how like its cluster a node was when it joined; None of one that began it. `r_ms` is when
-it was last consolidated, and `n` how often.
+A node is known by its founder: the item, fact or turn, that began it; an event by its own; a root has none. `said_ms` and
+`tie` are those of the founder, and order the nodes of a window; a root has 0 and "". `within` is the key of the window of
+the parent's size, of the memory of a year and of a root that of the year. `likeness` is how like its cluster a node was when
+it joined; None of one that began it. `r_ms` is when it was last consolidated, and `n` how often.
 
-
-The events that a memory holds: statements, or turns, with their vectors, times and how often they were told.
-
-The levels of the tree, the windows in which their nodes join, and how many of them a memory of some age has.
-
-Source: H-Mem (arXiv 2605.15701) §3.2 and App. A.2. The paper's L1 to L4 are the levels 0 to 3 here; level 4 is the root of a
-year, which is no memory. A node joins others in one window of the size of its parent, which alone keeps a child's window
-within its parent's; weeks are cut where months end.
-
-
-Writing the table of the index.
-
-Which cluster each node of a window joins, by likeness, in their order: H-Mem (arXiv 2605.15701) §3.2.
-
-The paper leaves open what a node is compared with (here `linkage`), and which of two equally near clusters it joins: the one
-that was begun earlier.
-
-
-The settings of the index hmem: what an event is, how alike is alike, when memories are made, and how it is searched.
-
-Source of the constants: H-Mem (arXiv 2605.15701) App. A.2 and A.4.
-
-
-How alike nodes must be to join, per embedder and level: measured by `scripts/calibrate_memories.py`.
-
-An embedder that was not measured gets the middle of those that were.
-
-
-What the trees were made by: the least likenesses, and the levels that they have.
+Source: H-Mem (arXiv 2605.15701) §3.2, App. A.2 and A.4. The paper's L1 to L4 are the levels 0 to 3 here; level 4 is the root
+of a year, which is no memory. A node joins others in one window of the size of its parent, which alone keeps a child's window
+within its parent's; weeks are cut where months end. The paper leaves open what a node is compared with (here `linkage`), and
+which of two equally near clusters it joins: the one that was begun earlier. How alike nodes must be to join is measured per
+embedder and level by `scripts/calibrate_memories.py`; an embedder that was not measured gets the middle of those that were.
 """
 
 from __future__ import annotations
@@ -335,15 +311,8 @@ def put_event(tx: Tx, node: int, event: Event) -> None:
     )
 
 
-class Hull(NamedTuple):
-    """What the children of a node are together: ids in order, interval, leaves, when last consolidated, and how often."""
-
-    children: tuple[int, ...]
-    start_ms: int
-    end_ms: int
-    leaves: int
-    r_ms: int
-    n: int
+Hull = tuple[tuple[int, ...], int, int, int, int, int]
+"""What the children of a node are together: ids in order, interval, leaves, when last consolidated, and how often."""
 
 
 def hull(tx: Tx, node: int) -> Hull | None:
@@ -361,7 +330,7 @@ def hull(tx: Tx, node: int) -> Hull | None:
            FROM ix_hmem_node WHERE parent = ?""",
         (node,),
     ).fetchone()
-    made = Hull(tuple(one for (one,) in ids), *sums)
+    made = (tuple(one for (one,) in ids), *sums)
     tx.execute(
         "UPDATE ix_hmem_node SET start_ms = ?, end_ms = ?, leaves = ?, r_ms = ?, n = ? WHERE node = ?",
         (*made[1:], node),
@@ -376,12 +345,8 @@ CAP = 2048
 """Nodes right before a node, in one window, that it is compared with: what a product of 2 MB of half floats costs."""
 
 
-class Joined(NamedTuple):
-    """The cluster of a node, as the place of the node that began it, and how like it was then; None for the one that began it."""
-
-    founder: int
-    likeness: float | None
-
+Joined = tuple[int, float | None]
+"""The cluster of a node, as the place of the node that began it, and how like it was then; None for the one that began it."""
 
 BLOCK = 128
 """Nodes that are compared at once with what stands before them: one product of matrices instead of many with a vector."""
@@ -420,8 +385,8 @@ def assign(
             if low < at:
                 likeness = near[at - begin, low - reach : at - reach]
                 found = _nearest(likeness, vectors[low:at], founders[low:at], linkage)
-            made.append(Joined(*found) if found is not None and found[1] >= alpha else Joined(at, None))
-            founders[at] = made[-1].founder
+            made.append(found if found is not None and found[1] >= alpha else (at, None))
+            founders[at] = made[-1][0]
     return made
 
 
@@ -496,9 +461,6 @@ class HMemSettings(Settings):
                 )
 
 
-_LEVELS = ("week", "month", "year")
-
-
 @cache
 def _table() -> dict[str, dict[str, float]]:
     text = files("memforest.data").joinpath("memory_thresholds.json").read_text(encoding="utf-8")
@@ -506,20 +468,16 @@ def _table() -> dict[str, dict[str, float]]:
     return models
 
 
-def calibrated(model_id: str) -> tuple[float, ...]:
-    """Return the likenesses that are measured for an embedder, for weeks, months and years."""
-    table = _table()
-    found = table.get(model_id)
-    if found is None:
-        return tuple(float(median(one[level] for one in table.values())) for level in _LEVELS)
-    return tuple(float(found[level]) for level in _LEVELS)
-
-
 def least_likenesses(settings: HMemSettings, model_id: str) -> Sequence[float]:
     """Return the least likenesses with which events, weeks and months join, -1 to 1."""
-    if settings.schedule == "calibrated":
-        return calibrated(model_id)
-    return SCHEDULES[settings.schedule] if isinstance(settings.schedule, str) else settings.schedule
+    if settings.schedule != "calibrated":
+        return SCHEDULES[settings.schedule] if isinstance(settings.schedule, str) else settings.schedule
+    table = _table()
+    found = table.get(model_id)
+    return tuple(
+        float(median(one[level] for one in table.values()) if found is None else found[level])
+        for level in LEVELS[WEEK:ROOT]
+    )
 
 
 _MADE = "ix_hmem_made"

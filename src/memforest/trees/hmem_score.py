@@ -1,20 +1,13 @@
-"""F, by which evidence is ranked: how like a question it is, how well its time fits, and how well it has held.
+"""F, by which the hmem index ranks evidence, where a question enters the memory, and what of a ranking says the same twice.
 
-Source: H-Mem (arXiv 2605.15701) eq. 1 to 3, F = .70 S + .15 T + .15 R. `Explore.similarity_of` says what S is, and
-`Explore.entity` adds how near the entities are that lead to a piece, and `Explore.known` what is known of those that are named. A turn and the statement that speaks for it are one piece;
-it has the better of both.
+F = .70 S + .15 T + .15 R (H-Mem, arXiv 2605.15701, eq. 1 to 3): how like a question a piece is, how well its time fits, and
+how well it has held. `Explore.similarity_of` says what S is, `Explore.entity` adds how near the entities are that lead to a
+piece, and `Explore.known` what is known of those that are named. A turn and the fact that speaks for it are one piece; it has
+the better of both.
 
-
-Where a question enters the memory: the entities that it names or is near to, those around them, and what these lead to.
-
-Source: H-Mem (arXiv 2605.15701) §3.3: seeds by name and by vectors, then several hops; from entities to what was said, and from there
-to events. That the entities' nearness counts for what they lead to is this package's (`Explore.entity`).
-
-
-What of a ranking says the same twice: a memory of one event, one above another with the same events, and one whose events are all there.
-
-A turn and the event that speaks for it are one piece from the start (`memforest.trees.hmem_find`).
-
+A question enters by the entities that it names or is near to and those around them (§3.3: seeds by name and by vectors, then
+several hops); from entities to what was said, and from there to events. That the entities' nearness counts for what they lead
+to is this package's.
 """
 
 from __future__ import annotations
@@ -61,9 +54,6 @@ class Fit:
         return cls(sum(kept.values(), np.zeros(len(first))), kept)
 
 
-# -- the time that is asked about -----------------------------------------------------------------
-
-
 def asked_time(sub: SubQuery, request: Search) -> Interval | None:
     """Return the time [start, end) that a sub-query is about, UTC ms; None where nothing says.
 
@@ -82,9 +72,6 @@ def _time(start_ms: Ints, end_ms: Ints, asked: Interval | None, explore: Explore
     if asked is None or not explore.time:
         return np.zeros(len(start_ms))
     return time_overlap(start_ms, end_ms, asked, overlap=explore.overlap)
-
-
-# -- how well something has held --------------------------------------------------------------------
 
 
 @once_per_snapshot
@@ -111,9 +98,6 @@ def _robust(last_ms: Ints, times: Ints, at_ms: int, explore: Explore) -> Scores:
     return robustness(
         last_ms, times, at_ms, decay_days=explore.decay_days, reinforcement=explore.reinforcement
     )
-
-
-# -- turns and events -------------------------------------------------------------------------------
 
 
 def similarities(snapshot: Snapshot, request: Search, explore: Explore, base: Base) -> Scores:
@@ -185,9 +169,6 @@ def _fact_times(snapshot: Snapshot) -> tuple[Ints, Ints]:
     facts = snapshot.facts
     ended = facts.stated & (facts.end_ms != OPEN)
     return facts.start_ms, np.where(ended, np.maximum(facts.end_ms, facts.start_ms + 1), facts.start_ms + 1)
-
-
-# -- memories ---------------------------------------------------------------------------------------
 
 
 def node_scores(
@@ -296,10 +277,6 @@ class Entry:
     """The entities, for a trace."""
 
 
-NOWHERE = Entry()
-"""A question that enters by no entity."""
-
-
 def names_in(request: Search) -> tuple[str, ...]:
     """Return the names in a question, each once."""
     plan = request.plan
@@ -317,12 +294,12 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         base: how relevant facts are by themselves, by words and vectors: an entity is as near as its facts on average.
     """
     if not len(snapshot.facts.ids):
-        return NOWHERE
+        return Entry()
     graph = graph_of(tx, snapshot)
     named = seeds(graph, names_in(request))
     closest = _closest(snapshot, graph, explore, base)
     if not named and not closest:
-        return NOWHERE
+        return Entry()
     found = expand(
         graph,
         {**closest, **named},

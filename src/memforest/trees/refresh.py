@@ -5,25 +5,15 @@ A `Refresher` brings every dirty node up to date (`refresh`), or some nodes with
 read in one transaction, summarised, and committed by compare-and-set: a node gets clean only if it is still dirty, of
 the version that was read, and its inputs are the texts that were read. So several processes may refresh one memory: the
 first to finish a node wins, and what was made of it otherwise, or of older inputs, is thrown away. A node that has the
-summary of just this request is marked clean, and nobody is asked (`memforest.trees.refresh.unchanged`). One whose child could
-not be refreshed stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes on
-from there.
+summary of just this request is marked clean, and nobody is asked (`unchanged`). One whose child could not be refreshed
+stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes on from there.
 
 Vectors are made while other nodes are summarised, and written at the end, to those nodes whose text still is what was
 embedded; a crash before that leaves vectors missing, which `resume` makes. Writes are of at most `WRITE_NODES` nodes
 each, so that other writers wait for none of them long.
 
-How a node is to be summarised, and whether it gets a vector, its index says (`Index.work`). When a refresh is
-begun, a policy says (`memforest.config.REFRESH`).
-
-
-Summary requests: the texts beneath a node, the request of its index, and the digest of both.
-
-Nodes with the summaries made of them: what is asked for, which texts came back, and how they are stored.
-
-The wall time of a refresh, by its parts.
-
-The vectors of nodes: of their summaries, or the mean of their children's.
+How a node is to be summarised, and whether it gets a vector, its index says (`Index.work`); when a refresh is begun,
+`memforest.config.REFRESH`.
 """
 
 from __future__ import annotations
@@ -143,6 +133,8 @@ class Refreshed:
     embed_ms: float = 0.0
     store_ms: float = 0.0
     failures: list[str] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Of one wave of a paced index: why nodes were not made."""
 
     def plus(self, later: Refreshed) -> Refreshed:
         """Return what two refreshes did, one after the other; the later one says what is left."""
@@ -158,28 +150,16 @@ class Refreshed:
 
 @dataclass(frozen=True, slots=True)
 class SummaryJob:
-    """A dirty node as it was read, with the inputs of its summary."""
+    """A dirty node as it was read, with the request of its summary, and its text once that is made."""
 
     node: Node
     work: NodeWork
+    text: str = ""
 
     def made_by(self, summariser: Summariser) -> tuple[str, bytes]:
         """Return the maker and the fingerprint of the summary that is asked for."""
         maker = maker_of(summariser, self.work.request)
         return maker, fingerprint(self.work.request, maker, kept=self.work.kept)
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryMade:
-    """A dirty node as it was read, with its summary."""
-
-    job: SummaryJob
-    text: str
-
-    @property
-    def node(self) -> Node:
-        """The node as it was read."""
-        return self.job.node
 
     @property
     def vector(self) -> derived.VectorOf:
@@ -187,7 +167,7 @@ class SummaryMade:
 
         So has a leaf the mean of its turns' that a level's own prompt was asked for.
         """
-        work = self.job.work
+        work = self.work
         if not work.vector:
             return "none"
         inside = self.node.level or work.request.prompt
@@ -216,7 +196,7 @@ async def summarised(jobs: Sequence[SummaryJob], summariser: Summariser) -> list
 
 def made_of(
     jobs: Sequence[SummaryJob], texts: Sequence[str | ModelError], done: Refreshed
-) -> list[SummaryMade]:
+) -> list[SummaryJob]:
     """Return nodes with their texts, without those that the step failed on; `done` gets why it failed."""
     made = []
     failed: dict[str, list[str]] = {}
@@ -227,25 +207,22 @@ def made_of(
         if isinstance(text, ModelError):
             failed.setdefault(str(text), []).append(f"{request.kind} {cut(request.label, 40)}")
         else:
-            made.append(SummaryMade(job, text))
+            made.append(replace(job, text=text))
     for reason, scopes in failed.items():
         more = f" and {len(scopes) - 3} more" if len(scopes) > 3 else ""
         done.failures.append(f"{', '.join(scopes[:3])}{more}: {reason}")
     return made
 
 
-def put(tx: Tx, made: Sequence[SummaryMade], summariser: Summariser) -> None:
+def put(tx: Tx, made: Sequence[SummaryJob], summariser: Summariser) -> None:
     """Store summaries; vectors of other texts go."""
     keys = []
     for one in made:
-        maker, inputs = one.job.made_by(summariser)
+        maker, inputs = one.made_by(summariser)
         derived.put_summary(tx, one.node.id, str(one.text), maker, one.vector, inputs)
         keys.append((one.node.id, (mean_digest if one.vector == "mean" else digest)(one.text)))
     # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
     derived.drop_other_vectors(tx, "node", keys)
-
-
-# -- what need not be made ------------------------------------------------------------------------
 
 
 def unchanged(
@@ -490,8 +467,6 @@ class Refresher:
         done.left = await to_thread(_still_dirty, self._db, None if nodes is None else dirty, self._without)
         return done
 
-    # -- texts ------------------------------------------------------------------------------------
-
     async def _make_texts(self, order: _Order, vectors: NodeVectors, done: Refreshed) -> None:
         """Make and commit the texts of nodes, each when its children have theirs."""
         under_way: dict[asyncio.Task[list[str | ModelError]], list[SummaryJob]] = {}
@@ -501,12 +476,20 @@ class Refresher:
                 self._report(order.clean, failed, order.total)
                 with timed(done, "store_ms"):
                     jobs = await to_thread(self._read, order, ready, vectors)
-                under_way |= {self._begin(jobs_): jobs_ for jobs_ in self._together(jobs)}
+                calls = [[job] for job in jobs] if is_remote(self._summariser) else [jobs] if jobs else []
+                under_way |= {
+                    asyncio.ensure_future(summarised(call, self._summariser)): call for call in calls
+                }
                 if not under_way:
                     break
                 with timed(done, "summarise_ms"):
                     ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                failed += sum(_is_failure(text) for task in ended for text in task.result())
+                failed += sum(
+                    isinstance(text, ModelError)
+                    and not isinstance(text, BudgetError)  # else it was not tried
+                    for task in ended
+                    for text in task.result()
+                )
                 made = [one for task in ended for one in made_of(under_way.pop(task), task.result(), done)]
                 with timed(done, "store_ms"):
                     ready = order.after(await self._commit(made, vectors, done))
@@ -517,14 +500,6 @@ class Refresher:
             for task in under_way:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
-
-    def _together(self, jobs: list[SummaryJob]) -> list[list[SummaryJob]]:
-        if is_remote(self._summariser):
-            return [[job] for job in jobs]
-        return [jobs] if jobs else []
-
-    def _begin(self, jobs: Sequence[SummaryJob]) -> asyncio.Task[list[str | ModelError]]:
-        return asyncio.ensure_future(summarised(jobs, self._summariser))
 
     def _read(self, order: _Order, ready: Sequence[int], vectors: NodeVectors) -> list[SummaryJob]:
         """Return the requests of nodes.
@@ -547,17 +522,26 @@ class Refresher:
             ready = order.after([node.id for node in idle] + kept)
         return found
 
-    async def _commit(self, made: Sequence[SummaryMade], vectors: NodeVectors, done: Refreshed) -> list[int]:
+    async def _commit(self, made: Sequence[SummaryJob], vectors: NodeVectors, done: Refreshed) -> list[int]:
         """Write texts, begin their vectors, and return the nodes that are clean now."""
         clean: list[int] = []
         for first in range(0, len(made), WRITE_NODES):
             part = made[first : first + WRITE_NODES]
-            written = await to_thread(_write, self._db, part, self._summariser)
+            written = await to_thread(self._write, part)
             vectors.begin([(one.node.id, one.text) for one in written if one.vector == "own"])
             vectors.means += [one.node.id for one in written if one.vector == "mean"]
             clean += [one.node.id for one in written]
         done.nodes += len(clean)
         return clean
+
+    def _write(self, made: Sequence[SummaryJob]) -> list[SummaryJob]:
+        """Write summaries, and return the nodes that were still dirty with unchanged inputs."""
+        with self._db.write() as tx:
+            valid = _unmoved(tx, made)
+            put(tx, valid, self._summariser)
+            if valid:
+                meta.bump(tx)
+        return valid
 
     def _write_vectors(self, rows: Sequence[derived.VectorRow], means: Sequence[int]) -> None:
         if self._embed is None:
@@ -600,14 +584,6 @@ class _Order:
                 if not self._waits[above]:
                     found.append(above)
         return found
-
-
-def _is_failure(text: str | ModelError) -> bool:
-    """Return whether a summary could not be made; one that the budget did not reach was not tried."""
-    return isinstance(text, ModelError) and not isinstance(text, BudgetError)
-
-
-# -- reading --------------------------------------------------------------------------------------
 
 
 def _dirty_beneath(
@@ -655,25 +631,12 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[S
     return jobs, [node for node in ready if node.id not in work]
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
-def _write(db: Database, made: Sequence[SummaryMade], summariser: Summariser) -> list[SummaryMade]:
-    """Write summaries, and return the nodes that were still dirty with unchanged inputs."""
-    with db.write() as tx:
-        valid = _unmoved(tx, made)
-        put(tx, valid, summariser)
-        if valid:
-            meta.bump(tx)
-    return valid
-
-
-def _unmoved(tx: Tx, made: Sequence[SummaryMade]) -> list[SummaryMade]:
+def _unmoved(tx: Tx, made: Sequence[SummaryJob]) -> list[SummaryJob]:
     """Mark nodes clean that are still dirty and whose inputs are unchanged; return them."""
     now = trees.nodes_with_ids(tx, [one.node.id for one in made])
     same = [one for one in made if (node := now.get(one.node.id)) and node.version == one.node.version]
     children = trees.nodes_with_ids(tx, [child for one in same for child in one.node.children])
     inputs = inputs_of(tx, [one.node for one in same], children)
-    same = [one for one in same if inputs[one.node.id] == one.job.work.request.inputs]
+    same = [one for one in same if inputs[one.node.id] == one.work.request.inputs]
     clean = trees.mark_clean(tx, [(one.node.id, one.node.version) for one in same])
     return [one for one in same if one.node.id in clean]

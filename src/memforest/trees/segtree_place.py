@@ -1,20 +1,12 @@
-"""What the index does inside the transactions of others: exchanges whose turns change or go leave the tree.
+"""The segtree index: from the feed to exchanges, and from these to leaves of the tree.
 
-From the feed to exchanges: sessions that have changed are cut anew, and what changed leaves the tree.
+Sessions that have changed are cut into exchanges anew, and what changed leaves the tree. Whatever is done is done in short
+transactions, each from what is stored, so that a crash or another process at the same time costs nothing but work: an
+exchange is in the tree or waits, and what waits is placed once, in the exchanges' order.
 
-What the summary of a stretch of conversation is made of.
-
-Placing by the vectors of what nodes say, as in the paper (its compatibility model i): one leaf a transaction.
-
-What a leaf may join is read, what these nodes say is brought up to date, and the leaf is written if the tree is as it was: of
-two processes that place at once the first one wins, and the other looks again.
-
-
-Placing what waits: notes of the feed become exchanges, and these become leaves, in their order.
-
-Whatever is done is done in short transactions, each from what is stored, so that a crash or another process at the same
-time costs nothing but work: an exchange is in the tree or waits, and what waits is placed once.
-
+With the placer "cosine" a leaf is placed by the vectors of the nodes' summaries, as in the paper (its compatibility model
+i), one leaf a transaction: what it may join is read, these summaries are brought up to date, and the leaf is written if
+the tree is as it was. Of two processes that place at once the first one wins, and the other looks again.
 """
 
 from __future__ import annotations
@@ -22,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -40,7 +32,7 @@ from memforest.times import from_ms
 from memforest.trees import segtree_rows
 from memforest.trees.index import STEP, Host, Placed, Placing
 from memforest.trees.refresh import NodeWork
-from memforest.trees.segtree_grow import KIND, OWNER, Decision, SegTree, nearest
+from memforest.trees.segtree_grow import KIND, OWNER, SegTree, nearest
 from memforest.trees.segtree_rows import (
     ExchangeCut,
     ExchangePlace,
@@ -327,22 +319,14 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """What a leaf may join: the level that picking it means, what it says, and its vector."""
-
-    level: int
-    text: str
-    vector: Vector | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Seen:
     """The next exchange and what it may join, as they were read."""
 
     token: tuple[int, int, int]
     exchange: ExchangeRow
     vector: Vector | None
-    choices: Sequence[_Choice]
+    choices: Sequence[tuple[int, str, Vector | None]]
+    """What the leaf may join: the level that picking it means, its text, and its vector."""
     least: float
     unread: Mapping[int, int]
     """Nodes that are to be made before they are compared, with the versions that they were read in."""
@@ -385,9 +369,13 @@ def _look(tx: Tx, settings: SegTreeSettings) -> _Seen | None:
     vector = segtree_rows.leaf_vectors(tx, [exchange.id], of_text=of_text).get(exchange.id)
     tree = SegTree(tx, settings)
     open_ = tree.choices()
-    texts = trees.node_texts(tx, [one.node for one in open_])
-    vectors = derived.vectors_of_items(tx, "node", [one.node.id for one in open_])
-    last = tree.vector_of_last() if open_ and not open_[0].node.level else None
+    texts = trees.node_texts(tx, [node for node, _ in open_])
+    vectors: dict[int, Vector | None] = {
+        node: row.astype(np.float64)
+        for node, row in derived.vectors_of_items(tx, "node", [node.id for node, _ in open_]).items()
+    }
+    if open_ and not open_[0][0].level:
+        vectors.setdefault(open_[0][0].id, tree.vector_of_last())
     tau = settings.tau
     if tau is None:
         tau = 0.0 if model is None else least_likeness(model, "cosine", settings.leaf_vector)
@@ -395,18 +383,9 @@ def _look(tx: Tx, settings: SegTreeSettings) -> _Seen | None:
         token=tree.token,
         exchange=exchange,
         vector=vector,
-        choices=[
-            _Choice(
-                one.level,
-                texts.get(one.node.id, ""),
-                vectors[one.node.id].astype(np.float64)
-                if one.node.id in vectors
-                else (None if one.node.level else last),
-            )
-            for one in open_
-        ],
+        choices=[(level, texts.get(node.id, ""), vectors.get(node.id)) for node, level in open_],
         least=tree.needed(tau),
-        unread={one.node.id: one.node.version for one in open_ if one.node.level and one.node.dirty},
+        unread={node.id: node.version for node, _ in open_ if node.level and node.dirty},
         late=is_late(tx, exchange),
         lacks=model is not None and vector is None,
     )
@@ -420,11 +399,11 @@ async def _nearest(host: Host, seen: _Seen) -> int | None:
     """
     if seen.vector is None:
         return None
-    lacking = [one.text for one in seen.choices if one.vector is None]
+    lacking = [text for _, text, vector in seen.choices if vector is None]
     made = iter(await host.embed_texts(lacking) if lacking else ())
-    vectors = [next(made).astype(np.float64) if one.vector is None else one.vector for one in seen.choices]
+    vectors = [next(made).astype(np.float64) if known is None else known for _, _, known in seen.choices]
     best = nearest(seen.vector, vectors, seen.least)
-    return None if best is None else seen.choices[best].level
+    return None if best is None else seen.choices[best][0]
 
 
 def _place(tx: Tx, settings: SegTreeSettings, seen: _Seen, best: int | None) -> None:
@@ -433,9 +412,9 @@ def _place(tx: Tx, settings: SegTreeSettings, seen: _Seen, best: int | None) -> 
     tree = SegTree(tx, settings)
     if tree.token != seen.token or not found or found[0] != seen.exchange:
         return
-    where = tree.by_count() if seen.vector is None else Decision(tree.at_most(best), "cosine")
-    tree.add(seen.exchange, where.level, seen.vector)
-    segtree_rows.mark_placed(tx, [(seen.exchange.id, where.level, where.maker)])
+    level, maker = tree.by_count() if seen.vector is None else (tree.at_most(best), "cosine")
+    tree.add(seen.exchange, level, seen.vector)
+    segtree_rows.mark_placed(tx, [(seen.exchange.id, level, maker)])
     tree.close()
 
 
@@ -445,29 +424,27 @@ BATCH = 256
 """Leaves that are placed in one transaction where no text is read: a tenth of a second's work."""
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """How the index stands: notes and exchanges that wait, and whether the memory has vectors."""
-
-    behind: bool
-    waiting: int
-    vectors: bool
-
-
 async def advance(host: Host, settings: SegTreeSettings, until: int) -> None:
     """Place everything that the feed has noted up to a number, as far as there are the vectors for it.
 
     Raises:
         ModelError: if texts are to be embedded and cannot be.
     """
-    state = await host.look(partial(_state, until=until))
-    while state.behind and await host.write(partial(receive, settings=settings, until=until)):
+
+    def stands(tx: Tx) -> tuple[bool, bool, bool]:
+        """Return whether notes are behind, whether exchanges wait, and whether the memory has vectors."""
+        row = indexes.find(tx, OWNER)
+        waits = segtree_rows.count(tx, segtree_rows.WAITING) > 0
+        return row is not None and row.cursor < until, waits, meta.get(tx, "embedder") is not None
+
+    behind, waits, vectors = await host.look(stands)
+    while behind and await host.write(partial(receive, settings=settings, until=until)):
         pass
-    if state.behind:
-        state = await host.look(partial(_state, until=until))
-    if not state.waiting:
+    if behind:
+        _, waits, vectors = await host.look(stands)
+    if not waits:
         return
-    if settings.leaf_vector == "text" and state.vectors:
+    if settings.leaf_vector == "text" and vectors:
         await _embed(host)
     if settings.reads_texts:
         await host.write(partial(settle, settings=settings))
@@ -475,15 +452,6 @@ async def advance(host: Host, settings: SegTreeSettings, until: int) -> None:
     else:
         while await host.write(partial(grow, settings=settings)):
             pass
-
-
-def _state(tx: Tx, until: int) -> _State:
-    row = indexes.find(tx, OWNER)
-    return _State(
-        behind=row is not None and row.cursor < until,
-        waiting=segtree_rows.count(tx, segtree_rows.WAITING),
-        vectors=meta.get(tx, "embedder") is not None,
-    )
 
 
 async def _embed(host: Host) -> None:
@@ -512,7 +480,7 @@ def grow(tx: Tx, settings: SegTreeSettings) -> bool:
     vectors = (
         segtree_rows.leaf_vectors(tx, [one.id for one in found], of_text=of_text) if model is not None else {}
     )
-    ready = found if model is None else _with_vectors(found, vectors.keys())
+    ready = found if model is None else list(takewhile(lambda one: one.id in vectors, found))
     if not ready:
         return False
     tau = settings.tau
@@ -523,21 +491,10 @@ def grow(tx: Tx, settings: SegTreeSettings) -> bool:
     tree = SegTree(tx, settings)
     made = []
     for one in ready[:BATCH]:
-        where = tree.by_count() if tau is None or model is None else tree.by_likeness(vectors[one.id], tau)
-        tree.add(one, where.level, vectors.get(one.id))
-        made.append((one.id, where.level, where.maker))
+        by_count = tau is None or model is None
+        level, maker = tree.by_count() if by_count else tree.by_likeness(vectors[one.id], tau or 0.0)
+        tree.add(one, level, vectors.get(one.id))
+        made.append((one.id, level, maker))
     segtree_rows.mark_placed(tx, made)
     tree.close()
     return len(ready) > BATCH
-
-
-def _with_vectors(
-    found: Sequence[segtree_rows.ExchangeRow], having: Collection[int]
-) -> list[segtree_rows.ExchangeRow]:
-    """Return the exchanges in front of the first that has no vector."""
-    ready: list[segtree_rows.ExchangeRow] = []
-    for one in found:
-        if one.id not in having:
-            break
-        ready.append(one)
-    return ready

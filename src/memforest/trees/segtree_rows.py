@@ -1,28 +1,13 @@
-"""The table of the index: the exchanges of a memory in their order, each in the tree or waiting.
+"""Tables, settings and thresholds of the segtree index, and the rules by which sessions are cut into exchanges.
 
-Their order is (`place`, `tie`): the time of an exchange (the latest until then in its session, ms), then session and position.
-
-
-The settings of the segtree index: its leaves, how they are placed, what nodes say, and how it is searched.
+An exchange is a short run of turns of one session: something said and what was said to it. The order of exchanges is
+(`place`, `tie`): the time of an exchange (the latest until then in its session, ms), then session and position. Each is in
+the tree or waits. Which turns are an exchange is a named rule, as systems that are published under one word cut
+differently; no rule looks at texts or times, reorders turns, or joins turns of two sessions.
 
 Sources of the constants: SegTreeMem (arXiv 2606.04555) §4 and §5.3; where the paper says nothing, the setting's text
-says where its default comes from.
-
-
-How like a node a leaf must be to join it, per embedder: measured by `scripts/calibrate_segments.py`.
-
-An embedder that was not measured gets the middle of those that were.
-
-
-Queries for what is wrong between turns, exchanges and leaves.
-
-What exchanges say, and the vectors by which they are compared.
-
-Exchanges: the turns of one session cut into short runs, something said and what was said to it.
-
-Indexes whose leaf is an exchange name a rule, as systems that are published under one word cut differently. No rule
-looks at texts or times, reorders turns, or joins turns of two sessions.
-
+says where its default comes from. How like a node a leaf must be to join it is measured per embedder by
+`scripts/calibrate_segments.py`; an embedder that was not measured gets the middle of those that were.
 """
 
 from __future__ import annotations
@@ -134,9 +119,6 @@ def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[ExchangeRow]:
     return [ExchangeRow(*row) for row in rows]
 
 
-# -- sessions -------------------------------------------------------------------------------------
-
-
 def sessions_of(tx: Tx, turns: Collection[int]) -> tuple[dict[int, int], bool]:
     """Return the sessions of those of some turns that are stored, each with the least position of one, and whether all are."""
     sql = (
@@ -177,9 +159,6 @@ def first_speaker(tx: Tx) -> str | None:
             ORDER BY t.said_ms, {place_tie("s.session_id", "t.ordinal")} LIMIT 1"""
     ).fetchone()
     return None if row is None else str(row[0])
-
-
-# -- exchanges ------------------------------------------------------------------------------------
 
 
 def add(tx: Tx, session: int, cuts: Sequence[ExchangeCut]) -> None:
@@ -539,11 +518,8 @@ MOST_TURNS = 16
 """Turns of one exchange at most: an hour's monologue is many leaves, and not one."""
 
 
-class Exchange(NamedTuple):
-    """A run of turns of one session: the positions of its first and its last turn, from 0."""
-
-    first: int
-    last: int
+Exchange = tuple[int, int]
+"""A run of turns of one session: the positions of its first and its last turn, from 0."""
 
 
 def leaf_exchanges(
@@ -559,7 +535,7 @@ def leaf_exchanges(
 
     Example:
         >>> leaf_exchanges(["Ann", "Bob", "Bob", "Ann", "Eve"], "adjacent")
-        (Exchange(first=0, last=2), Exchange(first=3, last=4))
+        ((0, 2), (3, 4))
 
     Args:
         speakers: of the session's turns, one each.
@@ -572,7 +548,7 @@ def leaf_exchanges(
     if rule not in LEAF_RULES:
         raise InputError(f"there is no rule {rule!r} for leaves; known: {', '.join(LEAF_RULES)}")
     if rule == "turns":
-        return tuple(Exchange(at, at) for at in range(len(speakers)))
+        return tuple((at, at) for at in range(len(speakers)))
     if rule == "pairs" or not speakers:
         return tuple(_pairs_of_all(len(speakers)))
     return tuple(_adjacent(speakers, speakers[0] if opener is None else opener))
@@ -580,7 +556,7 @@ def leaf_exchanges(
 
 def _adjacent(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
     """Yield each turn and its answer with the turns that follow them; what stands before the first joins it if there is room."""
-    begins = [one.first for one in _answered(speakers, opener)]
+    begins = [at for at, who in enumerate(speakers[:-1]) if who == opener != speakers[at + 1]]
     if not begins:
         yield from _unanswered(speakers, opener)
         return
@@ -590,7 +566,7 @@ def _adjacent(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
         yield from _unanswered(speakers[: begins[0]], opener)
     for first, end in pairwise([*begins, len(speakers)]):
         for at in range(first, end, MOST_TURNS):
-            yield Exchange(at, min(at + MOST_TURNS, end) - 1)
+            yield at, min(at + MOST_TURNS, end) - 1
 
 
 def _unanswered(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
@@ -604,10 +580,4 @@ def _unanswered(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
 def _pairs_of_all(turns: int) -> Iterator[Exchange]:
     """Yield every two turns; the last has three where turns are odd, and one where there is one turn."""
     for first in range(0, max(turns - 1, min(turns, 1)), 2):
-        yield Exchange(first, turns - 1 if turns - first <= 3 else first + 1)
-
-
-def _answered(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
-    for at in range(len(speakers) - 1):
-        if speakers[at] == opener != speakers[at + 1]:
-            yield Exchange(at, at + 1)
+        yield first, turns - 1 if turns - first <= 3 else first + 1

@@ -1,7 +1,4 @@
-"""The timem index: memories by the calendar, each written from the ones below it when its time has ended (TiMem).
-
-What may be wrong between turns, the nodes of the tree, their windows, and the jobs that write them.
-"""
+"""The timem index: memories by the calendar, each written from the ones below it when its time has ended (TiMem)."""
 
 from __future__ import annotations
 
@@ -36,6 +33,7 @@ from memforest.trees.timem_rows import (
     SEGMENT,
     SESSION,
     UNITS,
+    TiMemNode,
     TiMemSettings,
     key_of,
     schedule,
@@ -94,7 +92,7 @@ def _nodes(tx: Tx, settings: TiMemSettings) -> Iterator[str]:
             yield f"node {one.node} is out of date, and no job writes it"
 
 
-def _window(one: timem_rows.StoredNode, node: Node, zone: tzinfo) -> Iterator[str]:
+def _window(one: TiMemNode, node: Node, zone: tzinfo) -> Iterator[str]:
     """Yield what is wrong between a node and the window that it stands for."""
     window = window_of(from_ms(one.begin_ms), UNITS[one.level], zone)
     if (window.key, to_ms(window.start)) != (one.window, one.begin_ms):
@@ -104,9 +102,9 @@ def _window(one: timem_rows.StoredNode, node: Node, zone: tzinfo) -> Iterator[st
 
 
 def _family(
-    one: timem_rows.StoredNode,
+    one: TiMemNode,
     node: Node,
-    at: Mapping[int, timem_rows.StoredNode],
+    at: Mapping[int, TiMemNode],
     children: list[int],
     levels: list[int],
 ) -> Iterator[str]:
@@ -163,7 +161,7 @@ class TiMemIndex(Index):
         marked = set(nodes)
         if timem_rows.any_clean(tx):
             marked |= reopened(tx, self.settings, marked)
-            timem_rows.set_dirty(tx, marked - timem_rows.dirty_among(tx, marked))
+            trees.mark_out_of_date(tx, marked - timem_rows.dirty_among(tx, marked))
         schedule(tx, self.settings, memory_zone(tx), marked)
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:

@@ -1,18 +1,11 @@
 """Writing the memories that are due, in waves or side by side: what is below one, or before it, is written first.
 
-Jobs are leased before a model is asked, so that many processes write each memory once; one that dies leaves its jobs due. A
-memory that fails stays due with the reason, those above it wait, and everything else goes on.
+A memory is written from the texts below it, those before it, and the level's own instruction, and is known by the digest
+of all of that, so that a changed child, history, prompt or model makes it stale, and nothing else does. Jobs are leased
+before a model is asked, so that many processes write each memory once; one that dies leaves its jobs due. A memory that
+fails stays due with the reason, those above it wait, and everything else goes on.
 
-
-What each memory is written from: the texts below it, those before it, and the level's own instruction.
-
-Source: TiMem (arXiv 2601.02845) eq. 1 to 3. A memory is known by the digest of all that is told here, so that a changed child,
-history, prompt or model makes it stale, and nothing else does.
-
-
-Placing what the feed has noted, and writing what is due.
-
-What the index does inside the transactions of others: what told of turns that change or go is not told any more.
+Source: TiMem (arXiv 2601.02845) eq. 1 to 3.
 """
 
 from __future__ import annotations
@@ -407,7 +400,7 @@ def _tell_those_behind(tx: Tx, settings: TiMemSettings, made: Sequence[set[int]]
     """Have written again what was written without a memory of its history that could not be made then."""
     behind = {one for nodes in made for one in reopened(tx, settings, nodes) - nodes}
     clean = behind - timem_rows.dirty_among(tx, behind)
-    timem_rows.set_dirty(tx, clean)
+    trees.mark_out_of_date(tx, clean)
     schedule(tx, settings, memory_zone(tx), clean)
 
 

@@ -1,21 +1,12 @@
-"""The tree of the index, edited inside a write transaction: segments, sessions, days, weeks, months and years.
+"""The tree of the timem index, edited inside a write transaction: segments, sessions, days, weeks, months and years.
 
 There is one tree. Which nodes it has follows from the turns that are stored, their times and the memory's zone, and from
 nothing else; nodes that are as they were keep their ids and texts. A session belongs to the day on which it starts. A
 node's interval is the hull of its turns, so a day covers a session that runs past midnight.
 
-
-What a memory is written after: the texts of earlier ones, and which memories had one of them before them.
-
-Source: TiMem (arXiv 2601.02845) eq. 3: the last w memories of the level. Here they end before the window begins, so that a
-window that is written late is not told what came after it, which the released code does.
-
-
-Queries for turns: which segments they belong to, who says them, and what supports a statement.
-
-From the feed to the tree: the segments of turns that are new, changed or gone, and all that stands above them.
-
-Counts of what the index holds, for `stats`.
+A memory is written after the texts of earlier ones (TiMem, arXiv 2601.02845, eq. 3: the last w memories of the level). Here
+they end before the window begins, so that a window that is written late is not told what came after it, which the
+released code does.
 """
 
 from __future__ import annotations
@@ -174,14 +165,6 @@ class SaidLine(NamedTuple):
     line: str
 
 
-class TurnTime(NamedTuple):
-    """A turn, as far as the cutting into segments looks at it."""
-
-    row: int
-    ordinal: int
-    said_ms: int
-
-
 def groups_of(tx: Tx, turns: Collection[int], size: int) -> tuple[dict[int, set[int]], int]:
     """Return the numbers of the segments that some turns belong to, by session, and how many of the turns are stored.
 
@@ -200,19 +183,17 @@ def groups_of(tx: Tx, turns: Collection[int], size: int) -> tuple[dict[int, set[
     return found, count
 
 
-def turns_of_parts(tx: Tx, session: int, parts: Iterable[int], size: int) -> dict[int, list[TurnTime]]:
-    """Return the turns of some segments of a session, by the segments' numbers."""
-    wanted = sorted(parts)
-    if not wanted:
+def turns_of_parts(tx: Tx, session: int, parts: Iterable[int], size: int) -> dict[int, list[tuple[int, int]]]:
+    """Return (row, said ms) of the turns of some segments of a session, by the segments' numbers."""
+    found: dict[int, list[tuple[int, int]]] = {part: [] for part in sorted(parts)}
+    if not found:
         return {}
-    found: dict[int, list[TurnTime]] = {part: [] for part in wanted}
-    for row in tx.execute(
+    for row, ordinal, said_ms in tx.execute(
         "SELECT id, ordinal, said_ms FROM turn WHERE session = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
-        (session, wanted[0] * size, (wanted[-1] + 1) * size - 1),
+        (session, min(found) * size, (max(found) + 1) * size - 1),
     ):
-        said = TurnTime(*row)
-        if said.ordinal // size in found:
-            found[said.ordinal // size].append(said)
+        if ordinal // size in found:
+            found[ordinal // size].append((row, said_ms))
     return found
 
 
@@ -326,8 +307,6 @@ class CalendarTree:
         head = trees.find_head(tx, OWNER, KIND, 0)
         self._head = trees.put_head(tx, OWNER, KIND, 0, TreeHead(0, 0)) if head is None else head
 
-    # -- segments ---------------------------------------------------------------------------------
-
     def cut(self, session: int, parts: Collection[int]) -> None:
         """Cut some segments of a session anew, by their numbers; those that have the turns they had are told otherwise now."""
         said = turns_of_parts(self._tx, session, parts, self._size)
@@ -335,24 +314,23 @@ class CalendarTree:
         made: list[SegmentCut] = []
         gone: list[TiMemNode] = []
         for part in sorted(parts):
-            cut, row = _as_cut(part, said.get(part, [])), have.get(part)
+            turns, row, cut = said.get(part, []), have.get(part), None
+            if turns:
+                times = [said_ms for _, said_ms in turns]
+                cut = SegmentCut(part, turns[0][0], turns[-1][0], len(turns), min(times), max(times) + 1)
             if row is not None and cut is not None and row[5:8] == cut[1:4]:
                 self._fresh.add(row.node)
                 continue
             gone += [] if row is None else [row]
             made += [] if cut is None else [cut]
         found = timem_rows.of_session(self._tx, session, SESSION)
-        if found and (
-            gone or made
-        ):  # it may get another place, and what was written after it another history
+        if found and (gone or made):
+            # It may get another place, and what was written after it another history.
             before = [found[0].node, *(row.node for row in gone)]
             self._after |= reopened(self._tx, self._settings, before)
-        self._drop_segments(gone)
-        self._put_session(session, made)
-
-    def _drop_segments(self, gone: Collection[TiMemNode]) -> None:
         timem_rows.drop_segments(self._tx, [row.node for row in gone])
         self._changed[SESSION] |= {row.parent for row in gone if row.parent is not None}
+        self._put_session(session, made)
 
     def _put_session(self, session: int, cuts: Collection[SegmentCut]) -> None:
         """Add segments to a session, and put it under the day on which it starts now."""
@@ -390,17 +368,16 @@ class CalendarTree:
         )
         self._fresh.add(node)
 
-    # -- sessions and windows ---------------------------------------------------------------------
-
     def _new(
         self, level: int, window: CalendarWindow | None, begin_ms: int, session: int | None = None
     ) -> int:
         """Make an inner node without children."""
         node = self._arena.new_id()
         key = None if window is None else window.key
-        timem_rows.add(
-            self._tx, TiMemNode(node, level, None, session, None, None, None, None, key, begin_ms, "")
+        row = TiMemNode(
+            node, level, None, session, None, None, None, None, key, begin_ms, "", begin_ms, begin_ms + 1, 0
         )
+        timem_rows.add(self._tx, row)
         self._arena.put(
             Node(
                 id=node,
@@ -458,8 +435,6 @@ class CalendarTree:
         timem_rows.put_parent(self._tx, node, parent)
         self._changed[level].add(parent)
 
-    # -- the end ----------------------------------------------------------------------------------
-
     def reopen(self, nodes: Iterable[int]) -> None:
         """Note that nodes are told otherwise now."""
         self._fresh |= set(nodes)
@@ -475,7 +450,7 @@ class CalendarTree:
         self._arena.flush()
         marked = reopened(self._tx, self._settings, self._fresh | touched)
         marked |= timem_rows.by_node(self._tx, self._after).keys()
-        timem_rows.set_dirty(self._tx, marked)
+        trees.mark_out_of_date(self._tx, marked)
         timem_rows.clean_unwritten(self._tx, unwritten_levels(self._settings.levels))
         top = timem_rows.root(self._tx)
         count = 0 if top is None else self._arena.get(top.node).count
@@ -491,40 +466,33 @@ class CalendarTree:
         row = timem_rows.by_node(self._tx, [node]).get(node)
         if row is None:
             return False
-        ended_ms = timem_rows.end_of(self._tx, node)
+        ended_ms = row.end_ms
         hull = timem_rows.hull(self._tx, node)
         if hull is None:
             self._arena.drop(node)
             timem_rows.delete(self._tx, [node])
             unschedule(self._tx, row)
         else:
-            begins = hull.start_ms if level == SESSION else row.begin_ms
-            if (begins, hull.tie) != (row.begin_ms, row.tie):
-                timem_rows.change_place(self._tx, node, begins, hull.tie)
+            children, start_ms, end_ms, leaves, tie = hull
+            begins = start_ms if level == SESSION else row.begin_ms
+            if (begins, tie) != (row.begin_ms, row.tie):
+                timem_rows.change_place(self._tx, node, begins, tie)
             stored = self._arena.get(node)
-            stored.children, stored.count, stored.key = hull.children, hull.leaves, (hull.start_ms, hull.tie)
-            stored.start_ms, stored.end_ms = hull.start_ms, hull.end_ms
+            stored.children, stored.count, stored.key = children, leaves, (start_ms, tie)
+            stored.start_ms, stored.end_ms = start_ms, end_ms
             stored.version, stored.dirty = stored.version + 1, True
             self._arena.put(stored)
             # What begins between its old end and its new one has it as history that had not, or the other way round.
-            late = timem_rows.beginning(self._tx, level, *sorted((ended_ms, hull.end_ms)))
+            late = timem_rows.beginning(self._tx, level, *sorted((ended_ms, end_ms)))
             self._after |= without(self._tx, self._settings, [one for one in late if one != node])
             if level == SESSION:
-                self.place([row._replace(begin_ms=begins, tie=hull.tie)])
+                self.place([row._replace(begin_ms=begins, tie=tie)])
         parent = timem_rows.by_node(self._tx, [node])[node].parent if hull is not None else row.parent
         if parent is not None:
             at = timem_rows.by_node(self._tx, [parent]).get(parent)
             if at is not None:
                 self._changed[at.level].add(parent)
         return hull is not None
-
-
-def _as_cut(part: int, said: list[TurnTime]) -> SegmentCut | None:
-    """Return a segment of some turns; none of no turn."""
-    if not said:
-        return None
-    end_ms = max(one.said_ms for one in said) + 1
-    return SegmentCut(part, said[0].row, said[-1].row, len(said), min(one.said_ms for one in said), end_ms)
 
 
 _OCCURRENCE = "ix_timem_occurrence"

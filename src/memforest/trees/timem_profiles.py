@@ -1,16 +1,10 @@
 """The profile in force: of the last month that had ended, line by line, each with what it rests on.
 
 A month without a model is composed anew when it is read, which is what its text was made of; so is one whose text has no
-sections, or was passed on from its only week. Of what a model wrote the sections are read; see
-`memforest.trees.timem_profiles` for what supports a line.
-
-
-Which turns support a line that a model wrote: those that share its words.
-
-A line is taken for supported by the segments that share at least `LEAST` of its content words (all, where it has fewer), in
-which its participant speaks or is named. Words that few of the segments have count more; the best one is taken, then those
-that have words which the ones before lack. The name of the participant is none of the words.
-
+sections, or was passed on from its only week. Of what a model wrote the sections are read. A line of those is taken for
+supported by the segments that share at least `LEAST` of its content words (all, where it has fewer), in which its
+participant speaks or is named. Words that few of the segments have count more; the best one is taken, then those that have
+words which the ones before lack. The name of the participant is none of the words.
 """
 
 from __future__ import annotations
@@ -165,9 +159,6 @@ def found_profile(tx: Tx, settings: TiMemSettings, request: ProfileRequest) -> F
     )
 
 
-# -- whose, and when --------------------------------------------------------------------------------
-
-
 def _names(tx: Tx, given: str) -> list[str]:
     """Return the names under which somebody speaks, who is called so or has it for an alias."""
     known = timem_grow.speakers_ever(tx)
@@ -192,11 +183,11 @@ def _in_force(
     tx: Tx, level: int, request: ProfileRequest, names: Sequence[str] | None, zone: tzinfo
 ) -> _Month | None:
     """Return the last month that may be told by the request's instants, and in which its participant took part."""
-    for row, said_ms in timem_rows.told(tx, level):
+    for row in timem_rows.told(tx, level):
         start_ms, end_ms = _span(row, zone)
         if request.as_of_ms is not None and end_ms > request.as_of_ms:
             continue
-        if request.bound_ms is not None and said_ms - 1 > request.bound_ms:
+        if request.bound_ms is not None and row.end_ms - 1 > request.bound_ms:
             continue
         sessions = timem_rows.sessions_below(tx, row.node)
         participants = timem_grow.speakers(tx, sessions)
@@ -215,10 +206,10 @@ def _unwritten(tx: Tx, level: int, request: ProfileRequest, month: _Month | None
     by_ms = request.now_ms if request.as_of_ms is None else request.as_of_ms
     later = [
         row
-        for row, said_ms in timem_rows.untold(tx, level)
+        for row in timem_rows.untold(tx, level)
         if (month is None or row.begin_ms > month.row.begin_ms)
         and _span(row, zone)[1] <= by_ms
-        and (request.bound_ms is None or said_ms - 1 <= request.bound_ms)
+        and (request.bound_ms is None or row.end_ms - 1 <= request.bound_ms)
     ]
     if later:
         failed = {one.key: one.payload["reason"] for one in jobs.failures(tx, JOB_OWNER)}
@@ -234,9 +225,6 @@ def _unwritten(tx: Tx, level: int, request: ProfileRequest, month: _Month | None
     return []
 
 
-# -- lines ------------------------------------------------------------------------------------------
-
-
 def _lines(
     tx: Tx, settings: TiMemSettings, month: _Month, zone: tzinfo, muted: frozenset[int]
 ) -> tuple[list[FoundLine], list[tuple[str, str]], str]:
@@ -247,8 +235,7 @@ def _lines(
     passed_on = settings.pass_through and len(node.children) == 1
     if maker.startswith(_RULES) or passed_on or not any(name for name, _ in split_sections(text)):
         turns = timem_grow.turns_of_sessions(tx, month.sessions)
-        found = profile_lines(tx, month.start_ms, month.end_ms, month.participants, zone, turns=turns)
-        lines = [FoundLine(one.participant, one.text, one.kind, one.facts, one.turns) for one in found]
+        lines = profile_lines(tx, month.start_ms, month.end_ms, month.participants, zone, turns=turns)
         bare = [(one.participant, one.text) for one in lines if not one.turns]
         return [one for one in lines if one.turns], bare, maker if maker.startswith(_RULES) else COMPOSED
     return (*_written(tx, month, text, muted), maker)

@@ -1,31 +1,18 @@
-"""The table of the index: every node of its tree with what it is of, the node above it, and its place in time.
+"""The table, levels, settings and jobs of the timem index.
 
-Of a segment and a session `session` is the row of the session, of a segment also `turn` and `turn_last`, the rows of its
-turns, and `part`, its number in its session. Others have the key of their window. `begin_ms` orders the nodes of a level: the
-first turn of a segment or session, the start of a window; `tie` orders those of one instant.
+The table has every node of the tree with what it is of, the node above it, and its place in time. Of a segment and a
+session `session` is the row of the session, of a segment also `turn` and `turn_last`, the rows of its turns, and `part`,
+its number in its session. Others have the key of their window. `begin_ms` orders the nodes of a level: the first turn of
+a segment or session, the start of a window; `tie` orders those of one instant. A node's `level` is the place of its name
+in `LEVELS`, so that levels which a memory does not write are left out of its tree and no number changes. The paper's L1 to
+L5 are the levels 0 to 4.
 
-
-The levels of the tree: their names and numbers, and the calendar windows that they stand for.
-
-A node's `level` is the place of its name in `LEVELS`, so that levels which a memory does not write are left out of its tree
-and no number changes. The paper's L1 to L5 are the levels 0 to 4.
-
-
-The settings of the timem index: its levels, what a segment is, what a memory is written from, and when.
+Each memory is written by a job: one for the segments of each session, and one for each session and window. Segments are
+due at once, a session when the next one begins or when it has been silent for `idle_min`, a window when it has ended. Keys
+are (level, session) and (level, window), so that nothing is made twice (released configuration); a job whose memory is out
+of date again is reopened under its key. Keys hold numbers and days, nothing that was said.
 
 Source of the constants: TiMem (arXiv 2601.02845) §3, App. B, and where the paper says nothing its released configuration.
-
-
-Writing the table of the index, and the marks of its nodes.
-
-When memories are due: a job for the segments of each session, and one for each session and window.
-
-Segments are due at once, a session when the next one begins or when it has been silent for `idle_min`, a window when it has
-ended. Keys are (level, session) and (level, window), so that nothing is made twice (released configuration); a job
-whose memory is out of date again is reopened under its key. Keys hold numbers and days, nothing that was said.
-
-
-Queries for what is wrong between turns and nodes.
 """
 
 from __future__ import annotations
@@ -42,7 +29,7 @@ from memforest.reading.periods import Unit, window_with_key
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.store import jobs
 from memforest.store.connections import AMONG, Tx, place_tie
-from memforest.store.trees import drop_leaf_nodes, mark_out_of_date, mark_up_to_date
+from memforest.store.trees import drop_leaf_nodes, mark_up_to_date
 from memforest.times import to_ms
 
 LEVELS: Sequence[str] = ("segment", "session", "day", "week", "month", "year", "root")
@@ -76,7 +63,8 @@ def unwritten_levels(levels: Sequence[str]) -> list[int]:
 
 
 _COLUMNS = (
-    "i.node, i.level, i.parent, i.session, i.part, i.turn, i.turn_last, i.turns, i.window, i.begin_ms, i.tie"
+    "i.node, i.level, i.parent, i.session, i.part, i.turn, i.turn_last, i.turns, i.window, i.begin_ms, i.tie,"
+    " i.start_ms, i.end_ms, i.leaves"
 )
 
 
@@ -121,6 +109,9 @@ class TiMemNode(NamedTuple):
     window: str | None
     begin_ms: int
     tie: str
+    start_ms: int
+    end_ms: int
+    leaves: int
 
 
 def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[TiMemNode]:
@@ -168,24 +159,23 @@ def root(tx: Tx) -> TiMemNode | None:
     return found[0] if found else None
 
 
-def told(tx: Tx, level: int) -> list[tuple[TiMemNode, int]]:
-    """Return the nodes of a level that have a text, the latest first, each with when its interval ends, ms."""
-    found = tx.execute(
-        f"""SELECT {_COLUMNS}, i.end_ms FROM ix_timem_node i JOIN derived_summary d ON d.node = i.node
-            WHERE i.level = ? ORDER BY i.begin_ms DESC, i.tie DESC""",
+def told(tx: Tx, level: int) -> list[TiMemNode]:
+    """Return the nodes of a level that have a text, the latest first."""
+    return _read(
+        tx,
+        "JOIN derived_summary d ON d.node = i.node WHERE i.level = ? ORDER BY i.begin_ms DESC, i.tie DESC",
         (level,),
     )
-    return [(TiMemNode(*row[:-1]), row[-1]) for row in found]
 
 
-def untold(tx: Tx, level: int) -> list[tuple[TiMemNode, int]]:
-    """Return the nodes of a level that have no text, in order, each with when its interval ends, ms."""
-    found = tx.execute(
-        f"""SELECT {_COLUMNS}, i.end_ms FROM ix_timem_node i LEFT JOIN derived_summary d ON d.node = i.node
-            WHERE i.level = ? AND d.node IS NULL ORDER BY i.begin_ms, i.tie""",
+def untold(tx: Tx, level: int) -> list[TiMemNode]:
+    """Return the nodes of a level that have no text, in order."""
+    return _read(
+        tx,
+        """LEFT JOIN derived_summary d ON d.node = i.node
+           WHERE i.level = ? AND d.node IS NULL ORDER BY i.begin_ms, i.tie""",
         (level,),
     )
-    return [(TiMemNode(*row[:-1]), row[-1]) for row in found]
 
 
 def below(tx: Tx, node: int) -> list[TiMemNode]:
@@ -231,11 +221,6 @@ def previous_session(tx: Tx, begin_ms: int, tie: str) -> list[TiMemNode]:
         f"WHERE i.level = {SESSION} AND (i.begin_ms, i.tie) < (?, ?) ORDER BY i.begin_ms DESC, i.tie DESC LIMIT 1",
         (begin_ms, tie),
     )
-
-
-def end_of(tx: Tx, node: int) -> int:
-    """Return when a node's interval ends, ms."""
-    return int(tx.execute("SELECT end_ms FROM ix_timem_node WHERE node = ?", (node,)).fetchone()[0])
 
 
 def beginning(tx: Tx, level: int, first_ms: int, until_ms: int) -> list[int]:
@@ -458,20 +443,7 @@ def drop_segments(tx: Tx, nodes: Collection[int]) -> None:
 
 def add(tx: Tx, row: TiMemNode) -> None:
     """Store a session, a window or the root, which is empty as yet."""
-    tx.execute(
-        "INSERT INTO ix_timem_node VALUES (?, ?, ?, ?, NULL, NULL, NULL, NULL, ?, ?, ?, ?, ?, 0)",
-        (
-            row.node,
-            row.level,
-            row.parent,
-            row.session,
-            row.window,
-            row.begin_ms,
-            row.tie,
-            row.begin_ms,
-            row.begin_ms + 1,
-        ),
-    )
+    tx.execute("INSERT INTO ix_timem_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def delete(tx: Tx, nodes: Collection[int]) -> None:
@@ -489,14 +461,8 @@ def change_place(tx: Tx, node: int, begin_ms: int, tie: str) -> None:
     tx.execute("UPDATE ix_timem_node SET begin_ms = ?, tie = ? WHERE node = ?", (begin_ms, tie, node))
 
 
-class Hull(NamedTuple):
-    """What the children of a node are together: ids in order, interval, leaves, and the tie of the first."""
-
-    children: tuple[int, ...]
-    start_ms: int
-    end_ms: int
-    leaves: int
-    tie: str
+Hull = tuple[tuple[int, ...], int, int, int, str]
+"""What the children of a node are together: ids in order, interval, leaves, and the tie of the first."""
 
 
 def hull(tx: Tx, node: int) -> Hull | None:
@@ -507,23 +473,12 @@ def hull(tx: Tx, node: int) -> Hull | None:
     ).fetchall()
     if not found:
         return None
-    made = Hull(
-        tuple(row[0] for row in found),
-        min(row[1] for row in found),
-        max(row[2] for row in found),
-        sum(row[3] for row in found),
-        found[0][4],
-    )
+    ids, starts, ends, leaves, ties = zip(*found, strict=True)
+    made = (tuple(ids), min(starts), max(ends), sum(leaves), ties[0])
     tx.execute(
-        "UPDATE ix_timem_node SET start_ms = ?, end_ms = ?, leaves = ? WHERE node = ?",
-        (made.start_ms, made.end_ms, made.leaves, node),
+        "UPDATE ix_timem_node SET start_ms = ?, end_ms = ?, leaves = ? WHERE node = ?", (*made[1:4], node)
     )
     return made
-
-
-def set_dirty(tx: Tx, nodes: Collection[int]) -> None:
-    """Mark nodes as out of date, with a new version."""
-    mark_out_of_date(tx, nodes)
 
 
 def clean_unwritten(tx: Tx, levels: Sequence[int]) -> None:
@@ -581,7 +536,7 @@ def _due(tx: Tx, settings: TiMemSettings, zone: tzinfo, row: TiMemNode) -> int:
     if row.level == SEGMENT:
         return of_session(tx, row.session or 0, SESSION)[0].begin_ms
     if row.level == SESSION:
-        idle_ms = end_of(tx, row.node) + round(settings.idle_min * 60_000)
+        idle_ms = row.end_ms + round(settings.idle_min * 60_000)
         behind = following(tx, row, 1)
         return min(idle_ms, behind[0].begin_ms) if behind else idle_ms
     return to_ms(window_with_key(row.window or "", UNITS[row.level], zone).end)
@@ -605,27 +560,9 @@ def targets(tx: Tx, key: str) -> list[TiMemNode]:
     return [] if found is None else [found]
 
 
-class StoredNode(NamedTuple):
-    """A node as the index's table has it."""
-
-    node: int
-    level: int
-    parent: int | None
-    session: int | None
-    window: str | None
-    begin_ms: int
-    start_ms: int
-    end_ms: int
-    leaves: int
-
-
-def all_rows(tx: Tx) -> list[StoredNode]:
+def all_rows(tx: Tx) -> list[TiMemNode]:
     """Return all nodes, in the order of siblings."""
-    found = tx.execute(
-        """SELECT node, level, parent, session, window, begin_ms, start_ms, end_ms, leaves FROM ix_timem_node
-           ORDER BY level, begin_ms, tie"""
-    )
-    return [StoredNode(*row) for row in found]
+    return _read(tx, "ORDER BY i.level, i.begin_ms, i.tie", ())
 
 
 def wrong_segments(tx: Tx, size: int) -> list[int]:
