@@ -287,8 +287,13 @@ class GuidedBrowse:
             }
             for tree in trees
         ]
+        leaves: dict[int, float] = {}  # by node id, each with its best score over trees and sub-queries
+        for way in (way for tree in trees for way in tree.ways):
+            for row, score in way.reached.items():
+                leaf = int(found.forest.ids[row])
+                leaves[leaf] = max(score, leaves.get(leaf, 0.0))
         return Prepared(
-            replace(request, plan=plan, leaves=_best_of(found.forest, trees)),
+            replace(request, plan=plan, leaves=leaves),
             trees=tuple((tree.title, round(tree.score, 4)) for tree in recalled),
             trace=trace,
             warnings=(*warnings, *_fallbacks(trees)),
@@ -411,7 +416,15 @@ class GuidedBrowse:
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
             left = [(way, self._host.question) for way, _ in left]
             vectors = await self._vectors(snapshot, ())
-        await asyncio.to_thread(_by_vectors, snapshot, forest, left, vectors, self._settings)
+
+        def finish() -> None:
+            near = {
+                query: nearness_to(snapshot, forest, *both, self._settings) for query, both in vectors.items()
+            }
+            for way, query in left:
+                browse_by(way, near[query])
+
+        await asyncio.to_thread(finish)
         return warnings
 
     async def _vectors(self, snapshot: Snapshot, queries: Iterable[str]) -> Mapping[str, tuple[Row, Row]]:
@@ -439,29 +452,6 @@ def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:
                 way.keep(way.below, ordered=False)
             if way.below:
                 found.append((tree, way, query))
-    return found
-
-
-def _by_vectors(
-    snapshot: Snapshot,
-    forest: EmbeddedForest,
-    ways: Sequence[tuple[Descent, str]],
-    vectors: Mapping[str, tuple[Row, Row]],
-    settings: MemForestSettings,
-) -> None:
-    nearness = {query: nearness_to(snapshot, forest, *both, settings) for query, both in vectors.items()}
-    for way, query in ways:
-        browse_by(way, nearness[query])
-
-
-def _best_of(forest: Forest, trees: Sequence[_Tree]) -> dict[int, float]:
-    """Return the leaves that were reached by node id, each with its best score over trees and sub-queries."""
-    found: dict[int, float] = {}
-    for tree in trees:
-        for way in tree.ways:
-            for row, score in way.reached.items():
-                leaf = int(forest.ids[row])
-                found[leaf] = max(score, found.get(leaf, 0.0))
     return found
 
 

@@ -23,14 +23,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memforest.config import Explore
-from memforest.errors import ConfigError, InputError, ModelRefusedError
+from memforest.errors import InputError, ModelRefusedError
 from memforest.graph.graph import Graph
 from memforest.graph.paths import seeds
 from memforest.nodes import Node
+from memforest.ports import Settled
 from memforest.reading.question_parts import alone, parts_of
 from memforest.reading.relations import LANGUAGES, load_words
-from memforest.reading.steps import Steps
-from memforest.records import SubQuery
+from memforest.records import SubQuery, SummaryRequest
 from memforest.search.filters import (
     IndexResult,
     Part,
@@ -50,15 +50,14 @@ from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
 from memforest.trees import hmem_rows
 from memforest.trees.hmem_find import explore_of, find
-from memforest.trees.hmem_grow import KIND, OWNER, HMemPlacing, advance, empty, problems, requests_of
-from memforest.trees.hmem_rows import EVENT, KINDS, LEVELS, ROOT, HMemSettings, made_by, now
+from memforest.trees.hmem_grow import KIND, OWNER, HMemPlacing, advance, problems
+from memforest.trees.hmem_rows import EVENT, KINDS, LEVELS, ROOT, WEEK, HMemSettings, made_by, now
 from memforest.trees.hmem_score import names_in
-from memforest.trees.index import FALLS_BACK, Host, Index, IndexProblem
+from memforest.trees.index import FALLS_BACK, Host, Index, IndexProblem, doer_of, not_browsed
 from memforest.trees.node import Contract
 from memforest.trees.refresh import NodeWork
 
 if TYPE_CHECKING:
-    from memforest.ports import Settled
     from memforest.reading.explore_llm import EvidenceLine, Reasoned
 
 
@@ -73,7 +72,10 @@ def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LI
     """
     from memforest.reading.explore_llm import EvidenceLine as Told
 
-    hits = list(islice(_each_fact_once(found), most))
+    each: dict[tuple[int, int], TurnHit] = {}  # of the hits of one fact the first
+    for hit in islice(found.hits, 3 * MOST_LINES):
+        each.setdefault((hit.fact, hit.turn if hit.fact < 0 else -1), hit)
+    hits = list(each.values())[:most]
     nodes = list(found.nodes)[:most]
     turns = {int(snapshot.turns.ids[hit.turn]) for hit in hits}
     said = evidence.turn_texts(tx, turns - damaged_turns(tx, turns).keys())
@@ -96,16 +98,6 @@ def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LI
             span = spans[node.node]
             ranked.append((node.score, Told(text_of, from_ms(span.start_ms), from_ms(span.end_ms))))
     return [told for _, told in sorted(ranked, key=lambda one: -round(one[0], 9))][:most]
-
-
-def _each_fact_once(found: IndexResult) -> list[TurnHit]:
-    seen: set[int] = set()
-    kept = []
-    for hit in islice(found.hits, 3 * MOST_LINES):
-        if hit.fact < 0 or hit.fact not in seen:
-            seen.add(hit.fact)
-            kept.append(hit)
-    return kept
 
 
 LINKS = 2
@@ -200,14 +192,13 @@ def _span(
             while behind + 1 < len(words) and of_name[behind + 1]:
                 behind += 1
             return first, behind
-        if first and alone and _owns(words[first - 1]):
+        if (
+            first
+            and alone
+            and any(load_words(code).is_("owners", words[first - 1].lower()) for code in LANGUAGES)
+        ):
             return first - 1, last
     return None
-
-
-def _owns(word: str) -> bool:
-    """Return whether a word says whose something is, in one of the languages of `memforest/data/relations`."""
-    return any(load_words(code).is_("owners", word.lower()) for code in LANGUAGES)
 
 
 def _named(words: Sequence[str], span: tuple[int, int], name: str) -> str:
@@ -221,40 +212,6 @@ FAILURES = (*FALLS_BACK, ModelRefusedError)
 WHY_CHARS = 300
 SHOWN_CHARS = 300
 """Most characters of a text in a trace."""
-
-
-async def prepare(host: Host, request: Search, settings: HMemSettings) -> Prepared:
-    """Return a question with its parts, each read as a question of its own, and answered where a model answers.
-
-    Args:
-        host: of the memory.
-        request: the question.
-        settings: of the index.
-
-    Raises:
-        ConfigError: if a model is to plan or to ask further, and there is none for it.
-    """
-    explore = explore_of(request, settings)
-    planner = _who("planner", explore.planner, host.steps, "plan")
-    follow_up = _who("follow_up", explore.follow_up, host.steps, "answer")
-    asking = _Asking(host, request, explore, settings, planner, follow_up)
-    return await asking.prepared()
-
-
-def _who(name: str, asked: str, steps: Steps, step: str) -> str:
-    """Return who does a part: the one who is asked for, else the model where there is one.
-
-    Raises:
-        ConfigError: if the model is asked for, and there is none.
-    """
-    able = steps.calls is not None and step in steps.by_chat
-    if asked == "auto":
-        return "model" if able else "rules"
-    if asked == "model" and not able:
-        raise ConfigError(
-            f"Explore({name}='model') needs a chat model: give Config(chat=...) with {step!r} in chat_steps, or {name}='rules'"
-        )
-    return asked
 
 
 @dataclass(slots=True)
@@ -278,10 +235,7 @@ class _Asking:
     async def prepared(self) -> Prepared:
         """Return the question with its parts."""
         subs = await self._planned()
-        if self.request.asked_mode not in (None, "emb"):
-            self.warnings.append(
-                f"mode {self.request.asked_mode!r} did what 'emb' does: the index {OWNER!r} does not browse trees"
-            )
+        self.warnings += not_browsed(self.request, OWNER)
         self.warnings += await self._fresh(subs)
         if self.follow_up == "model":
             await self._in_waves(subs)
@@ -346,7 +300,10 @@ class _Asking:
 
         One that cannot be read is the question itself.
         """
-        texts = [_with_answers(sub, known) for sub in subs]
+        texts = []
+        for sub in subs:
+            answers = [known[id] for id in sub.depends_on if known.get(id)]
+            texts.append(" ".join(" ".join([sub.text, *answers]).split()))
         host = self.host
         whole = " ".join(host.question.split())
         others = [text for text in texts if text not in (whole, "?")]
@@ -389,17 +346,14 @@ class _Asking:
         while sorter.is_active():
             wave = [by_id[id] for id in sorted(sorter.get_ready(), key=list(by_id).index)]
             read = await self._read(wave, answers)
-            settled = [self._settled(sub, by_id, answers) for sub in wave]
+            settled = [
+                [Settled(by_id[id].text, answers[id]) for id in sub.depends_on if answers.get(id)]
+                for sub in wave
+            ]
             for parts in await asyncio.gather(*map(self._answered, read, settled)):
                 self.parts[parts[0].sub.id] = parts
                 answers[parts[0].sub.id] = parts[0].answer
             sorter.done(*(sub.id for sub in wave))
-
-    @staticmethod
-    def _settled(sub: SubQuery, by_id: Mapping[str, SubQuery], answers: Mapping[str, str]) -> list[Settled]:
-        from memforest.ports import Settled
-
-        return [Settled(by_id[id].text, answers[id]) for id in sub.depends_on if answers.get(id)]
 
     async def _answered(self, part: Part, settled: Sequence[Settled]) -> list[Part]:
         """Return a part with its answer, and with the one that asks for what was missing."""
@@ -475,12 +429,6 @@ def _follow(sub: SubQuery, text: str) -> SubQuery:
     return replace(sub, id=f"{sub.id}+", text=text, depends_on=(sub.id,))
 
 
-def _with_answers(sub: SubQuery, known: Mapping[str, str]) -> str:
-    """Return the text of a sub-query with the answers to those it depends on."""
-    answers = [known[id] for id in sub.depends_on if known.get(id)]
-    return " ".join(" ".join([sub.text, *answers]).split())
-
-
 def _timed(sub: SubQuery, request: Search) -> Search:
     """Return a sub-query's question with the time that its planner worked out, where its own text has none."""
     plan = request.plan
@@ -536,8 +484,27 @@ class HMemIndex(Index):
         await advance(host, self.settings, until)
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return how the memories of nodes are consolidated."""
-        return requests_of(nodes, inputs, self.settings)
+        """Return how the memories of nodes are consolidated; one with a single child says what that says. Roots have none."""
+        return [
+            NodeWork(
+                node.id,
+                SummaryRequest(
+                    kind=KIND,
+                    label="",
+                    start=from_ms(node.start_ms),
+                    end=from_ms(node.end_ms),
+                    inputs=inputs[node.id],
+                    max_words=int(self.settings.words[node.level - WEEK]),
+                    level=node.level,
+                    window=node.window or "",
+                    prompt="memory",
+                ),
+                kept=len(node.children) == 1,
+                words=True,
+            )
+            for node in nodes
+            if WEEK <= node.level < ROOT
+        ]
 
     def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
         """Return the level of each memory with its window and how often it was consolidated, such as ``"week 2024-05/2024-W18, 3 times"``."""
@@ -553,8 +520,15 @@ class HMemIndex(Index):
         return found or problems(tx, self.settings)
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
-        """Take a question apart; see `memforest.trees.hmem`."""
-        return await prepare(host, request, self.settings)
+        """Return a question with its parts, each read as a question of its own, and answered where a model answers.
+
+        Raises:
+            ConfigError: if a model is to plan or to ask further, and there is none for it.
+        """
+        explore = explore_of(request, self.settings)
+        planner = doer_of("Explore.planner", explore.planner, host.steps, "plan")
+        follow_up = doer_of("Explore.follow_up", explore.follow_up, host.steps, "answer")
+        return await _Asking(host, request, explore, self.settings, planner, follow_up).prepared()
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return what the parts of a question bring; see `memforest.trees.hmem_find`."""
@@ -594,4 +568,5 @@ class HMemIndex(Index):
 
     def clear(self, tx: Tx) -> None:
         """Delete the trees, the rows of the table, and what they were made by."""
-        empty(tx)
+        super().clear(tx)
+        hmem_rows.forget(tx)

@@ -44,14 +44,13 @@ from memforest.trees.hmem_score import (
     asked_time,
     enter,
     leaf_of_fact,
-    leaf_of_turn,
     node_scores,
     say_more,
     similarities,
     turn_scores,
     without_told,
 )
-from memforest.trees.index import allowed_nodes, ready_nodes
+from memforest.trees.index import allowed_nodes, leaf_of_turn, ready_nodes
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]

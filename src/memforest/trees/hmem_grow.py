@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from memforest.nodes import Node, TreeHead
 from memforest.reading.periods import CalendarWindow, Unit, window_of
-from memforest.records import SummaryRequest
 from memforest.search.filters import memory_zone
 from memforest.store import derived, indexes
 from memforest.store import trees as trees_rows
@@ -42,15 +41,13 @@ from memforest.trees.hmem_rows import (
     HMemSettings,
     assign,
     events,
-    forget,
     items_of,
     made_by,
     note,
     now,
     top_level,
 )
-from memforest.trees.index import STEP, Host, IndexProblem, Placed, Placing
-from memforest.trees.refresh import NodeWork
+from memforest.trees.index import STEP, Host, IndexProblem, Placed, Placing, is_behind, place_notes
 
 OWNER, KIND = "hmem", "year"
 
@@ -122,14 +119,11 @@ class EventTrees:
             event.item,
             None,
             within,
-            event.said_ms,
-            event.tie,
+            *event[1:3],
             None,
-            event.start_ms,
-            event.end_ms,
+            *event[3:5],
             1,
-            event.r_ms,
-            event.n,
+            *event[5:],
         )
         hmem_rows.add(self._tx, row)
         self._arena.put(self._node(row))
@@ -149,21 +143,11 @@ class EventTrees:
     def _node(self, row: HMemNode) -> Node:
         leaf = row.level == EVENT
         unit = _UNIT.get(row.level)
-        return Node(
-            id=row.node,
-            tree=self._head(row.within[:4]).tree,
-            level=row.level,
-            key=(row.start_ms, row.tie),
-            start_ms=row.start_ms,
-            end_ms=row.end_ms,
-            count=row.leaves,
-            children=(),
-            item_kind=self._kind if leaf else None,
-            item=row.founder if leaf else None,
-            version=1,
-            dirty=not leaf,
-            window=None if unit is None else self._window(unit, row.said_ms),
-        )
+        kind, item = (self._kind, row.founder) if leaf else (None, None)
+        interval = (row.start_ms, row.end_ms, row.leaves, (), kind, item, 1, not leaf)
+        window = None if unit is None else self._window(unit, row.said_ms)
+        tree = self._head(row.within[:4]).tree
+        return Node(row.node, tree, row.level, (row.start_ms, row.tie), *interval, window=window)
 
     def _head(self, year: str) -> TreeHead:
         if year not in self._heads:
@@ -196,17 +180,6 @@ class EventTrees:
         self._head(row.within[:4])
         for above in begun.values():
             self._drop(above)
-
-    def _set_top(self) -> None:
-        """Add the levels that the memory has grown old enough for; none is ever taken away."""
-        first_ms = hmem_rows.first_said(self._tx)
-        if first_ms is None or self._now_ms is None:
-            return
-        top = top_level(first_ms, self._now_ms)
-        if top > self.top:
-            for within in hmem_rows.windows_of(self._tx, self.top):
-                self._changed[self.top][within] = _FIRST
-            self.top = top
 
     def _cluster(self, level: int, within: str, place: _Place) -> None:
         """Place the nodes of a window from a place on; of those before it no more are read than can be joined."""
@@ -283,7 +256,14 @@ class EventTrees:
 
     def close(self) -> Placed:
         """Place what is to be placed, bring what is above up to date, write everything back, and return the counts."""
-        self._set_top()
+        first_ms = hmem_rows.first_said(self._tx)
+        if first_ms is not None and self._now_ms is not None:
+            # Levels come as the memory grows old enough for them; none is ever taken away.
+            top = top_level(first_ms, self._now_ms)
+            if top > self.top:
+                changed = self._changed[self.top]
+                changed.update(dict.fromkeys(hmem_rows.windows_of(self._tx, self.top), _FIRST))
+                self.top = top
         for level in range(EVENT, self.top):
             for within, place in self._changed[level].items():
                 self._cluster(level, within, place)
@@ -334,66 +314,24 @@ def trees(tx: Tx, settings: HMemSettings, made: HMemMade, now_ms: int | None) ->
     return EventTrees(tx, settings, memory_zone(tx), made.alphas, now_ms, made.top)
 
 
-def receive(tx: Tx, settings: HMemSettings, until: int, now_ms: int, step: int = STEP) -> bool:
-    """Place the next notes of the feed, and return whether more are left.
-
-    If the index is not behind any more, another process was quicker, and nothing is done.
-    """
-    row = indexes.find(tx, OWNER)
-    if row is None or row.cursor >= until:
-        return False
-    items, upto = indexes.read(tx, row.cursor, step, until)
-    made = made_by(tx) or now(tx, settings)
-    noted = items.get(KINDS[settings.events], ())
-    if noted and made is not None:
-        edited = trees(tx, settings, made, now_ms)
-        edited.put(noted)
-        edited.close()
-        note(tx, replace(made, top=edited.top))
-    indexes.move(tx, OWNER, upto)
-    return upto < until
-
-
-def raise_levels(tx: Tx, settings: HMemSettings, now_ms: int) -> None:
-    """Build the levels that have become active, of everything that there is, in order."""
-    made = made_by(tx)
+def place(tx: Tx, settings: HMemSettings, items: Collection[int], now_ms: int) -> None:
+    """Place items in the trees, and build the levels that have become active."""
+    made = made_by(tx) or (now(tx, settings) if items else None)
     if made is not None:
         edited = trees(tx, settings, made, now_ms)
+        edited.put(items)
         edited.close()
         note(tx, replace(made, top=edited.top))
 
 
-def empty(tx: Tx) -> None:
-    """Delete the trees and the rows of the table."""
-    trees_rows.drop_trees(tx, OWNER)
-    indexes.empty_tables(tx, OWNER)
-    forget(tx)
+def receive(tx: Tx, settings: HMemSettings, until: int, now_ms: int, step: int = STEP) -> bool:
+    """Place the next notes of the feed, and return whether more are left."""
 
+    def placed(items: Items) -> None:
+        if noted := items.get(KINDS[settings.events], ()):
+            place(tx, settings, noted, now_ms)
 
-def requests_of(
-    nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]], settings: HMemSettings
-) -> list[NodeWork]:
-    """Return how the memories of nodes are consolidated; one with a single child says what that says. Roots say nothing."""
-    return [
-        NodeWork(
-            node.id,
-            SummaryRequest(
-                kind=KIND,
-                label="",
-                start=from_ms(node.start_ms),
-                end=from_ms(node.end_ms),
-                inputs=inputs[node.id],
-                max_words=int(settings.words[node.level - WEEK]),
-                level=node.level,
-                window=node.window or "",
-                prompt="memory",
-            ),
-            kept=len(node.children) == 1,
-            words=True,
-        )
-        for node in nodes
-        if WEEK <= node.level < ROOT
-    ]
+    return place_notes(tx, OWNER, until, placed, step)
 
 
 async def advance(host: Host, settings: HMemSettings, until: int) -> None:
@@ -410,14 +348,14 @@ async def advance(host: Host, settings: HMemSettings, until: int) -> None:
         if settings.eager:
             await host.ensure_fresh(lambda tx: trees_rows.dirty_children(tx, owner=OWNER))
     if older:
-        await host.write(partial(raise_levels, settings=settings, now_ms=now_ms))
+        await host.write(partial(place, settings=settings, items=(), now_ms=now_ms))
 
 
 def _state(tx: Tx, until: int, now_ms: int) -> tuple[bool, bool]:
     """Return whether notes wait, and whether the memory is old enough for more levels than its trees have."""
-    row, made, first_ms = indexes.find(tx, OWNER), made_by(tx), hmem_rows.first_said(tx)
+    made, first_ms = made_by(tx), hmem_rows.first_said(tx)
     older = made is not None and first_ms is not None and top_level(first_ms, now_ms) > made.top
-    return row is not None and row.cursor < until, older
+    return is_behind(tx, OWNER, until), older
 
 
 class HMemPlacing(Placing):
@@ -439,9 +377,6 @@ class HMemPlacing(Placing):
         told |= trees_rows.dirty_children(self._tx, owner=OWNER).keys()
         derived.drop_summaries(self._tx, sorted(told))
         self._left |= found.keys()
-
-    def place(self, items: Items) -> None:
-        """Place nothing: `advance` does."""
 
     def close(self) -> Placed:
         """Take the events out that have gone; what stood behind them in their windows is placed anew."""

@@ -17,8 +17,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib.resources import files
 from statistics import median
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal, NamedTuple
@@ -34,6 +32,7 @@ from memforest.store import meta
 from memforest.store.connections import AMONG, Tx, place_tie
 from memforest.store.corrections import HIDDEN
 from memforest.store.snapshot import muted_turns
+from memforest.trees.index import measured
 
 EventKind = Literal["fact", "turn"]
 
@@ -166,10 +165,8 @@ class HMemNode(NamedTuple):
 
 
 def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[HMemNode]:
-    return [
-        HMemNode(*row)
-        for row in tx.execute(f"SELECT {_COLUMNS} FROM ix_hmem_node i {condition}", tuple(args))
-    ]
+    found = tx.execute(f"SELECT {_COLUMNS} FROM ix_hmem_node i {condition}", tuple(args))
+    return [HMemNode(*row) for row in found]
 
 
 def by_node(tx: Tx, nodes: Collection[int]) -> dict[int, HMemNode]:
@@ -240,12 +237,8 @@ def root_of(tx: Tx, year: str) -> HMemNode | None:
 
 def windows_of(tx: Tx, level: int) -> list[str]:
     """Return the keys of the windows of a level in which there are nodes, in order."""
-    return [
-        row[0]
-        for row in tx.execute(
-            "SELECT DISTINCT within FROM ix_hmem_node WHERE level = ? ORDER BY within", (level,)
-        )
-    ]
+    sql = "SELECT DISTINCT within FROM ix_hmem_node WHERE level = ? ORDER BY within"
+    return [row[0] for row in tx.execute(sql, (level,))]
 
 
 def first_said(tx: Tx) -> int | None:
@@ -461,18 +454,11 @@ class HMemSettings(Settings):
                 )
 
 
-@cache
-def _table() -> dict[str, dict[str, float]]:
-    text = files("memforest.data").joinpath("memory_thresholds.json").read_text(encoding="utf-8")
-    models: dict[str, dict[str, float]] = json.loads(text)["models"]
-    return models
-
-
 def least_likenesses(settings: HMemSettings, model_id: str) -> Sequence[float]:
     """Return the least likenesses with which events, weeks and months join, -1 to 1."""
     if settings.schedule != "calibrated":
         return SCHEDULES[settings.schedule] if isinstance(settings.schedule, str) else settings.schedule
-    table = _table()
+    table = measured("memory_thresholds.json")
     found = table.get(model_id)
     return tuple(
         float(median(one[level] for one in table.values()) if found is None else found[level])

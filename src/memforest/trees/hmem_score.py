@@ -413,16 +413,6 @@ def leaf_of_fact(forest: Forest) -> Ints:
 
 
 @once_per_forest
-def leaf_of_turn(forest: Forest) -> Ints:
-    """Return the leaf of every turn that is an event, -1 for all others."""
-    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
-    leaves = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))
-    lengths = forest.item_end[leaves] - forest.item[leaves]
-    out[ranges(forest.item[leaves], forest.item_end[leaves])] = np.repeat(leaves, lengths)
-    return out
-
-
-@once_per_forest
 def say_more(forest: Forest) -> Flags:
     """Return which inner nodes have more than one event, and more events than any node below them; shape (N,).
 

@@ -1,30 +1,24 @@
-"""The base class of indexes, `Index`.
+"""The base class of indexes, `Index`, and what passes between a memory and its indexes.
 
-The values that pass between a memory and its indexes are in `memforest.trees.index` (writing) and `memforest.search.filters`.
+An index is a view of what was said. It is listed in `memforest.trees.attached`; nothing else outside of this room names it.
+What it has in the file are the trees that it owns, and tables of its own called ``ix_NAME_…``: they can be dropped and made
+anew from what was said. `Host` is an index's access to the file, models and other threads, for work that may wait. What a
+search passes is in `memforest.search.filters`.
 
-An index is a view of what was said. It lives in one folder, `systems/NAME/`, and is listed in
-`memforest.trees.attached`; nothing else outside of its folder names it. What it has in the file are the trees that it
-owns, and tables of its own called ``ix_NAME_…``: they can be dropped and made anew from what was said.
-
-
-The `Host` protocol: an index's access to the file, models and other threads, for work that may wait.
-
-What passes between a memory and its indexes when it is written: items, what becomes of them, and what is found wrong.
-
-The modes of a query, and the parts of a browse plan that are used (paper §4.3, §6.2).
-
-What passes between a memory and an index that keeps profiles of those who take part in its conversations.
-
-Inner nodes as evidence: the turns beneath them, and whether they pass the time filters.
+Here are also the modes of a query, the parts of a browse plan that are used (paper §4.3, §6.2), and inner nodes as evidence:
+the turns beneath them, and whether they pass the time filters.
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar, cast, get_args
 
@@ -36,7 +30,7 @@ from memforest.errors import BudgetError, ConfigError, ModelRequestError, ModelU
 from memforest.nodes import Node
 from memforest.ports import FoundLine
 from memforest.reading.steps import Steps
-from memforest.records import BrowsePlan, QuestionKind, QuestionPlan, TimeOperator
+from memforest.records import BrowsePlan, QuestionKind, QuestionPlan
 from memforest.search.filters import (
     IndexResult,
     Prepared,
@@ -45,7 +39,8 @@ from memforest.search.filters import (
     Search,
     allowed,
 )
-from memforest.search.forest import FACT, INNER, Forest
+from memforest.search.flow import sums_below
+from memforest.search.forest import FACT, INNER, Forest, once_per_forest
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.settings import NoSettings
 from memforest.store import derived, indexes
@@ -286,16 +281,12 @@ def adopted(plan: QuestionPlan, made: BrowsePlan, question: str) -> QuestionPlan
             plan = replace(plan, anchor=made.anchor)
     if plan.kind == "simple" and made.kind in KINDS:
         plan = replace(plan, kind=cast("Any", made.kind))
-        plan = replace(plan, operator=_decided(plan))
+        sure, read = plan.kind_operator, plan.operator
+        if sure is None or read is None or read.kind != sure.kind:
+            return replace(plan, operator=sure or read)
+        # What the plan's operator of the same kind knows is kept.
+        return replace(plan, operator=replace(read, anchor=read.anchor or sure.anchor))
     return plan
-
-
-def _decided(plan: QuestionPlan) -> TimeOperator | None:
-    """Return the time operator of a plan whose kind was adopted; what the plan's operator of the same kind knows is kept."""
-    sure, read = plan.kind_operator, plan.operator
-    if sure is None or read is None or read.kind != sure.kind:
-        return sure or read
-    return replace(read, anchor=read.anchor or sure.anchor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,21 +334,75 @@ MOST_ROUNDS = 4
 """Times that an index may rank anew for one question."""
 
 
-def place_next(tx: Tx, index: Index, until: int) -> bool:
+def is_behind(tx: Tx, name: str, until: int) -> bool:
+    """Return whether an index has not placed the notes of the feed up to a number."""
+    row = indexes.find(tx, name)
+    return row is not None and row.cursor < until
+
+
+def place_notes(tx: Tx, name: str, until: int, place: Callable[[Items], object], step: int = STEP) -> bool:
     """Let an index place the next notes of the feed inside a write transaction; return whether more are left.
 
     If it is not behind any more, or was dropped, another process was quicker, and nothing is done.
     """
-    row = indexes.find(tx, index.name)
+    row = indexes.find(tx, name)
     if row is None or row.cursor >= until:
         return False
-    items, upto = indexes.read(tx, row.cursor, STEP, until)
-    placing = index.placing(tx)
-    if followed := {kind: found for kind, found in items.items() if kind in index.follows}:
-        placing.place(followed)
-    placing.close()
-    indexes.move(tx, index.name, upto)
+    items, upto = indexes.read(tx, row.cursor, step, until)
+    place(items)
+    indexes.move(tx, name, upto)
     return upto < until
+
+
+def place_next(tx: Tx, index: Index, until: int) -> bool:
+    """Let an index that needs no model place the next notes of the feed; see `place_notes`."""
+
+    def place(items: Items) -> None:
+        placing = index.placing(tx)
+        if followed := {kind: found for kind, found in items.items() if kind in index.follows}:
+            placing.place(followed)
+        placing.close()
+
+    return place_notes(tx, index.name, until, place)
+
+
+def not_browsed(request: Search, name: str) -> tuple[str, ...]:
+    """Return the warning about a mode that asks an index to browse which does not."""
+    if request.asked_mode in (None, "emb"):
+        return ()
+    return (f"mode {request.asked_mode!r} did what 'emb' does: the index {name!r} does not browse trees",)
+
+
+def doer_of(option: str, asked: str, steps: Steps, step: str, *, forced: bool = False) -> str:
+    """Return who does a part of a search: the one asked for; of "auto" the model where there is one, unless it is `forced`.
+
+    Args:
+        option: its class and name, such as ``"Recall.planner"``.
+        asked: its value.
+        steps: of the memory.
+        step: what the model would do.
+        forced: whether the outcome is set already.
+
+    Raises:
+        ConfigError: if the model is asked for, and there is none.
+    """
+    able = steps.calls is not None and step in steps.by_chat
+    if asked == "auto":
+        return "model" if able and not forced else "rules"
+    if asked == "model" and not able:
+        group, _, name = option.partition(".")
+        raise ConfigError(
+            f"{group}({name}='model') needs a chat model: give Config(chat=...) with {step!r} in chat_steps, or {name}='rules'"
+        )
+    return asked
+
+
+@cache
+def measured(name: str) -> dict[str, dict[str, Any]]:
+    """Return what was measured per embedder, from a JSON file of `memforest.data`."""
+    text = files("memforest.data").joinpath(name).read_text(encoding="utf-8")
+    models: dict[str, dict[str, Any]] = json.loads(text)["models"]
+    return models
 
 
 class Index(ABC):
@@ -420,12 +465,7 @@ class Index(ABC):
 
         It runs inside the query's budget, ledger and trace. No transaction is open. By default the question is left as it is.
         """
-        if request.asked_mode in (None, "emb"):
-            return Prepared(request)
-        why = (
-            f"mode {request.asked_mode!r} did what 'emb' does: the index {self.name!r} does not browse trees"
-        )
-        return Prepared(request, warnings=(why,))
+        return Prepared(request, warnings=not_browsed(request, self.name))
 
     async def refine(
         self, host: Host, request: Search, found: Sequence[RefineCandidate]
@@ -537,6 +577,23 @@ def ready_nodes(tx: Tx, nodes: Collection[int]) -> set[int]:
     }
 
 
+@once_per_forest
+def leaf_of_turn(forest: Forest) -> Ints:
+    """Return the row of the leaf that holds each turn, -1 for a turn in none; shape (n,). Leaves of facts hold none."""
+    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
+    leaves = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))
+    first, end = forest.item[leaves], forest.item_end[leaves]
+    out[ranges(first, end)] = np.repeat(leaves, end - first)
+    return out
+
+
+@once_per_forest
+def leaf_counts(forest: Forest) -> Ints:
+    """Return the number of leaves at or below every node."""
+    leaf = (forest.kind != INNER).astype(np.float64)
+    return sums_below(leaf, forest.parent, forest.level).astype(np.int64)
+
+
 def turns_beneath(snapshot: Snapshot, forest: Forest, node: int) -> Ints:
     """Return the rows of the turns beneath a node, each once, by session and position.
 
@@ -594,13 +651,7 @@ def _leaves_that_pass(snapshot: Snapshot, forest: Forest, request: Search) -> tu
     facts, chunks = np.flatnonzero(forest.kind == FACT), np.flatnonzero(leaf & (forest.kind != FACT))
     every[facts] = some[facts] = keep.facts[forest.item[facts]]
     length = forest.item_end[chunks] - forest.item[chunks]
-    every[chunks] = _count(whole, forest, chunks) == length
-    some[chunks] = _count(keep.turns, forest, chunks) > 0
+    for flags, out, least in ((whole, every, length), (keep.turns, some, 1)):
+        before = np.r_[0, np.cumsum(flags)]
+        out[chunks] = before[forest.item_end[chunks]] - before[forest.item[chunks]] >= least
     return every, some
-
-
-def _count(flags: Flags, forest: Forest, chunks: Ints) -> Ints:
-    """Return how many of the turns of each leaf are flagged."""
-    before = np.r_[0, np.cumsum(flags)]
-    found: Ints = before[forest.item_end[chunks]] - before[forest.item[chunks]]
-    return found

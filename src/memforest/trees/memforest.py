@@ -39,7 +39,7 @@ from memforest.store.indexes import Kind
 from memforest.times import from_ms
 from memforest.trees import memforest_rows
 from memforest.trees.browse import GuidedBrowse
-from memforest.trees.index import Copied, Host, Index, IndexProblem
+from memforest.trees.index import Copied, Host, Index, IndexProblem, leaf_of_turn
 from memforest.trees.memforest_place import (
     OWNER,
     ROUTED,
@@ -51,7 +51,6 @@ from memforest.trees.memforest_place import (
 from memforest.trees.memforest_recall import (
     Recalled,
     asked_for,
-    chunk_of_turn,
     of_leaves,
     of_roots,
     recall,
@@ -153,7 +152,7 @@ class MemForestIndex(Index):
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return how many entities have a tree, and the numbers of scenes and of facts in them."""
-        return {"active_entities": memforest_rows.active_count(tx), **memforest_rows.scene_counts(tx)}
+        return memforest_rows.counts(tx)
 
     def notes(self, tx: Tx) -> list[str]:
         """Return why there are no scene trees, if there are none."""
@@ -202,7 +201,7 @@ class MemForestIndex(Index):
         if weight and reached.any():
             scores.add("browse", weight * reached)
         leaf_of = reached_by if weight else {}
-        chunks = chunk_of_turn(forest)
+        chunks = leaf_of_turn(forest)
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
         asked, why = asked_for(snapshot, request, keep)
@@ -267,30 +266,24 @@ class MemForestIndex(Index):
         words = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
         found = embedded_forest(tx, snapshot, self.name)
         base = base_scores(snapshot, request, *words)
-        return recall_trees(snapshot, found, base, request.vector, self.settings)
+        return recall_trees(snapshot, found, base, request.vector, self.settings)[0]
 
     def _paper_form(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> IndexResult:
         """Return what browse reached, or the roots of the recalled trees; a warning if there is nothing of that."""
         found = embedded_forest(tx, snapshot, self.name)
         if self.settings.evidence == "roots":
-            trees = recall_trees(snapshot, found, base, request.vector, self.settings)
-            return of_roots(snapshot, found.forest, request, base, trees) if trees else self._nothing(request)
-        recalled = self._recalled(tx, snapshot, request, base)
-        if not recalled.leaves:
-            return self._nothing(request)
-        return of_leaves(snapshot, found, request, base, recalled, self.settings)
-
-    def _nothing(self, request: Search) -> IndexResult:
-        """Return why there is no evidence at all."""
+            if trees := recall_trees(snapshot, found, base, request.vector, self.settings)[0]:
+                return of_roots(snapshot, found.forest, request, base, trees)
+        elif (recalled := self._recalled(tx, snapshot, request, base)).leaves:
+            return of_leaves(snapshot, found, request, base, recalled, self.settings)
         why = f"the memory has no tree of the kinds {', '.join(self.settings.families)} to recall"
         if request.vector is None:
             why = "without vectors no trees are recalled"
         elif request.leaves is not None:
             why = "the browser chose no leaf"
         given = f"the index {self.name!r} has the setting evidence={self.settings.evidence!r}"
-        return IndexResult(
-            (), warnings=(f"nothing was found: {why}, and {given}; 'all' ranks everything said",)
-        )
+        warning = f"nothing was found: {why}, and {given}; 'all' ranks everything said"
+        return IndexResult((), warnings=(warning,))
 
     def _recalled(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> Recalled:
         """Return the recalled trees and reached leaves: those of `prepare`, else by recalling now; none where none count."""

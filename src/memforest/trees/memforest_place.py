@@ -98,10 +98,10 @@ class ForestPlacing(Placing):
         if model is not None and noted:
             new = memforest_rows.fact_vectors(self._tx, unrouted=facts)
             routed = meta.get(self._tx, ROUTED) == model
-            if not routed or int(self._loaded().sizes.sum()) + len(new) <= YOUNG:
+            if not routed or int(self.loaded().sizes.sum()) + len(new) <= YOUNG:
                 self.derive_scenes()
             elif new:
-                self._loaded().route(self._in_time(new), scene_thresholds(model, self._settings))
+                self.loaded().route(self._in_time(new), scene_thresholds(model, self._settings))
 
     def close(self) -> Placed:
         """Write every changed node, head and centroid back; trees that lost their last leaf go."""
@@ -192,7 +192,7 @@ class ForestPlacing(Placing):
         for entity in sorted(active - participants):
             if not self._known_enough(entity):
                 self._drop_tree("entity", entity, self._head("entity", entity))
-                memforest_rows.set_inactive(self._tx, entity)
+                self._tx.execute("DELETE FROM ix_memforest_active WHERE entity = ?", (entity,))
 
     def _known_enough(self, entity: int) -> bool:
         least = self._settings.active_min_facts, self._settings.active_min_sessions
@@ -232,11 +232,8 @@ class ForestPlacing(Placing):
         meta.put(self._tx, THRESHOLDS, json.dumps(asdict(thresholds), sort_keys=True))
         self._clusters = None
 
-    def settle_scenes(self, scenes: Collection[int], model: str) -> None:
-        """Let scenes, some of them new, become one with those that they are alike."""
-        self._loaded().route((), scene_thresholds(model, self._settings), scenes)
-
-    def _loaded(self) -> Clusters:
+    def loaded(self) -> Clusters:
+        """Return the scenes as they stand; the first time they are read."""
         if self._clusters is None:
             self._clusters = Clusters(self, *memforest_rows.centroids(self._tx))
         return self._clusters
@@ -253,7 +250,7 @@ class ForestPlacing(Placing):
         for scene in memforest_rows.scenes_of(self._tx, fact):
             if vector is None:
                 raise LookupError(f"fact {fact} is in a scene and has no vector")
-            self._loaded().leave(scene, fact, vector)
+            self.loaded().leave(scene, fact, vector)
 
     def begin(self) -> int:
         """Return a new, empty scene."""
@@ -261,7 +258,7 @@ class ForestPlacing(Placing):
 
     def end(self, scene: int) -> None:
         """Delete an empty scene."""
-        memforest_rows.delete_scene(self._tx, scene)
+        self._tx.execute("DELETE FROM ix_memforest_scene WHERE id = ?", (scene,))
 
     def put(self, scene: int, fact: int, *, main: bool) -> None:
         """Put a fact into a scene, and give it a leaf in the scene's tree."""
@@ -271,7 +268,8 @@ class ForestPlacing(Placing):
 
     def take(self, scene: int, fact: int) -> None:
         """Take a fact out of a scene, and its leaf out of the scene's tree."""
-        memforest_rows.take_member(self._tx, scene, fact)
+        sql = "DELETE FROM ix_memforest_scene_member WHERE fact = ? AND scene = ?"
+        self._tx.execute(sql, (fact, scene))
         tree = self._head("scene", scene).tree
         leaf = dict(placements(self._tx, OWNER, "fact", fact)).get(tree)
         if leaf is not None:  # else it was lifted
@@ -433,7 +431,7 @@ def _take_over_scenes(tx: Tx, copied: Copied, grafts: Sequence[Graft], settings:
     model = meta.get(tx, "embedder")
     if model is None or not _same_vectors(tx, copied):
         return 0
-    grafts = grafts[: max(0, MAX_SCENES - memforest_rows.scene_counts(tx)["scenes"])]
+    grafts = grafts[: max(0, MAX_SCENES - memforest_rows.counts(tx)["scenes"])]
     if not grafts:
         return 0
     stored = {scene: (size, mean) for scene, _, size, mean in memforest_rows.all_scenes(copied.source)}
@@ -451,7 +449,7 @@ def _take_over_scenes(tx: Tx, copied: Copied, grafts: Sequence[Graft], settings:
     if meta.get(tx, ROUTED) is None and set(memforest_rows.outside(tx)) <= set(copied.facts.values()):
         meta.put(tx, ROUTED, model)
     placing = ForestPlacing(tx, settings)
-    placing.settle_scenes(numbers, model)
+    placing.loaded().route((), scene_thresholds(model, settings), numbers)  # alike scenes become one
     placing.close()
     return len(moved)
 

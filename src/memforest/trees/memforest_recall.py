@@ -52,20 +52,10 @@ from memforest.search.snapshot import Snapshot, ranges
 from memforest.store import trees
 from memforest.store.connections import Tx
 from memforest.times import from_ms
-from memforest.trees.index import Index
+from memforest.trees.index import Index, leaf_of_turn
 from memforest.trees.memforest_rows import DEFAULTS, Leaves, MemForestSettings
 
 Ints = NDArray[np.int64]
-
-
-@once_per_forest
-def chunk_of_turn(forest: Forest) -> Ints:
-    """Shape (n,): the row of the session tree's leaf that holds each turn, or -1."""
-    chunks = np.flatnonzero(forest.kind == CHUNK)
-    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
-    first, end = forest.item[chunks], forest.item_end[chunks]
-    out[ranges(first, end)] = np.repeat(chunks, end - first)
-    return out
 
 
 def session_blocks(forest: Forest) -> Ints:
@@ -168,7 +158,7 @@ def trees_of(forest: Forest) -> Trees:
     scene, roots = forest.of_kind("scene"), forest.roots
     lone = np.zeros(len(scene), dtype=np.bool_)
     lone[forest.tree[roots[forest.kind[roots] != INNER]]] = True
-    facts, chunk_of = np.flatnonzero(forest.kind == FACT), chunk_of_turn(forest)
+    facts, chunk_of = np.flatnonzero(forest.kind == FACT), leaf_of_turn(forest)
     chunks = Groups.of(chunk_of)
     return Trees(
         fact_rows=facts,
@@ -235,7 +225,7 @@ def recall(
 
     Without an embedder there is nothing to recall by, and the result is empty.
     """
-    chosen, similarity = _recall(snapshot, found, base, vector, settings)
+    chosen, similarity = recall_trees(snapshot, found, base, vector, settings)
     if vector is None or not chosen:
         return Recalled((), {})
     forest, trees = found.forest, trees_of(found.forest)
@@ -261,17 +251,6 @@ def recall_trees(
     base: Base,
     vector: NDArray[np.float32] | None,
     settings: MemForestSettings = DEFAULTS,
-) -> tuple[tuple[int, float], ...]:
-    """Return the trees that `recall` returns, without browsing them."""
-    return _recall(snapshot, found, base, vector, settings)[0]
-
-
-def _recall(
-    snapshot: Snapshot,
-    found: EmbeddedForest,
-    base: Base,
-    vector: NDArray[np.float32] | None,
-    settings: MemForestSettings,
 ) -> tuple[tuple[tuple[int, float], ...], Scores]:
     """Return the best trees with their scores, and the similarity of leaves, roots and scenes to the question.
 
@@ -451,17 +430,12 @@ def _stands_for(
         facts, turns = [item], range(0)
     else:
         turns = range(item, int(forest.item_end[leaf]))
-        facts = _facts_of(snapshot, turns) if resolve else []
+        pairs = snapshot.facts.pairs
+        within = (pairs[:, 1] >= turns.start) & (pairs[:, 1] < turns.stop)
+        facts = sorted(set(pairs[within, 0].tolist())) if resolve else []
     yield from ((int(first[fact]), fact) for fact in facts if keep.facts[fact])
     if not facts:
         yield from ((turn, -1) for turn in turns if keep.turns[turn])
-
-
-def _facts_of(snapshot: Snapshot, turns: range) -> list[int]:
-    """Return the facts that some turn of a range supports, ascending."""
-    pairs = snapshot.facts.pairs
-    within = (pairs[:, 1] >= turns.start) & (pairs[:, 1] < turns.stop)
-    return sorted(set(pairs[within, 0].tolist()))
 
 
 def _best_first(snapshot: Snapshot, base: Base, found: dict[tuple[int, int], TurnHit]) -> list[TurnHit]:
@@ -497,23 +471,17 @@ def _of_sessions(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[In
     """Return the turns said in the window, of the first or last session of it where the question says which."""
     plan, turns = request.plan, snapshot.turns
     inside = keep.turns & said_within(snapshot, plan) & (turns.said_ms <= request.reference_ms)
-    inside &= _with_all_named(snapshot, request, inside)
-    rows = np.flatnonzero(inside)
+    named = inside.copy()
+    for number, name in enumerate(snapshot.speakers):
+        if name in plan.entities:  # everybody who is named speaks in the session, if there is such a one
+            named &= np.isin(turns.session, turns.session[inside & (turns.speaker == number)])
+    rows = np.flatnonzero(named if named.any() else inside)
     if plan.operator is None or not len(rows):
         return rows, "said in the time asked about"
     first = plan.operator.kind == "first"
     said = turns.said_ms[rows]
     end = rows[np.argmin(said) if first else len(said) - 1 - np.argmax(said[::-1])]
     return rows[turns.session[rows] == turns.session[end]], f"said in the {plan.operator.kind} session"
-
-
-def _with_all_named(snapshot: Snapshot, request: Search, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which turns are of sessions in which every named participant speaks; all, if there is no such session."""
-    turns, found = snapshot.turns, inside.copy()
-    for number, name in enumerate(snapshot.speakers):
-        if name in request.plan.entities:
-            found &= np.isin(turns.session, turns.session[inside & (turns.speaker == number)])
-    return found if found.any() else inside
 
 
 def _most_telling(snapshot: Snapshot, request: Search, rows: Ints) -> Ints:

@@ -149,22 +149,12 @@ def known_entities(tx: Tx, entities: Collection[int]) -> tuple[set[int], set[int
     return found[0], found[1]
 
 
-def active_count(tx: Tx) -> int:
-    """Return how many entities have a tree."""
-    return int(tx.execute("SELECT count(*) FROM ix_memforest_active").fetchone()[0])
-
-
 def set_active(tx: Tx, entities: Collection[int]) -> None:
     """Record that entities have a tree."""
     tx.executemany(
         "INSERT INTO ix_memforest_active VALUES (?) ON CONFLICT DO NOTHING",
         [(one,) for one in sorted(entities)],
     )
-
-
-def set_inactive(tx: Tx, entity: int) -> None:
-    """Record that an entity has no tree."""
-    tx.execute("DELETE FROM ix_memforest_active WHERE entity = ?", (entity,))
 
 
 def labels(tx: Tx, trees: Collection[int]) -> dict[int, str]:
@@ -208,11 +198,6 @@ def put_scene(tx: Tx, scene: int, size: int, mean: NDArray[np.float32]) -> None:
     )
 
 
-def delete_scene(tx: Tx, scene: int) -> None:
-    """Delete a scene that has no members."""
-    tx.execute("DELETE FROM ix_memforest_scene WHERE id = ?", (scene,))
-
-
 def add_member(tx: Tx, scene: int, fact: int, *, main: bool) -> bool:
     """Put a fact into a scene, and return whether it is new there; a second membership may become the main one."""
     new = tx.execute(
@@ -224,11 +209,6 @@ def add_member(tx: Tx, scene: int, fact: int, *, main: bool) -> bool:
             "UPDATE ix_memforest_scene_member SET main = 1 WHERE fact = ? AND scene = ?", (fact, scene)
         )
     return bool(new)
-
-
-def take_member(tx: Tx, scene: int, fact: int) -> None:
-    """Take a fact out of a scene."""
-    tx.execute("DELETE FROM ix_memforest_scene_member WHERE fact = ? AND scene = ?", (fact, scene))
 
 
 def scenes_of(tx: Tx, fact: int) -> list[int]:
@@ -292,16 +272,23 @@ def outside(tx: Tx) -> list[int]:
     return [row[0] for row in rows]
 
 
-def scene_counts(tx: Tx) -> dict[str, int]:
-    """Return the numbers of scenes, of facts in one and in a second one, of facts in none, and the largest's size."""
-    scenes, largest = tx.execute("SELECT count(*), coalesce(max(size), 0) FROM ix_memforest_scene").fetchone()
-    facts, second = tx.execute(
-        "SELECT coalesce(sum(main), 0), coalesce(sum(NOT main), 0) FROM ix_memforest_scene_member"
+def counts(tx: Tx) -> dict[str, int]:
+    """Return the numbers of entities with a tree, scenes, facts in one, in two and in none, and the largest scene's size."""
+    row = tx.execute(
+        """SELECT (SELECT count(*) FROM ix_memforest_active), count(*), coalesce(max(size), 0),
+           (SELECT coalesce(sum(main), 0) FROM ix_memforest_scene_member),
+           (SELECT coalesce(sum(NOT main), 0) FROM ix_memforest_scene_member),
+           (SELECT count(*) FROM fact) - (SELECT count(*) FROM fact WHERE verdict > 1) FROM ix_memforest_scene"""
     ).fetchone()
-    shown = "SELECT (SELECT count(*) FROM fact) - (SELECT count(*) FROM fact WHERE verdict > 1)"
-    total = tx.execute(shown).fetchone()[0]
-    names = ("scenes", "facts_in_scenes", "facts_in_two_scenes", "facts_in_no_scene", "largest_scene")
-    return dict(zip(names, (scenes, facts, second, total - facts, largest), strict=True))
+    active, scenes, largest, facts, second, shown = row
+    return {
+        "active_entities": active,
+        "scenes": scenes,
+        "facts_in_scenes": facts,
+        "facts_in_two_scenes": second,
+        "facts_in_no_scene": shown - facts,
+        "largest_scene": largest,
+    }
 
 
 def topics(tx: Tx, most: int = 3) -> dict[int, tuple[str, ...]]:

@@ -399,37 +399,23 @@ WRITE_NODES = 128
 """Most nodes written in one transaction."""
 
 
+@dataclass(frozen=True, slots=True)
 class Refresher:
-    """Makes the summaries of one memory's nodes, and their vectors.
+    """Makes the summaries of one memory's nodes, and their vectors."""
 
-    Args:
-        db: the memory.
-        describe: says how nodes are to be summarised.
-        summariser: makes a node's text from its children's. One behind an endpoint (`remote`) gets every node by
-            itself, as soon as the node can be made; another one gets all that are ready together.
-        embed: makes vectors, or None in a memory without an embedder.
-        model: id of the embedder.
-        without: names indexes whose nodes are neither made nor counted.
-        report: called on the event loop with how many nodes are up to date, how many failed, and how many were not.
-    """
-
-    def __init__(
-        self,
-        db: Database,
-        describe: Describe,
-        summariser: Summariser,
-        embed: Embed | None,
-        model: str | None = None,
-        without: Callable[[Tx], Collection[str]] = lambda tx: (),
-        report: Callable[[int, int, int], object] = lambda done, failed, total: None,
-    ) -> None:
-        self._db = db
-        self._describe = describe
-        self._summariser = summariser
-        self._embed = embed
-        self._model = model
-        self._without = without
-        self._report = report
+    db: Database
+    describe: Describe
+    summariser: Summariser
+    """Makes a node's text from its children's. One behind an endpoint (`remote`) gets every node by itself, as soon as the
+    node can be made; another one gets all that are ready together."""
+    embed: Embed | None
+    """Makes vectors; None in a memory without an embedder."""
+    model: str | None = None
+    """Id of the embedder."""
+    without: Callable[[Tx], Collection[str]] = lambda tx: ()
+    """Names indexes whose nodes are neither made nor counted."""
+    report: Callable[[int, int, int], object] = lambda done, failed, total: None
+    """Called on the event loop with how many nodes are up to date, how many failed, and how many were not."""
 
     async def refresh(self, *, but: Collection[int] = ()) -> Refreshed:
         """Bring every dirty node up to date, as far as the steps succeed; those of the trees in `but` are left.
@@ -453,9 +439,9 @@ class Refresher:
     async def _run(self, nodes: Collection[int] | None, but: Collection[int] = ()) -> Refreshed:
         done = Refreshed()
         with timed(done, "store_ms"):
-            dirty = await to_thread(_dirty_beneath, self._db, nodes, but, self._without)
+            dirty = await to_thread(_dirty_beneath, self.db, nodes, but, self.without)
         if dirty:
-            vectors = NodeVectors(self._embed)
+            vectors = NodeVectors(self.embed)
             try:
                 await self._make_texts(_Order(dirty), vectors, done)
                 with timed(done, "embed_ms"):
@@ -464,7 +450,7 @@ class Refresher:
                 await vectors.cancel()
             with timed(done, "store_ms"):
                 await to_thread(self._write_vectors, rows, vectors.means)
-        done.left = await to_thread(_still_dirty, self._db, None if nodes is None else dirty, self._without)
+        done.left = await to_thread(_still_dirty, self.db, None if nodes is None else dirty, self.without)
         return done
 
     async def _make_texts(self, order: _Order, vectors: NodeVectors, done: Refreshed) -> None:
@@ -473,12 +459,12 @@ class Refresher:
         ready, failed = order.first, 0
         try:
             while ready or under_way:
-                self._report(order.clean, failed, order.total)
+                self.report(order.clean, failed, order.total)
                 with timed(done, "store_ms"):
                     jobs = await to_thread(self._read, order, ready, vectors)
-                calls = [[job] for job in jobs] if is_remote(self._summariser) else [jobs] if jobs else []
+                calls = [[job] for job in jobs] if is_remote(self.summariser) else [jobs] if jobs else []
                 under_way |= {
-                    asyncio.ensure_future(summarised(call, self._summariser)): call for call in calls
+                    asyncio.ensure_future(summarised(call, self.summariser)): call for call in calls
                 }
                 if not under_way:
                     break
@@ -493,7 +479,7 @@ class Refresher:
                 made = [one for task in ended for one in made_of(under_way.pop(task), task.result(), done)]
                 with timed(done, "store_ms"):
                     ready = order.after(await self._commit(made, vectors, done))
-            self._report(order.clean, failed, order.total)
+            self.report(order.clean, failed, order.total)
         except ModelError as exc:  # no other node will fare better
             done.failures.append(f"summaries are left: {exc}")
         finally:
@@ -506,17 +492,17 @@ class Refresher:
 
         Nodes that need no summary, or have the one that they would get, are marked clean, and their parents are read next.
         """
-        embeds = self._embed is not None
+        embeds = self.embed is not None
         found: list[SummaryJob] = []
         while ready:
-            with self._db.read() as tx:
-                jobs, idle = _describe(tx, self._describe, ready)
-                same = unchanged(tx, jobs, self._summariser, embeds=embeds)
+            with self.db.read() as tx:
+                jobs, idle = _describe(tx, self.describe, ready)
+                same = unchanged(tx, jobs, self.summariser, embeds=embeds)
             kept: list[int] = []
             if idle or same:
-                with self._db.write() as tx:
+                with self.db.write() as tx:
                     trees.mark_clean(tx, [(node.id, node.version) for node in idle])
-                    kept = keep_unchanged(tx, same, self._summariser, embeds=embeds)
+                    kept = keep_unchanged(tx, same, self.summariser, embeds=embeds)
                     vectors.means += derived.kept_texts(tx, kept) if embeds else ()
             found += [job for job in jobs if job.node.id not in kept]
             ready = order.after([node.id for node in idle] + kept)
@@ -536,20 +522,20 @@ class Refresher:
 
     def _write(self, made: Sequence[SummaryJob]) -> list[SummaryJob]:
         """Write summaries, and return the nodes that were still dirty with unchanged inputs."""
-        with self._db.write() as tx:
+        with self.db.write() as tx:
             valid = _unmoved(tx, made)
-            put(tx, valid, self._summariser)
+            put(tx, valid, self.summariser)
             if valid:
                 meta.bump(tx)
         return valid
 
     def _write_vectors(self, rows: Sequence[derived.VectorRow], means: Sequence[int]) -> None:
-        if self._embed is None:
+        if self.embed is None:
             return
         for first in range(0, len(rows), WRITE_NODES):
-            write_vectors(self._db, rows[first : first + WRITE_NODES], self._model)
+            write_vectors(self.db, rows[first : first + WRITE_NODES], self.model)
         for first in range(0, len(means), WRITE_NODES):
-            write_means(self._db, means[first : first + WRITE_NODES])
+            write_means(self.db, means[first : first + WRITE_NODES])
 
 
 class _Order:

@@ -20,16 +20,14 @@ one another. Average linkage: Sokal & Michener 1958.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.resources import files
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memforest.trees.index import measured
 from memforest.trees.memforest_rows import DEFAULTS, MemForestSettings
 
 MAX_SIZE = 64
@@ -364,20 +362,10 @@ def derive(facts: Sequence[Member], thresholds: SceneThresholds) -> list[dict[in
 _FIELDS = ("join", "second", "merge", "time")
 
 
-@cache
-def _table() -> dict[str, SceneThresholds]:
-    text = files("memforest.data").joinpath("scene_thresholds.json").read_text(encoding="utf-8")
-    return {
-        model: SceneThresholds(**{name: float(entry[name]) for name in _FIELDS})
-        for model, entry in json.loads(text)["models"].items()
-    }
-
-
 def scene_thresholds(model_id: str, settings: MemForestSettings = DEFAULTS) -> SceneThresholds:
     """Return the thresholds that are set; where none is, that of the embedder, or that for embedders not measured."""
-    table = _table()
-    found = table.get(model_id)
-    if found is None:
-        found = SceneThresholds(*(max(getattr(one, name) for one in table.values()) for name in _FIELDS))
+    table = measured("scene_thresholds.json")
+    known = [table[model_id]] if model_id in table else table.values()
+    found = SceneThresholds(*(max(float(one[name]) for one in known) for name in _FIELDS))
     given = {name: getattr(settings, f"scene_{name}") for name in _FIELDS}
     return replace(found, **{name: value for name, value in given.items() if value is not None})

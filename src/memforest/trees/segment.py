@@ -413,7 +413,8 @@ def remove(arena: Arena, head: TreeHead, at: int) -> TreeHead:
         move_cut(node, at + 1, -1)  # a cut right behind this leaf is still younger than the one before it
         keep = node.children[:place] + rest + node.children[place + 1 :]
         alone = depth > 0 and len(keep) == 1 and cut_at(node) > 0
-        left = _left_of(arena, *steps[depth - 1]) if alone else None
+        above, at_above = steps[depth - 1]
+        left = find(arena, above.children[at_above - 1]) if alone and at_above else None
         if left is not None and left.level == node.level:
             refill(arena, left, left.children + keep)
             keep = ()
@@ -477,11 +478,6 @@ def _descend(arena: Arena, head: TreeHead, at: int) -> tuple[list[tuple[Node, in
         leaf, kid = node.children[place], kids[place]
         node = None if kid is None else lower(kid, node)
     return steps, leaf
-
-
-def _left_of(arena: Arena, parent: Node, place: int) -> Node | None:
-    """Return the child in front of one, if there is one."""
-    return find(arena, parent.children[place - 1]) if place else None
 
 
 def _keep(arena: Arena, node: Node, count: int) -> tuple[tuple[int, ...], bool]:

@@ -30,16 +30,16 @@ from memforest.search.filters import (
     filter_notes,
     turn_places,
 )
-from memforest.search.flow import bounded, decay_sum, propagate, relevance_shares, sums_below
+from memforest.search.flow import bounded, decay_sum, propagate, relevance_shares
 from memforest.search.forest import INNER, Forest, once_per_forest
 from memforest.search.scores import Scores, best_first
-from memforest.search.snapshot import Snapshot, ranges
+from memforest.search.snapshot import Snapshot
 from memforest.store import indexes, meta, trees
 from memforest.store.connections import Tx
 from memforest.store.indexes import Kind
 from memforest.store.trees import SqliteArena
 from memforest.trees import segtree_rows
-from memforest.trees.index import Host, Index, IndexProblem
+from memforest.trees.index import Host, Index, IndexProblem, leaf_counts, leaf_of_turn
 from memforest.trees.node import Contract, walk
 from memforest.trees.refresh import NodeWork
 from memforest.trees.segtree_grow import KIND, OWNER, SegTree, shape_of
@@ -225,7 +225,7 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
     counts = leaf_counts(forest)
     leaves = int(counts.max()) if len(counts) else 0
     admitted = bounded(counts, leaves, share_of(settings, leaves))
-    leaf_of = leaves_of_turns(forest)
+    leaf_of = leaf_of_turn(forest)
     alone = heard.turn if policy == "none" else heard.turn / decay_sum(ALPHA, HORIZON)
     turn = _of_turns(leaf_of, node, alone)
     keep, base = allowed(snapshot, request), heard.legs.base
@@ -262,23 +262,6 @@ def _of_turns(leaf_of: Ints, node: _Scores, alone: Scores) -> _Scores:
     for name, part in node.parts.items():
         parts[name][placed] = part[leaf_of[placed]]
     return _Scores(total, parts)
-
-
-@once_per_forest
-def leaves_of_turns(forest: Forest) -> Ints:
-    """Return the row of every turn's leaf, -1 where it has none."""
-    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
-    leaves = np.flatnonzero(forest.kind != INNER)
-    first, end = forest.item[leaves], forest.item_end[leaves]
-    out[ranges(first, end)] = np.repeat(leaves, end - first)
-    return out
-
-
-@once_per_forest
-def leaf_counts(forest: Forest) -> Ints:
-    """Return the number of leaves at or below every node."""
-    leaf = (forest.kind != INNER).astype(np.float64)
-    return sums_below(leaf, forest.parent, forest.level).astype(np.int64)
 
 
 def _nodes(forest: Forest, node: _Scores, admitted: Flags) -> Iterator[NodeHit]:

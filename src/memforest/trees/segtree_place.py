@@ -25,12 +25,12 @@ from memforest.errors import ModelError
 from memforest.nodes import Node
 from memforest.records import SummaryRequest
 from memforest.search.vectors import digest
-from memforest.store import derived, indexes, meta, trees
+from memforest.store import derived, meta, trees
 from memforest.store.connections import Tx
 from memforest.store.indexes import Items
 from memforest.times import from_ms
 from memforest.trees import segtree_rows
-from memforest.trees.index import STEP, Host, Placed, Placing
+from memforest.trees.index import Host, Placed, Placing, is_behind, place_notes
 from memforest.trees.refresh import NodeWork
 from memforest.trees.segtree_grow import KIND, OWNER, SegTree, nearest
 from memforest.trees.segtree_rows import (
@@ -54,21 +54,16 @@ _OPENER = "ix_segtree_opener"
 
 
 def receive(tx: Tx, settings: SegTreeSettings, until: int) -> bool:
-    """Cut the sessions of the next notes of the feed into exchanges, and return whether more notes are left.
+    """Cut the sessions of the next notes of the feed into exchanges, and return whether more notes are left."""
 
-    If the index is not behind any more, another process was quicker, and nothing is done.
-    """
-    row = indexes.find(tx, OWNER)
-    if row is None or row.cursor >= until:
-        return False
-    items, upto = indexes.read(tx, row.cursor, STEP, until)
-    sessions, all_stored = segtree_rows.sessions_of(tx, items.get("turn", ()))
-    lost = [] if all_stored else stale(tx)  # what went while nobody told the index
-    tree = SegTree(tx, settings)
-    recut(tx, tree, settings, sessions, segtree_rows.places(tx, lost), dict.fromkeys(lost))
-    tree.close()
-    indexes.move(tx, OWNER, upto)
-    return upto < until
+    def place(items: Items) -> None:
+        sessions, all_stored = segtree_rows.sessions_of(tx, items.get("turn", ()))
+        lost = [] if all_stored else stale(tx)  # what went while nobody told the index
+        tree = SegTree(tx, settings)
+        recut(tx, tree, settings, sessions, segtree_rows.places(tx, lost), dict.fromkeys(lost))
+        tree.close()
+
+    return place_notes(tx, OWNER, until, place)
 
 
 def recut(
@@ -269,9 +264,6 @@ class SegTreePlacing(Placing):
         for one in found:
             self._left[one.id] = one, segtree_rows.turns_between(self._tx, one.session, one.first, one.last)
 
-    def place(self, items: Items) -> None:
-        """Place nothing: `advance` does."""
-
     def close(self) -> Placed:
         """Take those exchanges out of the tree whose turns are others now, cut what is left anew, and write everything back."""
         of_text = self._settings.leaf_vector == "text"  # what is as it was is told otherwise now
@@ -433,9 +425,8 @@ async def advance(host: Host, settings: SegTreeSettings, until: int) -> None:
 
     def stands(tx: Tx) -> tuple[bool, bool, bool]:
         """Return whether notes are behind, whether exchanges wait, and whether the memory has vectors."""
-        row = indexes.find(tx, OWNER)
         waits = segtree_rows.count(tx, segtree_rows.WAITING) > 0
-        return row is not None and row.cursor < until, waits, meta.get(tx, "embedder") is not None
+        return is_behind(tx, OWNER, until), waits, meta.get(tx, "embedder") is not None
 
     behind, waits, vectors = await host.look(stands)
     while behind and await host.write(partial(receive, settings=settings, until=until)):

@@ -12,14 +12,11 @@ says where its default comes from. How like a node a leaf must be to join it is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from statistics import median
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +26,7 @@ from memforest.settings import Bound, Settings, Whole
 from memforest.store.connections import AMONG, Tx, place_tie
 from memforest.store.derived import NUMBER, pack_vector, unpack_vectors
 from memforest.store.trees import told_lines
+from memforest.trees.index import measured
 
 WAITING, PLACED = 0, 1
 """States of an exchange: not in the tree yet, and in it."""
@@ -367,13 +365,6 @@ class SegTreeSettings(Settings):
         return self.placer != "centroid"
 
 
-@cache
-def _table() -> dict[str, dict[str, Any]]:
-    text = files("memforest.data").joinpath("segment_thresholds.json").read_text(encoding="utf-8")
-    models: dict[str, dict[str, Any]] = json.loads(text)["models"]
-    return models
-
-
 def least_likeness(model_id: str, placer: str, leaf_vector: str) -> float:
     """Return the likeness from which on a leaf joins a node, -1 to 1.
 
@@ -383,8 +374,10 @@ def least_likeness(model_id: str, placer: str, leaf_vector: str) -> float:
         leaf_vector: ``"mean"`` or ``"text"``.
     """
     name = f"{placer}_{leaf_vector}"
-    found = _table().get(model_id)
-    return float(median(float(one[name]) for one in _table().values()) if found is None else found[name])
+    table = measured("segment_thresholds.json")
+    return float(
+        table[model_id][name] if model_id in table else median(float(one[name]) for one in table.values())
+    )
 
 
 def stale(tx: Tx) -> list[int]:

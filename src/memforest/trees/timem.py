@@ -159,7 +159,8 @@ class TiMemIndex(Index):
     def reopen(self, tx: Tx, nodes: Collection[int]) -> None:
         """Have nodes written again that are out of date, and what has one of their texts as history."""
         marked = set(nodes)
-        if timem_rows.any_clean(tx):
+        clean = "SELECT 1 FROM node n JOIN ix_timem_node i ON i.node = n.id WHERE NOT n.dirty LIMIT 1"
+        if tx.execute(clean).fetchone() is not None:
             marked |= reopened(tx, self.settings, marked)
             trees.mark_out_of_date(tx, marked - timem_rows.dirty_among(tx, marked))
         schedule(tx, self.settings, memory_zone(tx), marked)

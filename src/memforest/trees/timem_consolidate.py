@@ -27,7 +27,7 @@ from memforest.reading.timestamps import dated_text
 from memforest.reading.tokens import count_words
 from memforest.records import SummaryRequest
 from memforest.search.filters import memory_zone
-from memforest.store import derived, indexes, jobs, meta, trees
+from memforest.store import derived, jobs, meta, trees
 from memforest.store.connections import Tx
 from memforest.store.indexes import Items
 from memforest.store.jobs import Job
@@ -35,7 +35,7 @@ from memforest.store.trees import told_lines
 from memforest.times import LATEST, from_ms, to_ms
 from memforest.trees import timem_grow, timem_rows
 from memforest.trees.annotate import OVER_BUDGET, WAITS
-from memforest.trees.index import Host, Placed, Placing
+from memforest.trees.index import Host, Placed, Placing, is_behind
 from memforest.trees.refresh import NodeWork
 from memforest.trees.timem_compose import profile_lines, profile_statements, statements_of
 from memforest.trees.timem_grow import WRITER, SaidLine, by_rules, edit, history_of, receive, reopened
@@ -136,7 +136,9 @@ def _work(
     alone = settings.pass_through and len(node.children) == 1
     if prompt == "profile" and told.by_rules:
         statements, alone = _profile(tx, row, start, end, participants, zone), False
-    most = settings.words_at(row.level) * (max(1, len(participants)) if prompt == "profile" else 1)
+    most = int(settings.words[settings.levels.index(LEVELS[row.level])]) * (
+        max(1, len(participants)) if prompt == "profile" else 1
+    )
     request = SummaryRequest(
         kind=LEVELS[row.level],
         label=", ".join(participants),
@@ -200,20 +202,6 @@ class _ConsolidateRun:
     """Nodes that are being written."""
     failed: dict[int, str] = field(default_factory=dict)
     """Nodes that are not tried again, with the reason; "" of one that has changed meanwhile."""
-
-
-async def horizon(host: Host) -> int | None:
-    """Return the instant up to which windows are taken for ended, ms: behind a write by what was said, else by the clock."""
-    if host.occasion == "force":
-        return to_ms(LATEST)
-    if host.occasion != "write" or not is_remote(host.steps.summariser):
-        return to_ms(host.now)
-    return await host.look(timem_rows.newest_session)
-
-
-def any_due(tx: Tx, until_ms: int) -> bool:
-    """Return whether a memory is due by an instant that has not failed before."""
-    return any(not one.tries for one in jobs.due(tx, JOB_OWNER, now_ms=until_ms, limit=LOOKED_AT))
 
 
 async def consolidate(host: Host, settings: TiMemSettings, until_ms: int) -> None:
@@ -419,12 +407,17 @@ async def advance(host: Host, settings: TiMemSettings, until: int) -> None:
         ConfigError: if the zone of the memory is not known here.
         ModelError: if nothing can be written.
     """
-    behind = await host.look(partial(_is_behind, until=until))
+    behind = await host.look(partial(is_behind, name=JOB_OWNER, until=until))
     while behind and await host.write(partial(receive, settings=settings, until=until)):
         pass
     if host.occasion == "write" and not is_remote(host.steps.summariser):
         return
-    until_ms = await horizon(host)
+    if host.occasion == "force":
+        until_ms: int | None = to_ms(LATEST)
+    elif host.occasion == "write":  # windows have ended by what was said, and not by the clock
+        until_ms = await host.look(timem_rows.newest_session)
+    else:
+        until_ms = to_ms(host.now)
     if until_ms is not None:
         await consolidate(host, settings, until_ms)
 
@@ -432,19 +425,18 @@ async def advance(host: Host, settings: TiMemSettings, until: int) -> None:
 async def write_ended(host: Host, settings: TiMemSettings) -> list[str]:
     """Write what has ended by the clock, before it is read; return why some could not be. It costs nothing where all is written."""
     until_ms = to_ms(host.now)
-    if not await host.look(lambda tx: any_due(tx, until_ms)):
+
+    def is_due(tx: Tx) -> bool:
+        found = jobs.due(tx, JOB_OWNER, now_ms=until_ms, limit=LOOKED_AT)
+        return any(not one.tries for one in found)  # what has failed waits for somebody to ask
+
+    if not await host.look(is_due):
         return []
     try:
         await consolidate(host, settings, until_ms)
     except (StoreWriteError, StoreLockedError) as exc:
         return [f"memories are left as they are: {exc}"]
     return []
-
-
-def _is_behind(tx: Tx, until: int) -> bool:
-    """Return whether notes wait."""
-    row = indexes.find(tx, JOB_OWNER)
-    return row is not None and row.cursor < until
 
 
 class TiMemPlacing(Placing):
@@ -475,9 +467,6 @@ class TiMemPlacing(Placing):
         self._told |= told
         for session, parts in groups.items():
             self._left.setdefault(session, set()).update(parts)
-
-    def place(self, items: Items) -> None:
-        """Place nothing: `advance` does."""
 
     def close(self) -> Placed:
         """Cut the segments anew of which turns have gone, and have written again what was dropped."""

@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 from memforest.nodes import Node, TreeHead
 from memforest.reading.periods import CalendarWindow, window_of
 from memforest.search.filters import memory_zone
-from memforest.store import indexes, jobs, meta, trees
+from memforest.store import jobs, meta, trees
 from memforest.store.connections import AMONG, Tx, place_tie
+from memforest.store.indexes import Items
 from memforest.store.trees import SqliteArena
 from memforest.times import from_ms, to_ms
 from memforest.trees import timem_rows
-from memforest.trees.index import STEP, Placed
+from memforest.trees.index import Placed, place_notes
 from memforest.trees.timem_rows import (
     LEVELS,
     MONTH,
@@ -207,11 +208,6 @@ def supporting(tx: Tx, facts: Collection[int], after: int = 0) -> list[int]:
     return [row[0] for row in found]
 
 
-def last_occurrence(tx: Tx) -> int:
-    """Return the number of the last occurrence; 0 before the first."""
-    return int(tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()[0])
-
-
 def turns_of_sessions(tx: Tx, sessions: Collection[int]) -> list[int]:
     """Return the row ids of the turns of sessions."""
     found = tx.execute(f"SELECT id FROM turn WHERE session {AMONG} ORDER BY id", (tx.ids(sessions),))
@@ -328,7 +324,9 @@ class CalendarTree:
             # It may get another place, and what was written after it another history.
             before = [found[0].node, *(row.node for row in gone)]
             self._after |= reopened(self._tx, self._settings, before)
-        timem_rows.drop_segments(self._tx, [row.node for row in gone])
+        nodes = [row.node for row in gone]
+        trees.drop_leaf_nodes(self._tx, nodes)  # their turns may be gone already
+        timem_rows.delete(self._tx, nodes)
         self._changed[SESSION] |= {row.parent for row in gone if row.parent is not None}
         self._put_session(session, made)
 
@@ -349,23 +347,9 @@ class CalendarTree:
         node = self._arena.new_id()
         timem_rows.add_segment(self._tx, node, session, cut, parent)
         row = timem_rows.by_node(self._tx, [node])[node]
-        self._arena.put(
-            Node(
-                id=node,
-                tree=self._head.tree,
-                level=0,
-                key=(cut.start_ms, row.tie),
-                start_ms=cut.start_ms,
-                end_ms=cut.end_ms,
-                count=1,
-                children=(),
-                item_kind="turn",
-                item=cut.turn,
-                version=1,
-                dirty=True,
-                item_last=None if cut.turn_last == cut.turn else cut.turn_last,
-            )
-        )
+        key, last = (cut.start_ms, row.tie), None if cut.turn_last == cut.turn else cut.turn_last
+        leaf = (cut.start_ms, cut.end_ms, 1, (), "turn", cut.turn, 1, True, last)
+        self._arena.put(Node(node, self._head.tree, 0, key, *leaf))
         self._fresh.add(node)
 
     def _new(
@@ -378,23 +362,8 @@ class CalendarTree:
             node, level, None, session, None, None, None, None, key, begin_ms, "", begin_ms, begin_ms + 1, 0
         )
         timem_rows.add(self._tx, row)
-        self._arena.put(
-            Node(
-                id=node,
-                tree=self._head.tree,
-                level=level,
-                key=(begin_ms, ""),
-                start_ms=begin_ms,
-                end_ms=begin_ms + 1,
-                count=0,
-                children=(),
-                item_kind=None,
-                item=None,
-                version=1,
-                dirty=True,
-                window=key,
-            )
-        )
+        inner = (begin_ms, begin_ms + 1, 0, (), None, None, 1, True)
+        self._arena.put(Node(node, self._head.tree, level, (begin_ms, ""), *inner, window=key))
         self._changed[level].add(node)
         return node
 
@@ -418,7 +387,7 @@ class CalendarTree:
         for level in self._windowed:
             window = window_of(from_ms(begin_ms), UNITS[level], self._zone)
             start_ms = to_ms(window.start)
-            found = timem_rows.of_window(self._tx, level, start_ms)
+            found = timem_rows.of_window(self._tx, level, begin_ms=start_ms)
             node = self._new(level, window, start_ms) if found is None else found.node
             lowest = node if lowest is None else lowest
             if below is not None:
@@ -426,7 +395,7 @@ class CalendarTree:
             if found is not None and found.parent is not None:
                 return lowest
             below = node
-        top = timem_rows.root(self._tx)
+        top = timem_rows.of_window(self._tx, ROOT)
         node = self._new(ROOT, None, 0) if top is None else top.node
         self._put_under(below or 0, node, ROOT)
         return lowest or 0
@@ -452,7 +421,7 @@ class CalendarTree:
         marked |= timem_rows.by_node(self._tx, self._after).keys()
         trees.mark_out_of_date(self._tx, marked)
         timem_rows.clean_unwritten(self._tx, unwritten_levels(self._settings.levels))
-        top = timem_rows.root(self._tx)
+        top = timem_rows.of_window(self._tx, ROOT)
         count = 0 if top is None else self._arena.get(top.node).count
         head = replace(
             self._head, root=None if top is None else top.node, height=ROOT if top else 0, count=count
@@ -505,22 +474,17 @@ def forget_place(tx: Tx) -> None:
 
 
 def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
-    """Place the next notes of the feed, and return whether more are left.
+    """Place the next notes of the feed, and return whether more are left."""
 
-    If the index is not behind any more, another process was quicker, and nothing is done.
-    """
-    row = indexes.find(tx, OWNER)
-    if row is None or row.cursor >= until:
-        return False
-    items, upto = indexes.read(tx, row.cursor, STEP, until)
-    turns, facts = items.get("turn", ()), items.get("fact", ())
-    groups, stored = groups_of(tx, turns, 2 * settings.segment)
-    if stored < len(set(turns)):  # what went while nobody told the index
-        for one in timem_rows.stale(tx):
-            groups.setdefault(one.session or 0, set()).add(one.part or 0)
-    edit(tx, settings, groups, _retold(tx, settings, facts, turns))
-    indexes.move(tx, OWNER, upto)
-    return upto < until
+    def place(items: Items) -> None:
+        turns, facts = items.get("turn", ()), items.get("fact", ())
+        groups, stored = groups_of(tx, turns, 2 * settings.segment)
+        if stored < len(set(turns)):  # what went while nobody told the index
+            for one in timem_rows.stale(tx):
+                groups.setdefault(one.session or 0, set()).add(one.part or 0)
+        edit(tx, settings, groups, _retold(tx, settings, facts, turns))
+
+    return place_notes(tx, OWNER, until, place)
 
 
 def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collection[int]) -> list[int]:
@@ -531,7 +495,7 @@ def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collec
     if not facts or not by_rules(tx):
         return []
     turns = supporting(tx, facts, int(meta.get(tx, _OCCURRENCE) or 0))
-    meta.put(tx, _OCCURRENCE, str(last_occurrence(tx)))
+    meta.put(tx, _OCCURRENCE, str(tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()[0]))
     known = set(new)
     return [
         one.node

@@ -29,7 +29,7 @@ from memforest.reading.periods import Unit, window_with_key
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.store import jobs
 from memforest.store.connections import AMONG, Tx, place_tie
-from memforest.store.trees import drop_leaf_nodes, mark_up_to_date
+from memforest.store.trees import mark_up_to_date
 from memforest.times import to_ms
 
 LEVELS: Sequence[str] = ("segment", "session", "day", "week", "month", "year", "root")
@@ -141,21 +141,17 @@ def of_session(tx: Tx, session: int, level: int, parts: Collection[int] | None =
     return _read(tx, f"WHERE i.session = ? AND i.level = ? {among} ORDER BY i.part", args)
 
 
-def of_window(tx: Tx, level: int, begin_ms: int) -> TiMemNode | None:
-    """Return the node of the window of a level that begins at an instant."""
-    found = _read(tx, "WHERE i.level = ? AND i.begin_ms = ?", (level, begin_ms))
-    return found[0] if found else None
-
-
-def with_window(tx: Tx, level: int, key: str) -> TiMemNode | None:
-    """Return the node of a window by its key."""
-    found = _read(tx, "WHERE i.level = ? AND i.window = ?", (level, key))
-    return found[0] if found else None
-
-
-def root(tx: Tx) -> TiMemNode | None:
-    """Return the root."""
-    found = _read(tx, f"WHERE i.level = {ROOT}", ())
+def of_window(tx: Tx, level: int, *, begin_ms: int | None = None, key: str | None = None) -> TiMemNode | None:
+    """Return the node of the window of a level that begins at an instant, or has a key; without either the only one, a root."""
+    where = (
+        ""
+        if begin_ms is None and key is None
+        else "AND i.begin_ms = ?"
+        if key is None
+        else "AND i.window = ?"
+    )
+    args = (level, *(one for one in (begin_ms, key) if one is not None))
+    found = _read(tx, f"WHERE i.level = ? {where}", args)
     return found[0] if found else None
 
 
@@ -312,12 +308,6 @@ def leased(tx: Tx, owner: str) -> set[str]:
     return {row[0] for row in found}
 
 
-def any_clean(tx: Tx) -> bool:
-    """Return whether a node is up to date."""
-    found = tx.execute("SELECT 1 FROM node n JOIN ix_timem_node i ON i.node = n.id WHERE NOT n.dirty LIMIT 1")
-    return found.fetchone() is not None
-
-
 def stale(tx: Tx) -> list[TiMemNode]:
     """Return the segments whose turns are not stored as they say."""
     return _read(
@@ -409,10 +399,6 @@ class TiMemSettings(Settings):
         """Return how many earlier texts a memory of a level is written with; levels as in `memforest.trees.timem_rows`."""
         return int(self.history[self.levels.index(LEVELS[level])])
 
-    def words_at(self, level: int) -> int:
-        """Return the most words of a memory of a level."""
-        return int(self.words[self.levels.index(LEVELS[level])])
-
 
 class SegmentCut(NamedTuple):
     """A segment as it is to be: its number, its first and last turn, how many there are, and its interval."""
@@ -433,12 +419,6 @@ def add_segment(tx: Tx, node: int, session: int, cut: SegmentCut, parent: int) -
             FROM turn t JOIN session s ON s.id = t.session WHERE t.id = ?5""",
         (node, parent, session, cut.part, cut.turn, cut.turn_last, cut.turns, cut.start_ms, cut.end_ms),
     )
-
-
-def drop_segments(tx: Tx, nodes: Collection[int]) -> None:
-    """Delete segments, with their leaves and all that is derived from them; their turns may be gone already."""
-    drop_leaf_nodes(tx, nodes)
-    delete(tx, nodes)
 
 
 def add(tx: Tx, row: TiMemNode) -> None:
@@ -556,7 +536,7 @@ def targets(tx: Tx, key: str) -> list[TiMemNode]:
     level = LEVELS.index(name)
     if level <= SESSION:
         return of_session(tx, int(what), level)
-    found = with_window(tx, level, what)
+    found = of_window(tx, level, key=what)
     return [] if found is None else [found]
 
 
