@@ -137,7 +137,7 @@ async def _put(
     model: str | None,
     done: Refreshed,
 ) -> None:
-    """Write what has come, with its vectors."""
+    """Write finished summaries with their vectors."""
     for first in range(0, len(made), WRITE_NODES):
         part = made[first : first + WRITE_NODES]
         with timed(done, "embed_ms"):
@@ -160,7 +160,7 @@ async def _put(
 def _keep(
     db: Database, jobs: Sequence[SummaryJob], below: Mapping[int, int], summariser: Summariser
 ) -> frozenset[int]:
-    """Mark those nodes clean that have their summary already; a vector that is a mean is made anew."""
+    """Mark nodes clean that already have the summary asked for; make mean vectors anew."""
     with db.write() as tx:
         same = unchanged(tx, _unmoved(tx, jobs, below), summariser, embeds=False)
         ids = [job.node.id for job in same]
@@ -175,7 +175,7 @@ def _keep(
 
 
 def _unmoved(tx: Tx, jobs: Sequence[SummaryJob], below: Mapping[int, int]) -> list[SummaryJob]:
-    """Return the jobs of nodes that are dirty, of the version that was read, over children that are as they were read."""
+    """Return the jobs of dirty nodes that have not changed since they were read, nor have their children."""
     now = trees.nodes_with_ids(tx, [job.node.id for job in jobs])
     children = trees.nodes_with_ids(tx, [child for job in jobs for child in job.node.children])
     same = {child for child, node in children.items() if not node.dirty and node.version == below.get(child)}
@@ -190,7 +190,7 @@ def _unmoved(tx: Tx, jobs: Sequence[SummaryJob], below: Mapping[int, int]) -> li
 
 
 async def _vectors_of(made: Sequence[SummaryJob], embed: Embed | None, failures: list[str]) -> Vectors:
-    """Return the vectors of texts by their digests; none if they cannot be made: `failures` says why, and `resume` makes them."""
+    """Return the vectors of texts by digest; none if the embedder fails: `failures` gets the reason, and `resume` makes them."""
     texts = [str(one.text) for one in made if one.vector == "own"]
     if embed is None or not texts:
         return {}
@@ -204,7 +204,7 @@ async def _vectors_of(made: Sequence[SummaryJob], embed: Embed | None, failures:
 def _put_with_vectors(
     tx: Tx, made: Sequence[SummaryJob], vectors: Vectors, summariser: Summariser, model: str | None
 ) -> None:
-    """Store summaries with the vectors that there are of them; a mean is made of those of the children."""
+    """Store summaries with their vectors; means are made of the children's vectors."""
     put(tx, made, summariser)
     if vectors and meta.get(tx, "embedder") == model:
         own = [one for one in made if one.vector == "own"]

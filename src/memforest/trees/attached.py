@@ -70,7 +70,7 @@ Sizes = tuple[int, int, int]
 
 
 class Chosen(NamedTuple):
-    """The index that a query searches, how many notes of the feed it has not placed, and what is to be said of it."""
+    """The index that a query searches, how many notes of the feed it has not placed, and warnings about that."""
 
     found: Index
     lag: int = 0
@@ -95,7 +95,7 @@ class Attached:
     def work(
         self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]], max_words: int
     ) -> list[NodeWork]:
-        """Return how nodes are to be summarised, as their indexes say; a request without a bound of its own gets `max_words`."""
+        """Ask the indexes of nodes how to summarise these; a request without a bound of its own gets `max_words`."""
         owners = trees.owners(tx, {node.tree for node in nodes})
         found: list[NodeWork] = []
         for index in self.of(tx):
@@ -108,7 +108,7 @@ class Attached:
         return [self.open(row) for row in indexes.rows(tx)]
 
     def paced(self, tx: Tx) -> frozenset[str]:
-        """Return the names of those whose summaries no refresh makes."""
+        """Return the names of the indexes whose summaries no refresh makes."""
         return frozenset(row.name for row in indexes.rows(tx) if self.open(row).paced)
 
     def reopen(self, tx: Tx, nodes: Collection[int] | None = None) -> None:
@@ -121,7 +121,7 @@ class Attached:
                 index.reopen(tx, own)
 
     def get(self, tx: Tx, name: str, *, listed: bool = False) -> Index:
-        """Return one of the memory's indexes, or one that stores nothing, unless it must be `listed`.
+        """Return an index of the memory, or one that stores nothing unless it must be `listed`.
 
         Raises:
             NotFoundError: if the memory does not have it; it names `add_index`.
@@ -155,7 +155,7 @@ class Attached:
         return Chosen(index, lag, (self.lost(tx, row) or _behind(row, lag),))
 
     def open(self, row: IndexRow) -> Index:
-        """Return the index of a row, with the settings that its file keeps, and those of the configuration for the others.
+        """Return the index of a row, with the settings kept in the file, and the configured ones for the rest.
 
         Raises:
             CorruptStoreError: if the settings in the file cannot be read.
@@ -234,7 +234,7 @@ class Attached:
         indexes.restart(tx, name, indexes.compacted(tx), reason)
 
     def sizes(self, tx: Tx) -> dict[str, Sizes]:
-        """Return the numbers of trees, inner nodes and leaves of each index, counted once a state of the memory.
+        """Return how many trees, inner nodes and leaves each index has; counted once for each state of the memory.
 
         Args:
             tx: a read transaction, in which nothing has changed that others do not see.
@@ -245,7 +245,7 @@ class Attached:
         return known[1]
 
     def counts(self, tx: Tx, row: IndexRow, index: Index) -> dict[str, Any]:
-        """Return what an index counts of itself, counted once a state of the memory.
+        """Return the counts of an index; counted once for each state of the memory.
 
         Args:
             tx: a read transaction, in which nothing has changed that others do not see.
@@ -282,7 +282,7 @@ class Attached:
         )
 
     def notes(self, tx: Tx) -> list[str]:
-        """Return which indexes lag behind and why, and what the others do not have."""
+        """Return warnings: which indexes lag behind and why, and what the others lack."""
         found: list[str] = []
         lag = self.lagging(tx)
         for row in indexes.rows(tx):
@@ -382,7 +382,7 @@ def changed_settings(config: Config, row: IndexRow, index: Index) -> dict[str, t
 
 
 def _as_kept(value: Any) -> str:
-    """Return a setting as it is kept, where a tuple and a list are one."""
+    """Return a setting as the file keeps it: a tuple and a list are the same there."""
     return json.dumps(value, sort_keys=True, default=str)
 
 
@@ -398,7 +398,7 @@ def adopt_settings(tx: Tx, config: Config, attached: Attached, name: str) -> Non
 
 
 def outdated(tx: Tx, config: Config, attached: Attached) -> dict[str, str]:
-    """Return why indexes would be made otherwise now, by name; of those that would."""
+    """Return the indexes that would be made differently now, by name, with the reason."""
     found: dict[str, str] = {}
     for row in indexes.rows(tx):
         index = attached.open(row)

@@ -110,7 +110,7 @@ def browse_by(descent: Descent, nearness: Callable[[Sequence[int]], list[float]]
 
 
 def split(rows: Sequence[int], most: int = MOST_CHILDREN) -> list[Sequence[int]]:
-    """Return the rows in as few runs of at most `most` as there can be, of about the same length.
+    """Split rows into as few runs as possible of at most `most`, all of about the same length.
 
     Example:
         >>> [len(part) for part in split(range(50))]
@@ -123,7 +123,7 @@ def split(rows: Sequence[int], most: int = MOST_CHILDREN) -> list[Sequence[int]]
 
 
 def merged(chosen: Iterable[Sequence[int]]) -> list[int]:
-    """Return what was chosen of several runs as one order: the first of each, the second of each; ties by node.
+    """Merge the choices of several runs into one order: the first of each, then the second of each; ties by node.
 
     Example:
         >>> merged([[7, 3], [5]])
@@ -140,7 +140,7 @@ def nearness_to(
     bare: Row,
     settings: MemForestSettings = DEFAULTS,
 ) -> Callable[[Sequence[int]], list[float]]:
-    """Return a function from forest rows to how near they are to a sub-query.
+    """Return a function that measures how near nodes, by forest row, are to a sub-query.
 
     As in `recall`: a node is as near as its summary, and a leaf without one as its fact or its best turn. An inner node of
     a scene is as near as the facts below it on average, if `scene_vectors` says so. With `leaves` "facts" a leaf of turns
@@ -227,7 +227,7 @@ class GuidedBrowse:
         self._calls = 0
 
     async def browse(self) -> Prepared:
-        """Return what browsing the recalled trees reaches; as in mode ``"emb"`` where nothing can be guided."""
+        """Browse the recalled trees; as in mode ``"emb"`` where nothing can be guided."""
         if not self._host.embeds:
             return self._not_guided("without vectors of an embedder no trees can be recalled")
         with self._host.timed("recall"):
@@ -302,7 +302,7 @@ class GuidedBrowse:
     async def _plan(
         self, recalled: Sequence[RecalledTree]
     ) -> tuple[QuestionPlan, list[tuple[str, ...]], dict[str, Any], list[str]]:
-        """Return the plan of the question, the sub-queries of each tree, and what became of planning."""
+        """Plan the question; return the plan, the sub-queries of each tree, the trace, and warnings."""
         guide, request = self._host.steps.guide, self._request
         assert guide is not None
         told: dict[str, Any] = {"name": guide.name, "kind": None, "anchor": None, "failure": None}
@@ -386,7 +386,7 @@ class GuidedBrowse:
     async def _choose(
         self, query: str, cards: Mapping[int, TreeCard], run: Sequence[int]
     ) -> list[int] | ModelError:
-        """Return the chosen of one run of children, best first, or why there is no choice."""
+        """Ask the browser about one run of children; return its choice, best first, or the error."""
         browser = self._host.steps.browser
         assert browser is not None
         children = [cards[row] for row in run]
@@ -456,7 +456,7 @@ def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:
 
 
 def _fallbacks(trees: Sequence[_Tree]) -> list[str]:
-    """Say for how many trees a model failed, a line for each kind of failure."""
+    """Return a warning for each kind of failure, with the number of trees that a model failed on."""
     failed: dict[type[ModelError], list[str]] = {}
     for tree in trees:
         if tree.failure is not None:

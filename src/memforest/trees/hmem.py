@@ -66,7 +66,7 @@ MOST_LINES = 10
 
 
 def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LINES) -> list[EvidenceLine]:
-    """Return the first pieces of what was found as lines, best first, without damaged ones.
+    """Return the best pieces of a search result as lines for a model, best first, without damaged ones.
 
     A turn that says what is hidden stands there by the statement that speaks for it.
     """
@@ -117,7 +117,7 @@ class Further(NamedTuple):
 
 
 def described(graph: Graph, request: Search, text: str, at_ms: int) -> Further | None:
-    """Return the question with the name in the place of a description; None if it describes nobody whom the graph knows.
+    """Replace the description of an entity in a question by its name; None if the graph knows no such entity.
 
     Args:
         graph: of the memory.
@@ -162,7 +162,7 @@ def _tokens(graph: Graph, place: int) -> frozenset[str]:
 def _span(
     words: Sequence[str], label: Sequence[str], name: frozenset[str], *, alone: bool
 ) -> tuple[int, int] | None:
-    """Return the first and last of the words that describe an entity, None if they only have its label in them.
+    """Find the words that describe an entity, as their first and last position; None if only its label is there.
 
     They do with a name in the possessive in front of the label ("Ana's sister"), with one behind it and a small word between
     ("the sister of Ana"), and where nobody else is named (`alone`) with a word for whose it is ("my sister", "her sister").
@@ -202,7 +202,7 @@ def _span(
 
 
 def _named(words: Sequence[str], span: tuple[int, int], name: str) -> str:
-    """Return a text with a name in the place of some words; what ends the last one stays."""
+    """Put a name in the place of some words; punctuation behind the last one stays."""
     first, last = span
     end = words[last].rstrip("?!.,;:…")
     return " ".join([*words[:first], name + words[last][len(end) :], *words[last + 1 :]])
@@ -287,7 +287,7 @@ class _Asking:
         return list(made.parts)
 
     async def _fresh(self, subs: Sequence[SubQuery]) -> list[str]:
-        """Have the memories written that may be evidence, and return why some could not be."""
+        """Refresh the memories that may be evidence; return why some could not be made."""
         scopes = {
             sub.scope or "mixed" if self.explore.scope == "auto" else self.explore.scope for sub in subs
         }
@@ -296,7 +296,7 @@ class _Asking:
         return await self.host.ensure_fresh(partial(trees.dirty_children, owner=OWNER))
 
     async def _read(self, subs: Sequence[SubQuery], known: Mapping[str, str]) -> list[Part]:
-        """Return sub-queries read as questions, each with the answers that it needs in its text.
+        """Read sub-queries as questions, each with the answers that it depends on in its text.
 
         One that cannot be read is the question itself.
         """
@@ -356,7 +356,7 @@ class _Asking:
             sorter.done(*(sub.id for sub in wave))
 
     async def _answered(self, part: Part, settled: Sequence[Settled]) -> list[Part]:
-        """Return a part with its answer, and with the one that asks for what was missing."""
+        """Answer a part; return it, and the follow-up that asks for what was missing."""
         lines = await self._lines(part)
         made = await self._reason(part.sub, lines, settled)
         if made is None:
@@ -396,7 +396,7 @@ class _Asking:
     async def _reason(
         self, sub: SubQuery, lines: Sequence[EvidenceLine], settled: Sequence[Settled]
     ) -> Reasoned | None:
-        """Return what a model makes of a part; None if it fails, which is said."""
+        """Let a model answer a part; None, with a warning, if it fails."""
         from memforest.reading.explore_llm import reason
 
         zone = await self.host.look(memory_zone)
@@ -430,7 +430,7 @@ def _follow(sub: SubQuery, text: str) -> SubQuery:
 
 
 def _timed(sub: SubQuery, request: Search) -> Search:
-    """Return a sub-query's question with the time that its planner worked out, where its own text has none."""
+    """Add the time that the planner worked out to a sub-query whose text names none."""
     plan = request.plan
     if sub.interval is None or (plan.start, plan.end, plan.as_of) != (None, None, None):
         return request
@@ -457,7 +457,7 @@ def _why(exc: Exception) -> str:
 
 
 class HMemIndex(Index):
-    """A tree a year of events and what has become of them, with the graph of who and what they name."""
+    """One tree for each year of events and their consolidated memories, searched with the graph of entities."""
 
     name = OWNER
     deferred = True
@@ -484,7 +484,7 @@ class HMemIndex(Index):
         await advance(host, self.settings, until)
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return how the memories of nodes are consolidated; one with a single child says what that says. Roots have none."""
+        """Return how to consolidate the memories of nodes; a node with a single child keeps its text. Roots have none."""
         return [
             NodeWork(
                 node.id,
@@ -507,7 +507,7 @@ class HMemIndex(Index):
         ]
 
     def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
-        """Return the level of each memory with its window and how often it was consolidated, such as ``"week 2024-05/2024-W18, 3 times"``."""
+        """Name memories by level, window and how often they were consolidated, as ``"week 2024-05/2024-W18, 3 times"``."""
         return {
             node: f"{LEVELS[level]} {window or ''}" + (f", {n} times" if n > 1 else ", once" if n else "")
             for node, level, n, window in hmem_rows.names(tx, nodes)
@@ -550,7 +550,7 @@ class HMemIndex(Index):
         return {"fragments": others.pop("fragments"), **levels, **others}
 
     def outdated(self, tx: Tx) -> str | None:
-        """Return that events were joined with other likenesses than are set or measured now, if they were."""
+        """Return a warning if events were joined with other likenesses than are set or measured now."""
         made, today = made_by(tx), now(tx, self.settings)
         if made is None or today is None or list(made.alphas) == list(today.alphas):
             return None

@@ -67,7 +67,7 @@ NO_VECTORS = "this memory has no embedder: evidence was found by words and entit
 
 
 def explore_of(request: Search, settings: HMemSettings) -> Explore:
-    """Return how evidence is looked for: as the ranking says, else as the index does."""
+    """Return the settings of the evidence search: those of the ranking, else those of the index."""
     return request.ranking.explore or settings.explore
 
 
@@ -165,7 +165,7 @@ class _Looking:
         return _Ranked(part, turns, kept, speaks, nodes[first], best, entry)
 
     def _turns(self, scope: str, entry: Entry, speaks: Ints) -> Flags:
-        """Return which turns a part brings: those that entities lead to, if that is asked for, and of LONG those that are events."""
+        """Select the turns of a part: those that entities lead to if `reach` is "graph", and for LONG only events."""
         kept = self.keep.turns
         if self.explore.reach == "graph" and entry.turns is not None and (kept & entry.turns).any():
             kept = kept & entry.turns
@@ -192,7 +192,7 @@ class _Looking:
         return np.asarray(self.forest.ascent.sums(reached) > 0)
 
     def _with_text(self, nodes: Ints, memories: Fit) -> Ints:
-        """Return the places of the best nodes that have a text that is up to date; not many more are looked at."""
+        """Return the places of the best nodes with an up-to-date text; few others are looked at."""
         ordered = leading(memories.total, nodes, len(nodes)) if len(nodes) else nodes
         found: list[int] = []
         for at in range(0, min(len(ordered), ROUNDS * MOST_MEMORIES), MOST_MEMORIES):
@@ -218,7 +218,7 @@ class _Looking:
         )
 
     def together(self, ranked: Sequence[_Ranked]) -> _Merged:
-        """Return the ranking of several parts, which take turns; what several bring stands where the first of them has it.
+        """Merge the rankings of several parts, which take turns; what several bring stands where the first of them has it.
 
         Its scores are those of the part that brings a piece, and where they would rise that of the piece before it.
         """
@@ -296,7 +296,7 @@ class _Looking:
     def _nodes(
         self, merged: _Merged, ranked: Sequence[_Ranked], leaf: Any, places: Ints
     ) -> tuple[NodeHit, ...]:
-        """Return the memories that tell more than what stands with them, best first."""
+        """Return the memories that tell more than the evidence beside them, best first."""
         if not len(merged.nodes):
             return ()
         forest = self.forest
@@ -322,7 +322,7 @@ _STEP = 2e-9
 
 
 def _parts(fit: Fit, at: int, score: float) -> dict[str, float]:
-    """Return the parts of a score; what it has lost to the turns of other parts is one of them."""
+    """Return the parts of a score; what it lost by taking turns with other parts is one of them."""
     parts = {name: float(part[at]) for name, part in fit.parts.items()}
     lost = score - float(fit.total[at])
     return {**parts, "turn_of_part": lost} if lost else parts

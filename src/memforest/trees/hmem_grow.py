@@ -130,7 +130,7 @@ class EventTrees:
         self._change(row)
 
     def _within(self, level: int, said_ms: int) -> str:
-        """Return the key of the window of the parent's size in which something was told; of a year's memory, of the year."""
+        """Return the key of the window, of the size of the parent's, in which an event was told."""
         return self._window(WITHIN.get(level, "year"), said_ms)
 
     def _window(self, unit: Unit, said_ms: int) -> str:
@@ -168,7 +168,7 @@ class EventTrees:
             self._touched.add(node)
 
     def _drop(self, row: HMemNode) -> None:
-        """Take a node out, and what was begun by it; what stood under it is behind it, and is placed anew."""
+        """Take a node out with the memories that it began; their other children come later, and are placed anew."""
         begun = hmem_rows.by_founder(self._tx, row.level + 1, [row.founder or 0]) if row.level < YEAR else {}
         if row.level == EVENT:
             drop_leaves(self._tx, [row.node])
@@ -182,7 +182,7 @@ class EventTrees:
             self._drop(above)
 
     def _cluster(self, level: int, within: str, place: _Place) -> None:
-        """Place the nodes of a window from a place on; of those before it no more are read than can be joined."""
+        """Place the nodes of a window anew from a place on; of those before it only the ones that can be joined are read."""
         behind = hmem_rows.behind(self._tx, level, within, place)
         if not behind:
             return
@@ -203,7 +203,7 @@ class EventTrees:
         self._join(behind, parents, [likeness for _, likeness in joined])
 
     def _known(self, found: Sequence[HMemNode], level: int) -> tuple[list[int], dict[int, int]]:
-        """Return the places of those that began the clusters of nodes that stay where they are, and whom the places below 0 are of."""
+        """Return the founders' places of the nodes that stay, and the founders of the places below 0."""
         begun = hmem_rows.founders_of(self._tx, {row.parent for row in found if row.parent is not None})
         places = {row.founder: at for at, row in enumerate(found)}
         earlier = hmem_rows.by_founder(self._tx, level, {one for one in begun.values() if one not in places})
@@ -292,7 +292,7 @@ class EventTrees:
                 self._renew(row)
 
     def _renew(self, row: HMemNode) -> None:
-        """Give a node the children it has now, and have what is above it follow."""
+        """Bring a node up to date with its children, and mark its parent as touched."""
         node = row.node
         self._head(row.within[:4])
         self._touch(row.parent)
@@ -335,7 +335,7 @@ def receive(tx: Tx, settings: HMemSettings, until: int, now_ms: int, step: int =
 
 
 async def advance(host: Host, settings: HMemSettings, until: int) -> None:
-    """Place the notes of the feed up to a number; with `eager`, have all that is above an event consolidated before the next.
+    """Place the notes of the feed up to a number; with `eager`, consolidate everything above an event before the next one.
 
     Raises:
         ConfigError: if the zone of the memory is not known here.
@@ -369,7 +369,7 @@ class HMemPlacing(Placing):
         self._left: set[int] = set()
 
     def leave(self, items: Items) -> None:
-        """Drop the texts that tell of events, and those that are out of date: they may be of what stood elsewhere then."""
+        """Drop the summaries above events, and those that are out of date: these may tell of events that stood elsewhere."""
         found = hmem_rows.by_founder(self._tx, EVENT, items.get(KINDS[self._settings.events], ()))
         if not found:
             return
@@ -379,7 +379,7 @@ class HMemPlacing(Placing):
         self._left |= found.keys()
 
     def close(self) -> Placed:
-        """Take the events out that have gone; what stood behind them in their windows is placed anew."""
+        """Take out the events that have gone; later nodes of their windows are placed anew."""
         made = made_by(self._tx)
         if not self._left or made is None:
             return Placed()
@@ -389,7 +389,7 @@ class HMemPlacing(Placing):
 
 
 def problems(tx: Tx, settings: HMemSettings) -> list[IndexProblem]:
-    """Return what is wrong with the table of the index, and with what it says of the trees.
+    """Check the index's table against the events and the trees.
 
     What has not been placed yet is passed over.
     """
@@ -420,7 +420,7 @@ def _name(row: HMemNode) -> str:
 
 
 def _events(found: Sequence[HMemNode], told: dict[int, Event], waiting: set[int]) -> Iterator[str]:
-    """Yield events that are not where they were told, or are in no tree, or in one without being there."""
+    """Yield events at a wrong place, events without a leaf, and leaves without an event."""
     placed = {row.founder: row for row in found if row.level == EVENT and row.founder is not None}
     for item in told.keys() - placed.keys() - waiting:
         yield f"event {item} is in no tree"
@@ -435,7 +435,7 @@ def _events(found: Sequence[HMemNode], told: dict[int, Event], waiting: set[int]
 
 
 def _windows(tx: Tx, found: Sequence[HMemNode]) -> Iterator[str]:
-    """Yield nodes that are not in the window in which they were begun."""
+    """Yield nodes that are outside of the window in which they began."""
     zone = memory_zone(tx)
     for row in found:
         if row.level > YEAR:
@@ -446,7 +446,7 @@ def _windows(tx: Tx, found: Sequence[HMemNode]) -> Iterator[str]:
 
 
 def _parents(found: Sequence[HMemNode], by_node: dict[int, HMemNode], made: HMemMade) -> Iterator[str]:
-    """Yield nodes that are not below one of the next level that was begun in their window by one like them, or by themselves."""
+    """Yield nodes below a wrong parent, or that joined it without being like it."""
     for row in found:
         if row.level == ROOT:
             continue
@@ -466,7 +466,7 @@ def _parents(found: Sequence[HMemNode], by_node: dict[int, HMemNode], made: HMem
 
 
 def _states(found: Sequence[HMemNode]) -> Iterator[str]:
-    """Yield nodes that do not say when and how often what is below them was consolidated."""
+    """Yield nodes whose consolidation time or count is not that of their children."""
     below: dict[int, list[HMemNode]] = {}
     for row in found:
         if row.parent is not None:

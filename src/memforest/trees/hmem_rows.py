@@ -41,7 +41,7 @@ KINDS: Mapping[str, EventKind] = MappingProxyType({"facts": "fact", "turns": "tu
 
 
 class Event(NamedTuple):
-    """An event: its row, when it was first told, what orders it among those of one instant, its leaf's interval, and its state.
+    """An event: its row, when it was first told, its tie among those of one instant, its leaf's interval, and its state.
 
     `r_ms` is when it was last told, and `n` how often again.
     """
@@ -201,7 +201,7 @@ def before(tx: Tx, level: int, within: str, place: tuple[int, str], most: int) -
 
 
 def not_under(tx: Tx, level: int, within: str, parent: int | None) -> list[HMemNode]:
-    """Return the nodes of a level in a window that are not under a node, in order; all of them where there is none."""
+    """Return the nodes of a level in a window that are not under `parent`, in order; all if that is None."""
     return _read(
         tx,
         "WHERE i.level = ? AND i.within = ? AND (? IS NULL OR i.parent IS NOT ?) ORDER BY i.said_ms, i.tie",
@@ -255,7 +255,7 @@ def level_sizes(tx: Tx) -> Mapping[int, int]:
 
 
 def around(tx: Tx) -> dict[str, int]:
-    """Return how many turns there are, on which events rest, how many entities, and how many relations between these.
+    """Return the numbers of turns, entities and relations.
 
     Entities are counted as they are stored, before names are resolved, and relations as they were told, states left out.
     """
@@ -297,7 +297,7 @@ def join(tx: Tx, joins: Iterable[tuple[int, float | None, int]]) -> None:
 
 
 def put_event(tx: Tx, node: int, event: Event) -> None:
-    """Note of an event when it was so, when it was last told, and how often."""
+    """Update the interval of an event, when it was last told, and how often."""
     tx.execute(
         "UPDATE ix_hmem_node SET start_ms = ?, end_ms = ?, r_ms = ?, n = ? WHERE node = ?",
         (event.start_ms, event.end_ms, event.r_ms, event.n, node),
@@ -309,7 +309,7 @@ Hull = tuple[tuple[int, ...], int, int, int, int, int]
 
 
 def hull(tx: Tx, node: int) -> Hull | None:
-    """Return what the children of a node are together, and note it of the node; None of one without any.
+    """Sum up the children of a node and store the sums with it; None if it has none.
 
     Each child but the first has been a join, and so has each of a child's own.
     """
@@ -479,13 +479,13 @@ class HMemMade:
 
 
 def made_by(tx: Tx) -> HMemMade | None:
-    """Return what the trees were made by; None before the first event."""
+    """Return the likenesses and levels that the trees were made with; None before the first event."""
     stored = meta.get(tx, _MADE)
     return None if stored is None else HMemMade(**json.loads(stored))
 
 
 def now(tx: Tx, settings: HMemSettings) -> HMemMade | None:
-    """Return what trees would be made by now; None of a memory without an embedder."""
+    """Return the likenesses that trees would be made with now; None in a memory without an embedder."""
     model = meta.get(tx, "embedder")
     if model is None:
         return None
@@ -493,11 +493,11 @@ def now(tx: Tx, settings: HMemSettings) -> HMemMade | None:
 
 
 def note(tx: Tx, made: HMemMade) -> None:
-    """Note what the trees are made by."""
+    """Store the likenesses and levels of the trees."""
     if made_by(tx) != made:
         meta.put(tx, _MADE, json.dumps(asdict(made)))
 
 
 def forget(tx: Tx) -> None:
-    """Forget what the trees were made by, as there are none."""
+    """Forget the likenesses and levels, as there are no trees."""
     meta.remove(tx, _MADE)

@@ -55,7 +55,7 @@ class Fit:
 
 
 def asked_time(sub: SubQuery, request: Search) -> Interval | None:
-    """Return the time [start, end) that a sub-query is about, UTC ms; None where nothing says.
+    """Return the time [start, end) that a sub-query asks about, UTC ms; None if it names none.
 
     An open end is the question's present, or the start if that is later.
     """
@@ -101,7 +101,7 @@ def _robust(last_ms: Ints, times: Ints, at_ms: int, explore: Explore) -> Scores:
 
 
 def similarities(snapshot: Snapshot, request: Search, explore: Explore, base: Base) -> Scores:
-    """Return S of every turn, shape (n,): with the statements that it supports.
+    """Return S of every turn with the facts that it supports, shape (n,).
 
     Without vectors a cosine is that of words alone: BM25 by its maximum.
     """
@@ -130,7 +130,7 @@ def turn_scores(
     near: Scores | None,
     known: Scores | None = None,
 ) -> Fit:
-    """Return F of every turn with the statement that speaks for it.
+    """Return F of every turn with the fact that speaks for it.
 
     Args:
         snapshot: of the memory.
@@ -165,7 +165,7 @@ def turn_scores(
 
 @once_per_snapshot
 def _fact_times(snapshot: Snapshot) -> tuple[Ints, Ints]:
-    """Return when each fact was so, [start, end): what it states, else the moment it was first said."""
+    """Return the time of each fact, [start, end): as stated, else the moment it was first said."""
     facts = snapshot.facts
     ended = facts.stated & (facts.end_ms != OPEN)
     return facts.start_ms, np.where(ended, np.maximum(facts.end_ms, facts.start_ms + 1), facts.start_ms + 1)
@@ -244,7 +244,7 @@ def _leaf_items(forest: Forest, turn: Scores, fact: Scores) -> list[tuple[Ints, 
 
 @once_per_forest
 def _node_marks(forest: Forest, snapshot: Snapshot) -> tuple[Ints, Ints]:
-    """Return when what is below every node was last told, UTC ms, and how often that was consolidated: once a telling but the first."""
+    """Return when the facts below each node were last told, UTC ms, and how often they were consolidated."""
     last, times = held(snapshot)
     latest, tellings = np.zeros(len(forest.ids), dtype=np.int64), np.zeros(len(forest.ids))
     told = np.flatnonzero(forest.kind == FACT)
@@ -319,7 +319,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
 
 
 def _closest(snapshot: Snapshot, graph: Graph, explore: Explore, base: Base) -> dict[int, float]:
-    """Return the entities that are nearer than facts usually are: how far above that, the nearest as 1."""
+    """Return the entities that are nearer than the average fact, with the excess as a share of the nearest's."""
     told = LEXICAL * standardise(base.fact_lexical) + (1 - LEXICAL) * standardise(base.fact)
     usual = float(told.mean())
     excess = {
@@ -360,7 +360,7 @@ _states: WeakKeyDictionary[Graph, Lists] = WeakKeyDictionary()
 
 
 def _told_of(snapshot: Snapshot, graph: Graph, named: Mapping[int, float]) -> Scores | None:
-    """Return 1 for the turns that tell what is known of the entities that are named whole: their states and relations."""
+    """Return 1 for turns that tell a state or relation of an entity that is named in full, else 0; None if none does."""
     places = [place for place, score in named.items() if score == 1]
     if not places:
         return None
@@ -375,7 +375,7 @@ def _told_of(snapshot: Snapshot, graph: Graph, named: Mapping[int, float]) -> Sc
 
 
 def _facts_of_states(snapshot: Snapshot, graph: Graph) -> Lists:
-    """Return place -> rows of the facts that tell its states, and the relations that it is an end of."""
+    """Return for each entity the rows of the facts that tell its states and relations."""
     told: list[set[int]] = [set() for _ in range(len(graph))]
     for line in graph.states:
         told[line.place].update(state.fact for state in line.states)
@@ -428,7 +428,7 @@ def say_more(forest: Forest) -> Flags:
 
 
 def without_told(forest: Forest, pieces: Iterable[tuple[bool, int]]) -> Sequence[int]:
-    """Return the nodes of a ranking that tell more than the events that stand with them, in their order.
+    """Drop the nodes of a ranking whose events all stand beside them; return the others in order.
 
     Args:
         forest: the index's.

@@ -232,7 +232,7 @@ QUERY_CHARS = 500
 
 
 def choose_mode(asked: str | None, steps: Steps) -> str:
-    """Return the mode of a query: the one asked for, else the most guided one that the steps allow.
+    """Choose the mode of a query: the one asked for, else the most guided one that the steps allow.
 
     Raises:
         ConfigError: if the mode needs a model and there is none.
@@ -255,7 +255,7 @@ def choose_mode(asked: str | None, steps: Steps) -> str:
 
 
 def sub_queries(made: BrowsePlan, question: str, trees: int) -> list[tuple[str, ...]]:
-    """Return the sub-queries of each tree as they are used: bounded, each once; the question where there is none.
+    """Check and bound the sub-queries that a plan has for each tree; a tree without any gets the question.
 
     Raises:
         StepError: if the plan is not one of that many trees.
@@ -270,7 +270,7 @@ def sub_queries(made: BrowsePlan, question: str, trees: int) -> list[tuple[str, 
 
 
 def adopted(plan: QuestionPlan, made: BrowsePlan, question: str) -> QuestionPlan:
-    """Return the plan with the fields that a browse planner adds; fields that the plan has are kept.
+    """Add the fields that a browse planner found to a plan; fields that the plan has are kept.
 
     A kind is taken where the plan has none, an anchor where it has none and all its words are the question's. A kind
     that is taken decides on the time operator, too.
@@ -300,7 +300,7 @@ class ProfileRequest:
 
     @property
     def bound_ms(self) -> int | None:
-        """The last instant of which anything may be told."""
+        """The last instant that the profile may tell of."""
         bounds = [one for one in (self.as_of_ms, self.said_by_ms) if one is not None]
         return min(bounds, default=None)
 
@@ -340,7 +340,9 @@ def is_behind(tx: Tx, name: str, until: int) -> bool:
     return row is not None and row.cursor < until
 
 
-def place_notes(tx: Tx, name: str, until: int, place: Callable[[Items], object], step: int = STEP) -> bool:
+def place_notes(
+    tx: Tx, name: str, until: int, place: Callable[[Items], object], step: int | None = None
+) -> bool:
     """Let an index place the next notes of the feed inside a write transaction; return whether more are left.
 
     If it is not behind any more, or was dropped, another process was quicker, and nothing is done.
@@ -348,7 +350,7 @@ def place_notes(tx: Tx, name: str, until: int, place: Callable[[Items], object],
     row = indexes.find(tx, name)
     if row is None or row.cursor >= until:
         return False
-    items, upto = indexes.read(tx, row.cursor, step, until)
+    items, upto = indexes.read(tx, row.cursor, STEP if step is None else step, until)
     place(items)
     indexes.move(tx, name, upto)
     return upto < until
@@ -451,7 +453,7 @@ class Index(ABC):
         return Placing()
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return how the summaries of nodes are to be made; of a node that needs none, nothing.
+        """Return how to make the summaries of nodes; nodes that need none are left out.
 
         Args:
             tx: a read transaction.
@@ -461,7 +463,7 @@ class Index(ABC):
         return []
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
-        """Do what has to be done before the ranking and may wait: ask models, browse, bring nodes up to date.
+        """Prepare a question outside of a transaction: ask models, browse, bring nodes up to date.
 
         It runs inside the query's budget, ledger and trace. No transaction is open. By default the question is left as it is.
         """
@@ -492,7 +494,7 @@ class Index(ABC):
             pass
 
     async def ready(self, host: Host) -> Sequence[str]:
-        """Make what is due and costs no call, before its trees or profiles are shown; return why some of it could not be made."""
+        """Make due summaries that cost no call, before trees or profiles are shown; return why some could not be made."""
         return ()
 
     def profile(self, tx: Tx, request: ProfileRequest) -> FoundProfile:
@@ -507,7 +509,7 @@ class Index(ABC):
         """Schedule nothing: a refresh makes what is out of date."""
 
     def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
-        """Yield what takes over trees, with what is derived, from the same index of another memory.
+        """Yield pieces of work that take over trees, with their summaries, from the same index of another memory.
 
         It has the same settings there, as far as they are kept, and has placed everything. Each piece of work runs in a
         write transaction of its own, and returns how many trees it took over; after each, the index must be as if it had
@@ -520,12 +522,12 @@ class Index(ABC):
         return {tree: str(scope) for tree, (_, scope) in trees_rows.scopes(tx, trees).items()}
 
     def titles(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
-        """Return what its trees are called where they are listed: kind, scope, and what sets it apart."""
+        """Return the titles of its trees for lists: kind, scope, and what sets each apart."""
         labels = self.labels(tx, trees)
         return {tree: f"{kind} {labels[tree]}" for tree, (kind, _) in trees_rows.scopes(tx, trees).items()}
 
     def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
-        """Return what inner nodes of its trees are called where they are drawn; of one that has no name, nothing."""
+        """Return the names of inner nodes for drawings; nodes without a name are left out."""
         return {}
 
     def check(self, tx: Tx) -> list[IndexProblem]:
@@ -538,11 +540,11 @@ class Index(ABC):
         ]
 
     def stats(self, tx: Tx) -> dict[str, Any]:
-        """Return counts of what it holds, besides what every index has."""
+        """Return its own counts, besides those that every index has."""
         return {}
 
     def notes(self, tx: Tx) -> list[str]:
-        """Return what it does not have, and why."""
+        """Return notes for the user: what the index lacks, and why."""
         return []
 
     def clear(self, tx: Tx) -> None:
@@ -551,7 +553,7 @@ class Index(ABC):
         indexes.empty_tables(tx, self.name)
 
     def reembed(self, tx: Tx) -> bool:
-        """Make anew what was made of vectors, as all of them are of another embedder now; part of the transaction.
+        """Make everything anew that depends on vectors, after the embedder was changed; part of that transaction.
 
         Returns:
             False if it is to be cleared instead, and to place everything from the start.
@@ -559,7 +561,7 @@ class Index(ABC):
         return not self.follows
 
     def outdated(self, tx: Tx) -> str | None:
-        """Return why what it has would be made otherwise now, with its settings as they are; None when it would not."""
+        """Return why it would be made differently now, with the same settings; None if it would not."""
         return None
 
 
@@ -568,7 +570,7 @@ Flags = NDArray[np.bool_]
 
 
 def ready_nodes(tx: Tx, nodes: Collection[int]) -> set[int]:
-    """Return those of some nodes, by id, whose text is there and up to date."""
+    """Return the ids of the nodes that have an up-to-date text."""
     texts = derived.summaries(tx, nodes)
     return {
         one
@@ -642,7 +644,7 @@ def allowed_nodes(snapshot: Snapshot, forest: Forest, request: Search) -> Flags:
 
 
 def _leaves_that_pass(snapshot: Snapshot, forest: Forest, request: Search) -> tuple[Flags, Flags]:
-    """Return the leaves of which everything passes the filters, and those of which something does; False for inner nodes."""
+    """Return the leaves that pass the filters in full, and those that pass in part; False for inner nodes."""
     keep, pairs = allowed(snapshot, request), snapshot.facts.pairs
     whole = keep.turns.copy()
     whole[pairs[~keep.facts[pairs[:, 0]], 1]] = False

@@ -127,11 +127,11 @@ class MemForestIndex(Index):
         ]
 
     def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
-        """Yield what takes over trees of another memory whole; see `memforest.trees.memforest_place`."""
+        """Yield pieces of work that take over whole trees of another memory; see `memforest.trees.memforest_place`."""
         return merge_forest(copied, self.settings)
 
     def titles(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
-        """Return kind and name of trees, of a scene also what sets it apart."""
+        """Return kind and name of trees, and of scenes also the topics that set them apart."""
         labels, scopes = self.labels(tx, trees), trees_rows.scopes(tx, trees)
         about: Mapping[int, Sequence[str]] = {}
         if any(kind == "scene" for kind, _ in scopes.values()):
@@ -163,14 +163,14 @@ class MemForestIndex(Index):
         return ["no scene trees yet: the next ingest, resume() or rebuild(scopes=True) makes them"]
 
     def reembed(self, tx: Tx) -> bool:
-        """Derive the scenes anew; the other trees follow from what is said."""
+        """Derive the scenes anew; the other trees do not depend on vectors."""
         placing = self.placing(tx)
         placing.derive_scenes()
         placing.close()
         return True
 
     def outdated(self, tx: Tx) -> str | None:
-        """Return that the scenes were made with other thresholds, if they were."""
+        """Return a warning if the scenes were made with other thresholds than are set now."""
         stored, model = meta.get(tx, THRESHOLDS), meta.get(tx, ROUTED)
         if stored is None or model is None:
             return None
@@ -286,7 +286,7 @@ class MemForestIndex(Index):
         return IndexResult((), warnings=(warning,))
 
     def _recalled(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> Recalled:
-        """Return the recalled trees and reached leaves: those of `prepare`, else by recalling now; none where none count."""
+        """Return the recalled trees and reached leaves: those of `prepare`, else recalled now; empty if they do not count."""
         if request.leaves is None:
             counts = request.explain or self.settings.evidence == "reached"
             if request.vector is None or not counts:
@@ -318,7 +318,7 @@ class MemForestIndex(Index):
 
 
 def _outdone(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores, turns: Sequence[int]) -> bool:
-    """Return whether turns stand too far down the ranking to lead, or something was said on the very day asked for."""
+    """Return whether turns rank too low to lead, or a turn of the very day asked for ranks first."""
     kept = np.flatnonzero(keep.turns)
     if answer.day is not None:
         said = int(snapshot.turns.said_ms[kept[scores[kept].argmax()]])

@@ -239,7 +239,7 @@ class ForestPlacing(Placing):
         return self._clusters
 
     def _leave_scenes(self, fact: int) -> None:
-        """Take a fact that was lifted out of its scenes, by the vector that it was routed by.
+        """Take a lifted fact out of its scenes, using the vector that it was routed by.
 
         Raises:
             LookupError: if it is in a scene, and has no vector to be taken out of the centroid.
@@ -346,7 +346,7 @@ class ForestPlacing(Placing):
 def _numbers(
     stored: Mapping[int, Mapping[int, bool]], wanted: Sequence[Mapping[int, bool]]
 ) -> dict[int, int]:
-    """Return position of a wanted scene -> the stored scene with which it shares most; each is given once."""
+    """Map positions of wanted scenes to the stored scenes with which they share most; each stored scene is used once."""
     was: dict[int, list[int]] = {}
     for scene, facts in stored.items():
         for fact in facts:
@@ -371,7 +371,7 @@ fewer scenes. So those of smaller scenes are routed anew, which leads to as many
 
 
 def merge_forest(copied: Copied, settings: MemForestSettings) -> Iterator[Callable[[Tx], int]]:
-    """Yield what takes over the trees of another memory that hold here as they are; see `Index.merge`."""
+    """Yield pieces of work that take over the trees of another memory that hold here unchanged; see `Index.merge`."""
     ready = list(_ready(copied))
     for part in _parts([one for one in ready if one.kind != "scene"]):
         yield partial(_take_over, copied=copied, grafts=part)
@@ -382,7 +382,7 @@ def merge_forest(copied: Copied, settings: MemForestSettings) -> Iterator[Callab
 
 
 def _ready(copied: Copied) -> Iterator[Graft]:
-    """Yield the trees of which nothing is other here than there; the scope of a scene is still the one there."""
+    """Yield the trees that are the same here as in the other memory; a scene's scope is still the other memory's."""
     leaves = leaf_rows(copied.source, OWNER)
     scopes: dict[str, Mapping[int, int]] = {"session": copied.sessions, "entity": copied.entities}
     for kind, scope, head in trees_rows.heads(copied.source, OWNER):
@@ -393,7 +393,7 @@ def _ready(copied: Copied) -> Iterator[Graft]:
 
 
 def _moved(leaves: Sequence[LeafRow], copied: Copied) -> tuple[LeafRow, ...] | None:
-    """Return leaves with their items here; None when one of those is not here as it is there."""
+    """Translate the items of leaves to this memory; None if one of them is missing here."""
     found = []
     for leaf in leaves:
         item = copied.chunks.get(leaf.chunk) if leaf.chunk is not None else copied.facts.get(leaf.fact or 0)
@@ -424,7 +424,7 @@ def _take_over(tx: Tx, copied: Copied, grafts: Sequence[Graft]) -> int:
 
 
 def _take_over_scenes(tx: Tx, copied: Copied, grafts: Sequence[Graft], settings: MemForestSettings) -> int:
-    """Copy scenes with their trees, as far as there is room for more, and let those become one that are alike.
+    """Copy scenes with their trees, as far as there is room, and merge scenes that are alike.
 
     There are `MAX_SCENES` at most, of as many facts each, so this is one transaction.
     """

@@ -107,13 +107,13 @@ def _levels(forest: Forest, leaves: Ints) -> list[Ints]:
 
 @once_per_forest
 def session_levels(forest: Forest) -> Levels:
-    """Return the turns by the nodes above them in their sessions' trees."""
+    """Return the turns, grouped by the nodes above them in their sessions' trees."""
     return Levels.of(session_blocks(forest))
 
 
 @once_per_forest
 def speaker_levels(forest: Forest, told: TurnSupports) -> Levels:
-    """Return the supports of facts by the nodes above the fact in its speaker's tree."""
+    """Return the (fact, turn) supports, grouped by the nodes above the fact in its speaker's tree."""
     return Levels.of(fact_blocks(forest)[:, told.facts])
 
 
@@ -281,7 +281,7 @@ def recall_trees(
 
 
 def similarity_of_scenes(forest: Forest, fact: Scores, similarity: Scores) -> None:
-    """Give the nodes of scene trees, in place, the mean similarity of the facts below them, in the place of a vector."""
+    """Set the similarity of scene nodes, in place, to the mean of the facts below them."""
     facts, levels = scene_leaves(forest)
     for nodes, means in levels.means(fact[facts]):
         similarity[nodes] = means
@@ -468,7 +468,7 @@ def asked_for(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[Ints,
 
 
 def _of_sessions(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[Ints, str]:
-    """Return the turns said in the window, of the first or last session of it where the question says which."""
+    """Return the turns said in the window; only those of its first or last session if the question asks for that one."""
     plan, turns = request.plan, snapshot.turns
     inside = keep.turns & said_within(snapshot, plan) & (turns.said_ms <= request.reference_ms)
     named = inside.copy()

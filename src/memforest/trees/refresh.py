@@ -81,7 +81,7 @@ def bounded(work: NodeWork, max_words: int) -> NodeWork:
 
 
 def maker_of(summariser: Summariser, request: SummaryRequest) -> str:
-    """Return what is noted as the maker of a request's summary: of the summariser as a whole, or of the request's prompt."""
+    """Return the name stored as the maker of a summary: that of the summariser, or of the request's prompt."""
     made: str = summariser.maker_of(request) if hasattr(summariser, "maker_of") else summariser.name
     return made
 
@@ -103,7 +103,7 @@ def fingerprint(request: SummaryRequest, maker: str, *, kept: bool = False) -> b
 
 
 def stale_nodes(tx: Tx, describe: Describe, summariser: Summariser) -> list[int]:
-    """Return the nodes whose summary has another maker, or another request, than it would have now.
+    """Return the nodes whose summary was made by another maker or request than it would be now.
 
     A request is known by its digest, so that a summary that was made with another prompt, model, length or instruction,
     or for another name, is found; of one that was stored without a digest, the maker alone is compared. Nodes that are
@@ -228,7 +228,7 @@ def put(tx: Tx, made: Sequence[SummaryJob], summariser: Summariser) -> None:
 def unchanged(
     tx: Tx, jobs: Sequence[SummaryJob], summariser: Summariser, *, embeds: bool
 ) -> list[SummaryJob]:
-    """Return the nodes that have the summary which is asked for, by its fingerprint, and the vector that it is to have.
+    """Return the jobs whose nodes already have the summary asked for, by fingerprint, and the vector that they should have.
 
     A mean is made anew without a model, so it need not be there.
     """
@@ -248,7 +248,7 @@ def unchanged(
 
 
 def keep_unchanged(tx: Tx, jobs: Sequence[SummaryJob], summariser: Summariser, *, embeds: bool) -> list[int]:
-    """Mark those nodes clean that are `unchanged` now and of the version that was read; return their ids.
+    """Mark nodes clean that are `unchanged` now and of the version that was read; return their ids.
 
     It is looked at again in the write transaction: a deletion takes the summary of every dirty node away. A vector that is a
     mean is dropped, to be made anew: those of the children may be others now.

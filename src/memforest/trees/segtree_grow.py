@@ -147,7 +147,7 @@ class Sums:
         self._known.clear()
 
     def close(self, node: Node, total: Vector | None) -> None:
-        """Write of a node that is no end any more what its neighbours are compared with."""
+        """Store the unit vector of a node that has left the frontier, by which neighbours are compared."""
         self._known.pop(node.id, None)
         kept = b""
         if total is not None and self._cuts:
@@ -280,7 +280,7 @@ class SegTree:
         return (level if level <= self.head.height else self.at_most(None)), "runs"
 
     def at_most(self, level: int | None) -> int | None:
-        """Return where a leaf goes of which a level was picked: at `height_max`, none means that level.
+        """Bound the level picked for a leaf: at `height_max`, None becomes that level.
 
         Parts of a node that was cut are one stretch: who belongs to all of them joins the last. Else every cut of a root
         would leave one that fills with leaves again, and the tree would get higher with their number, not its logarithm.

@@ -108,7 +108,7 @@ def recut(
 
 
 def _opener(tx: Tx, settings: SegTreeSettings) -> str | None:
-    """Return with whose turns exchanges begin; None in a memory without turns, or where it makes no difference."""
+    """Return the speaker whose turns begin exchanges; None in a memory without turns, or if the rule does not ask."""
     if settings.leaves != "adjacent":
         return None
     return settings.opener or segtree_rows.first_speaker(tx)
@@ -117,7 +117,7 @@ def _opener(tx: Tx, settings: SegTreeSettings) -> str | None:
 def _cuts(
     tx: Tx, settings: SegTreeSettings, session: int, new: int, opener: str | None
 ) -> tuple[int, list[ExchangeCut]]:
-    """Return the exchanges that a session is to have from some position on, and that position.
+    """Cut a session into exchanges from some position on; return that position and the exchanges.
 
     Args:
         tx: the write transaction.
@@ -150,7 +150,7 @@ def _starts(tx: Tx, settings: SegTreeSettings, session: int, new: int) -> list[t
 
 
 def _begins(speakers: Sequence[str], settings: SegTreeSettings, opener: str | None) -> bool:
-    """Return whether an exchange that begins here does so whatever was said before it: with the opener, who is answered."""
+    """Return whether an exchange begins here whatever came before: with the opener, who is answered."""
     return settings.leaves != "adjacent" or (len(speakers) > 1 and speakers[0] == opener != speakers[1])
 
 
@@ -247,7 +247,7 @@ class SegTreePlacing(Placing):
         self._vectors: dict[int, NDArray[np.float64] | None] = {}
 
     def leave(self, items: Items) -> None:
-        """Mark what is above exchanges whose turns are about to change, and keep what they are compared by."""
+        """Mark the nodes above exchanges whose turns are about to change as dirty, and keep the exchanges' vectors."""
         found = [
             one for one in segtree_rows.of_turns(self._tx, items.get("turn", ())) if one.id not in self._left
         ]
@@ -265,7 +265,7 @@ class SegTreePlacing(Placing):
             self._left[one.id] = one, segtree_rows.turns_between(self._tx, one.session, one.first, one.last)
 
     def close(self) -> Placed:
-        """Take those exchanges out of the tree whose turns are others now, cut what is left anew, and write everything back."""
+        """Take exchanges out whose turns have changed, cut their sessions anew, and write everything back."""
         of_text = self._settings.leaf_vector == "text"  # what is as it was is told otherwise now
         changed = [
             one
@@ -282,12 +282,12 @@ LABEL = "of all sessions"
 
 
 def compared(settings: SegTreeSettings) -> bool:
-    """Return whether anything is compared with what nodes say, so that it gets vectors."""
+    """Return whether nodes' summaries are compared with anything, so that they need vectors."""
     return "cosine" in (settings.scorer, settings.placer)
 
 
 def request_of(node: Node, inputs: tuple[str, ...], *, vector: bool) -> NodeWork:
-    """Return the request for what a stretch says, made of what is below it, in order.
+    """Return the summary request of a stretch, made of the texts below it, in order.
 
     It is not told whether the stretch is the whole tree: what was so is a part later, and says the same.
 
@@ -417,7 +417,7 @@ BATCH = 256
 
 
 async def advance(host: Host, settings: SegTreeSettings, until: int) -> None:
-    """Place everything that the feed has noted up to a number, as far as there are the vectors for it.
+    """Place everything that the feed has noted up to a number, as far as its vectors are there.
 
     Raises:
         ModelError: if texts are to be embedded and cannot be.

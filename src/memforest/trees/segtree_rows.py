@@ -118,7 +118,7 @@ def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[ExchangeRow]:
 
 
 def sessions_of(tx: Tx, turns: Collection[int]) -> tuple[dict[int, int], bool]:
-    """Return the sessions of those of some turns that are stored, each with the least position of one, and whether all are."""
+    """Return the sessions of turns, each with the position of the first of them, and whether all turns are stored."""
     sql = (
         f"SELECT session, min(ordinal), count(*) FROM turn WHERE id {AMONG} GROUP BY session ORDER BY session"
     )
@@ -259,7 +259,7 @@ def behind(tx: Tx, place: int, tie: str) -> int:
 
 
 def last_of(tx: Tx, number: int) -> list[int]:
-    """Return so many exchanges at the end of the tree, in their order."""
+    """Return the last `number` exchanges of the tree, in their order."""
     rows = tx.execute(
         f"SELECT id FROM ix_segtree_exchange WHERE state = {PLACED} ORDER BY place DESC, tie DESC LIMIT ?",
         (number,),
@@ -268,7 +268,7 @@ def last_of(tx: Tx, number: int) -> list[int]:
 
 
 def mark_placed(tx: Tx, made: Sequence[tuple[int, int | None, str]]) -> None:
-    """Note of exchanges that they are in the tree, on which level each was put (None for a new root), and by what."""
+    """Mark exchanges as placed, with the level that each was put on (None for a new root) and its placer."""
     tx.executemany(
         f"UPDATE ix_segtree_exchange SET state = {PLACED}, level = ?2, maker = ?3 WHERE id = ?1", made
     )
@@ -429,7 +429,7 @@ def leaf_order(tx: Tx) -> list[tuple[int, int]]:
 
 
 def texts(tx: Tx, exchanges: Collection[int]) -> dict[int, str]:
-    """Return what exchanges say, "speaker: text" a line, without what is hidden; see `memforest.store.trees.told_lines`."""
+    """Return the texts of exchanges, "speaker: text" lines, without hidden parts; see `memforest.store.trees.told_lines`."""
     turns = tx.execute(
         f"""SELECT e.id, t.id, t.speaker || ': ' || t.text FROM ix_segtree_exchange e
             JOIN turn t ON t.session = e.session AND t.ordinal BETWEEN e.first AND e.last
@@ -454,7 +454,7 @@ def without_vector(tx: Tx, limit: int) -> list[int]:
 
 
 def put_vectors(tx: Tx, found: Sequence[tuple[ExchangeRow, NDArray[np.float32]]]) -> None:
-    """Store the vectors of texts, of those exchanges that are of the same turns still."""
+    """Store the vectors of exchanges' texts, if they still have the same turns."""
     tx.executemany(
         "UPDATE ix_segtree_exchange SET vector = ? WHERE id = ? AND turn = ? AND turn_last = ?",
         [(pack_vector(vector), one.id, one.turn, one.turn_last) for one, vector in found],
@@ -462,7 +462,7 @@ def put_vectors(tx: Tx, found: Sequence[tuple[ExchangeRow, NDArray[np.float32]]]
 
 
 def leaf_vectors(tx: Tx, exchanges: Collection[int], *, of_text: bool) -> dict[int, NDArray[np.float64]]:
-    """Return the vectors by which exchanges are compared, those that there are: unit, of numbers of half precision.
+    """Return the vectors that exchanges are compared by, as far as there are any: unit, rounded to half precision.
 
     So a sum of fewer than 2^20 of them in float64 is exact, in whatever order it is taken: each number is a multiple of
     2^-24 below 1, and float64 has 53 bits.

@@ -42,7 +42,7 @@ from memforest.trees.timem_rows import (
 
 
 def problems(tx: Tx, settings: TiMemSettings) -> list[IndexProblem]:
-    """Return what is wrong with the segments and the windows; nothing of what has not been placed yet."""
+    """Check segments and windows against the turns; nothing while notes of the feed wait."""
     row = indexes.find(tx, OWNER)
     if row is None or row.cursor < indexes.feed_position(tx):
         return []
@@ -157,7 +157,7 @@ class TiMemIndex(Index):
         return requests_of(tx, self.settings, [node.id for node in nodes])
 
     def reopen(self, tx: Tx, nodes: Collection[int]) -> None:
-        """Have nodes written again that are out of date, and what has one of their texts as history."""
+        """Schedule dirty nodes to be written again, with those that have one of their texts as history."""
         marked = set(nodes)
         clean = "SELECT 1 FROM node n JOIN ix_timem_node i ON i.node = n.id WHERE NOT n.dirty LIMIT 1"
         if tx.execute(clean).fetchone() is not None:
@@ -183,7 +183,7 @@ class TiMemIndex(Index):
         return found or problems(tx, self.settings)
 
     async def ready(self, host: Host) -> Sequence[str]:
-        """Write what has ended, without a model; with one, `advance` does."""
+        """Write the memories of windows that have ended, if no model is needed; else `advance` does."""
         return () if is_remote(host.steps.summariser) else await write_ended(host, self.settings)
 
     def profile(self, tx: Tx, request: ProfileRequest) -> FoundProfile:
@@ -191,7 +191,7 @@ class TiMemIndex(Index):
         return found_profile(tx, self.settings, request)
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
-        """Say how much a question needs; without a model, have written first what has ended."""
+        """Plan how much a question needs; without a model, first write the memories of windows that have ended."""
         late = await self.ready(host)
         prepared = await prepare(host, request, self.settings.recall)
         return replace(prepared, warnings=(*late, *prepared.warnings)) if late else prepared

@@ -38,7 +38,7 @@ from memforest.times import one_line
 
 
 class FactAtTurn(NamedTuple):
-    """A statement as one of its occurrences tells it, with a turn that supports it there."""
+    """A fact as told by one occurrence, with a turn that supports it there."""
 
     occurrence: int
     fact: int
@@ -49,7 +49,7 @@ class FactAtTurn(NamedTuple):
 
 
 class StatedFact(NamedTuple):
-    """What a statement says of itself. `quote` is what was said, `maker` what read it out of that; `corrected` by a person."""
+    """The content of a fact. `quote` is what was said, `maker` what extracted it; `corrected` by a person."""
 
     text: str
     start_ms: int | None
@@ -63,7 +63,7 @@ class StatedFact(NamedTuple):
 
 
 class EntityAtOccurrence(NamedTuple):
-    """An entity that an occurrence of a statement names; `roles` are the bits of `memforest.store.facts.ROLES`."""
+    """An entity that an occurrence of a fact names; `roles` are the bits of `memforest.store.facts.ROLES`."""
 
     occurrence: int
     entity: int
@@ -78,7 +78,7 @@ TurnAt = tuple[int, str, int]
 
 
 def supported(tx: Tx, turns: Collection[int]) -> list[tuple[int, str]]:
-    """Return (turn, statement) of what turns support and is not hidden, by turn and in the order it was said there."""
+    """Return (turn, text) of the facts that turns support, without hidden ones, by turn and in the order said there."""
     return tx.execute(
         f"""SELECT x.turn, f.text FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence
             JOIN fact f ON f.id = o.fact AND f.verdict < 2 WHERE x.turn {AMONG}
@@ -112,7 +112,7 @@ def stated(tx: Tx, occurrences: Collection[int]) -> dict[int, StatedFact]:
 
 
 def named_by(tx: Tx, facts: Collection[int]) -> list[EntityAtOccurrence]:
-    """Return whom and what statements name, by statement, entity and occurrence."""
+    """Return the entities that facts name, by fact, entity and occurrence."""
     rows = tx.execute(
         f"""SELECT m.occurrence, e.id, m.roles, e.key, e.label, e.kind FROM mention m JOIN entity e ON e.id = m.entity
             WHERE m.fact {AMONG} ORDER BY m.fact, e.id, m.occurrence""",
@@ -164,7 +164,7 @@ _SEEN = """FROM state s JOIN occurrence o ON o.id = s.occurrence AND o.said_ms <
 def observed_before(
     tx: Tx, entity: int, attribute: str, at_ms: int, said_ms: int, most: int
 ) -> list[StateSeen]:
-    """Return the latest observations of an attribute of what was so before one instant and said before another, in order.
+    """Return the latest observations of an attribute that held before one instant and were said before another, in order.
 
     At most `most`; all if it is negative.
     """
@@ -221,7 +221,7 @@ Then = tuple[list[Held], list[Changed]]
 
 
 def then(tx: Tx, entity: int, start_ms: int, end_ms: int) -> Then:
-    """Return the states of an entity as far as they had been told by the end of [start_ms, end_ms), and what changed in it.
+    """Return the states of an entity as known at the end of [start_ms, end_ms), and the changes within it.
 
     A first value is no change unless it was told as a beginning. What is not told to be of something is left out here.
     """
@@ -360,7 +360,7 @@ _EXACT = {"instant": 0, "day": 0, "week": 1, "month": 2, "season": 3, "year": 4,
 
 
 def statements_of(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
-    """Return the statements that each of some turns supports, in the order they were said; each turn has an entry.
+    """Return the texts of the facts that each turn supports, in the order said; each turn has an entry.
 
     What is forgotten or corrected is not among them; what a person put in its place is, for the same turns.
     """
@@ -402,7 +402,7 @@ def profile_lines(
 
 
 class _Month:
-    """The statements that were told in a window, and what is made of them."""
+    """The facts told in a window, and the profile lines made of them."""
 
     def __init__(
         self,
@@ -434,7 +434,7 @@ class _Month:
         self._people_words = {word for key in self.people for word in key.split()}
 
     def entity_of(self, name: str) -> int | str:
-        """Return the entity of somebody who speaks, or the name of who has none."""
+        """Return the entity of a speaker, or the name of one without an entity."""
         if name not in self._row_of:
             key = entity_key(name)
             found = None if key is None else facts_rows.entity_by_key(self.tx, key)
@@ -455,7 +455,7 @@ class _Month:
         return [*found, *self._entities(name, own), *self._topics(name, own)]
 
     def _states(self, name: str, held: Sequence[Held]) -> Iterator[FoundLine]:
-        """Yield the values in force: of more than are shown those that were told last."""
+        """Yield lines of the values in force; if there are too many, of those told last."""
         supports = self._turns([fact for one in held for fact in one.facts])
         times = self._times([one.facts[0] for one in held])
         sure = [one for one in held if self._is_sure(one, (one.value,), supports) and not self._is_past(one)]
@@ -468,7 +468,7 @@ class _Month:
     def _is_sure(
         self, one: Held | Changed, values: Sequence[str | None], supports: Mapping[int, Sequence[int]]
     ) -> bool:
-        """Return whether turns tell of it, and no value is a date that a rule took for one ("my last day is Monday 9")."""
+        """Return whether turns support it, and no value is a date that a rule mistook for one ("my last day is Monday 9")."""
         dated = {
             word
             for words_ in facts_rows.dated_words(self.tx, one.facts).values()
@@ -478,14 +478,14 @@ class _Month:
         return told and not any(value and fold(value) in word for value in values for word in dated)
 
     def _is_past(self, one: Held) -> bool:
-        """Return whether all that tells of a value is of a time that was over: it need not be so any more."""
+        """Return whether all facts behind a value tell of a time that is over: it need not hold any more."""
         if one.began:
             return False
         spans = facts_rows.spans_of(self.tx, one.facts)
         return all(start is not None and end is not None for start, end, _ in spans.values())
 
     def _changes(self, name: str, changed: Sequence[Changed]) -> Iterator[FoundLine]:
-        """Yield what changed in the window: of more than are shown the latest."""
+        """Yield lines of the changes in the window; if there are too many, of the latest."""
         supports = self._turns([fact for one in changed for fact in one.facts])
         times = self._times([one.facts[0] for one in changed])
         sure = [one for one in changed if self._is_sure(one, (one.before, one.after), supports)]
@@ -516,7 +516,7 @@ class _Month:
         return stated_time((start_ms, end_ms, precision), self.zone)
 
     def _events(self, name: str, who: int, own: Sequence[FactAtTurn]) -> list[FoundLine]:
-        """Return what somebody told of their own past: dated, over when it was told, and of nobody else."""
+        """Return lines of dated events of somebody's own past that were over when they were told."""
         found: dict[str, tuple[int, int, str, list[FactAtTurn]]] = {}
         for one in own:
             fact = self.stated[one.occurrence]
@@ -540,7 +540,7 @@ class _Month:
 
     @staticmethod
     def _best(texts: Sequence[str], said: Sequence[str], exact: Sequence[int]) -> list[str]:
-        """Return as many texts as are shown, the most exact first; of those of one exactness, what tells most."""
+        """Return as many texts as fit, the most exact first; of equally exact ones those that tell most."""
         left, kept = MOST["event"], list[str]()
         for how in sorted(set(exact)):
             group = [at for at, one in enumerate(exact) if one == how]
@@ -552,7 +552,7 @@ class _Month:
         return kept
 
     def _wording(self, fact: StatedFact) -> str | None:
-        """Return what was said where a rule read it, else the statement; None if that is very short or long."""
+        """Return the quote if a rule extracted the fact, else its text; None if that is very short or long."""
         quoted = fact.maker.startswith(QUOTED_MAKERS) and not fact.corrected
         text = one_line(fact.quote if quoted else fact.text)
         if not LEAST_WORDS <= count_words(text) <= MOST_WORDS:
@@ -567,7 +567,7 @@ class _Month:
         return tells and not any(one.roles & ROLES["subject"] for one in others)
 
     def _entities(self, name: str, own: Sequence[FactAtTurn]) -> list[FoundLine]:
-        """Return whom and what somebody named in several statements, with how many."""
+        """Return lines of the entities that somebody named in several facts, with the number of facts."""
         labels: dict[int, EntityAtOccurrence] = {}
         found: dict[int, list[FactAtTurn]] = {}
         for one in own:
@@ -595,7 +595,7 @@ class _Month:
         return key in self.people or bool(self._people_words & set(key.split()))
 
     def _topics(self, name: str, own: Sequence[FactAtTurn]) -> list[FoundLine]:
-        """Return the topics that somebody came back to in another session, and others less, with how many statements have them."""
+        """Return lines of the topics that somebody came back to in another session and others did less, with the number of facts."""
         found: dict[str, list[FactAtTurn]] = {}
         for one in own:
             for topic in self.topics[one.occurrence]:
@@ -615,7 +615,7 @@ class _Month:
         ]
 
     def _said(self, who: int | str, name: str) -> list[FoundLine]:
-        """Return what somebody said, whole turns: those that tell most. Of what is hidden no word."""
+        """Return lines of the turns of somebody that tell most; turns with hidden parts are left out."""
         muted = set(muted_turns(self.tx))
         said = [one for one in self.said if one[0] not in muted and self.entity_of(one[1]) == who]
         if len(said) > MOST_SAID:
@@ -655,7 +655,7 @@ class _Month:
 
 
 def _topics_of(fact: StatedFact) -> tuple[str, ...]:
-    """Return the topics of a statement that were said; a rule may have put others, and what a picture shows was not said."""
+    """Return the topics of a fact that were said; a rule may have added others, and what a picture shows was not said."""
     said = frozenset() if _PICTURE.match(fact.quote) else frozenset(lexical_tokens(fact.quote))
     topics = dict.fromkeys(json.loads(fact.topics))
     return tuple(topic for topic in topics if (tokens := set(lexical_tokens(topic))) and tokens <= said)

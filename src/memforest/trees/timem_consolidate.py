@@ -66,7 +66,7 @@ SUMMARY_PART = 0.5
 
 
 def requests_of(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> list[NodeWork]:
-    """Return how the memories of nodes are to be written; those of levels that are not written are passed over.
+    """Return how to write the memories of nodes; nodes of levels without memories are left out.
 
     Args:
         tx: a transaction.
@@ -84,7 +84,7 @@ def requests_of(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> list
 
 @dataclass(frozen=True, slots=True)
 class _SegmentTexts:
-    """The turns of segments as they may be told, and without a model the statements that they support."""
+    """The turns of segments as a prompt may show them, and without a model the facts that they support."""
 
     speakers: Mapping[int, Sequence[str]]
     lines: Mapping[int, Sequence[str]]
@@ -93,7 +93,7 @@ class _SegmentTexts:
 
 
 def _told(tx: Tx, settings: TiMemSettings, found: Sequence[TiMemNode], zone: tzinfo) -> _SegmentTexts:
-    """Return what segments are written from: of those that are written, and of those before them."""
+    """Return the material that segments, and the memories behind them, are written from."""
     rules, segments = by_rules(tx), [row for row in found if row.level == SEGMENT]
     if not segments:
         return _SegmentTexts({}, {}, {}, rules)
@@ -166,7 +166,7 @@ def _window(row: TiMemNode, node: Node, zone: tzinfo) -> tuple[datetime, datetim
 
 
 def _texts(tx: Tx, nodes: Sequence[int]) -> tuple[str, ...]:
-    """Return what was written of nodes, in their order; of those of which nothing was, nothing."""
+    """Return the summaries of nodes, in order; nodes without one are left out."""
     found = derived.summaries(tx, nodes)
     return tuple(found[node] for node in nodes if found.get(node))
 
@@ -174,7 +174,7 @@ def _texts(tx: Tx, nodes: Sequence[int]) -> tuple[str, ...]:
 def _profile(
     tx: Tx, row: TiMemNode, start: datetime, end: datetime, participants: Sequence[str], zone: tzinfo
 ) -> tuple[str, ...]:
-    """Return what the memory holds of participants in a window, as the lines of a profile."""
+    """Return the profile lines of participants in a window."""
     turns = timem_grow.turns_of_sessions(tx, timem_rows.sessions_below(tx, row.node))
     return profile_statements(profile_lines(tx, to_ms(start), to_ms(end), participants, zone, turns=turns))
 
@@ -341,7 +341,7 @@ def _writable(
 
 
 def _waits(tx: Tx, settings: TiMemSettings, row: TiMemNode, waiting: Collection[str]) -> bool:
-    """Return whether something below a node, or that is to be its history and will be written in this run, is out of date."""
+    """Return whether a child of a node, or a memory of its history that this run will write, is out of date."""
     below = [one.node for one in timem_rows.below(tx, row.node)]
     if timem_rows.dirty_among(tx, below):
         return True
@@ -357,7 +357,7 @@ def _settle(
     failed: Mapping[int, str],
     now_ms: int,
 ) -> None:
-    """Finish the jobs of which nothing is out of date any more, and note why others failed."""
+    """Finish jobs whose nodes are all up to date, and store why others failed."""
     run.failed |= dict.fromkeys(timem_rows.dirty_among(tx, nodes), "") | dict(failed)
     one_by_one = settings.history_of == "memories"
     again: list[set[int]] = []
@@ -385,7 +385,7 @@ def _settle(
 
 
 def _tell_those_behind(tx: Tx, settings: TiMemSettings, made: Sequence[set[int]]) -> None:
-    """Have written again what was written without a memory of its history that could not be made then."""
+    """Reschedule memories that were written without one of their history that could not be made then."""
     behind = {one for nodes in made for one in reopened(tx, settings, nodes) - nodes}
     clean = behind - timem_rows.dirty_among(tx, behind)
     trees.mark_out_of_date(tx, clean)
@@ -423,7 +423,7 @@ async def advance(host: Host, settings: TiMemSettings, until: int) -> None:
 
 
 async def write_ended(host: Host, settings: TiMemSettings) -> list[str]:
-    """Write what has ended by the clock, before it is read; return why some could not be. It costs nothing where all is written."""
+    """Write the memories of windows that have ended by the clock, before they are read; return why some could not be written."""
     until_ms = to_ms(host.now)
 
     def is_due(tx: Tx) -> bool:
@@ -451,7 +451,7 @@ class TiMemPlacing(Placing):
         self._told: set[int] = set()
 
     def leave(self, items: Items) -> None:
-        """Drop the texts that turns or facts are in, and those that were written after one of them."""
+        """Drop the summaries that turns or facts went into, and those written after one of them."""
         size = 2 * self._settings.segment
         turns: Collection[int] = items.get("turn", ())
         facts = items.get("fact", ())
@@ -469,7 +469,7 @@ class TiMemPlacing(Placing):
             self._left.setdefault(session, set()).update(parts)
 
     def close(self) -> Placed:
-        """Cut the segments anew of which turns have gone, and have written again what was dropped."""
+        """Cut segments anew whose turns have gone, and schedule what was dropped."""
         if not self._left:
             return Placed()
         return edit(self._tx, self._settings, self._left, self._told)

@@ -51,7 +51,7 @@ _MORE = 4
 
 
 def by_rules(tx: Tx) -> bool:
-    """Return whether memories are written without a model. A month then holds which states are in force, since whenever."""
+    """Return whether memories are written without a model. A month then holds all states in force, however old."""
     return meta.get(tx, WRITER) != "model"
 
 
@@ -102,7 +102,7 @@ def _those_after(tx: Tx, settings: TiMemSettings, place: TiMemNode, row: TiMemNo
 
 
 def _all_behind(tx: Tx, found: Iterable[TiMemNode]) -> set[int]:
-    """Return all nodes behind the first of some on each level; of segments those of the same session."""
+    """Return on each level all nodes behind the first of the given ones; segments only of the same session."""
     first: dict[tuple[int, int | None], TiMemNode] = {}
     for row in sorted(found, key=lambda row: (row.begin_ms, row.tie)):
         first.setdefault((row.level, row.session if row.level == SEGMENT else None), row)
@@ -110,7 +110,7 @@ def _all_behind(tx: Tx, found: Iterable[TiMemNode]) -> set[int]:
 
 
 def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: bool = False) -> set[int]:
-    """Return the nodes whose texts are out of date when some nodes change: what is above them, and had one of them as history.
+    """Return the nodes whose texts go out of date when nodes change: those above, and those that had one of them as history.
 
     Also what had one of those as history, and so on, because their texts will be others. Not so where a model writes after
     memories: each would be written anew because of the one before it.
@@ -141,7 +141,7 @@ def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: boo
 
 
 def without(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> set[int]:
-    """Return the nodes whose texts are out of date when some nodes lose a part of their history: these, and what follows of it."""
+    """Return the nodes whose texts go out of date when nodes lose a part of their history: these, and what depends on them."""
     if not nodes:
         return set()
     if _spreads(tx, settings):
@@ -150,7 +150,7 @@ def without(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> set[int]
 
 
 def _spreads(tx: Tx, settings: TiMemSettings) -> bool:
-    """Return whether a text that is another has those written anew that had it as history.
+    """Return whether a changed text causes those that had it as history to be written anew.
 
     After children it goes from one level to the next alone, and so comes to its end.
     """
@@ -158,7 +158,7 @@ def _spreads(tx: Tx, settings: TiMemSettings) -> bool:
 
 
 class SaidLine(NamedTuple):
-    """A turn, as it is told: when it was said, and by whom what."""
+    """A turn: when it was said, by whom, and its line."""
 
     row: int
     said_ms: int
@@ -304,7 +304,7 @@ class CalendarTree:
         self._head = trees.put_head(tx, OWNER, KIND, 0, TreeHead(0, 0)) if head is None else head
 
     def cut(self, session: int, parts: Collection[int]) -> None:
-        """Cut some segments of a session anew, by their numbers; those that have the turns they had are told otherwise now."""
+        """Cut segments of a session anew, by their numbers; one with the same turns is marked as changed."""
         said = turns_of_parts(self._tx, session, parts, self._size)
         have = {row.part: row for row in timem_rows.of_session(self._tx, session, SEGMENT, parts)}
         made: list[SegmentCut] = []
@@ -405,7 +405,7 @@ class CalendarTree:
         self._changed[level].add(parent)
 
     def reopen(self, nodes: Iterable[int]) -> None:
-        """Note that nodes are told otherwise now."""
+        """Mark nodes as changed."""
         self._fresh |= set(nodes)
 
     def close(self) -> tuple[Placed, set[int]]:
@@ -431,7 +431,7 @@ class CalendarTree:
         return Placed(self._arena.written, frozenset({self._head.tree} if marked or touched else ())), marked
 
     def _renew(self, node: int, level: int) -> bool:
-        """Give a node the children it has now, and have those above it follow; return whether it is there still."""
+        """Bring a node up to date with its children, and mark its parent; return whether it still exists."""
         row = timem_rows.by_node(self._tx, [node]).get(node)
         if row is None:
             return False
@@ -488,7 +488,7 @@ def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
 
 
 def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collection[int]) -> list[int]:
-    """Return the segments of turns that have come to support a statement and are not new themselves.
+    """Return the segments of older turns that have come to support a fact.
 
     What is forgotten or worded otherwise was announced to `leave`. A model is not shown statements.
     """
@@ -506,7 +506,7 @@ def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collec
 def edit(
     tx: Tx, settings: TiMemSettings, groups: Mapping[int, Collection[int]], retold: Collection[int] = ()
 ) -> Placed:
-    """Cut segments anew, note which are told otherwise, and have what is out of date written.
+    """Cut segments anew, mark changed ones, and schedule what is out of date.
 
     Args:
         tx: the write transaction.

@@ -56,7 +56,7 @@ CHANNEL = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """What a recall starts from: the leaves of the tree, and behind them the turns that have none, each by itself."""
+    """The units that a recall ranks: the leaves of the tree, and behind them each turn without a leaf."""
 
     leaves: Ints
     """Forest row of each; -1 for a turn by itself."""
@@ -295,7 +295,7 @@ class Chosen:
 
 
 def needed(snapshot: Snapshot, forest: Forest, request: Search, chosen: Chosen, speaks: Ints) -> Chosen:
-    """Return what a question needs of a recall, as far as that is told without texts; something, if there is anything.
+    """Keep what a question needs of a recall, as far as that shows without texts; never nothing, if there is anything.
 
     Args:
         snapshot: of the memory.
@@ -318,7 +318,7 @@ def needed(snapshot: Snapshot, forest: Forest, request: Search, chosen: Chosen, 
 
 
 def _current(snapshot: Snapshot, request: Search, chosen: Chosen, speaks: Ints) -> Flags:
-    """Return which turns do not tell a state that has ended, where the question asks for what is so now; all if none does."""
+    """Drop turns that tell an ended state if the question asks for the present; all stay if none would."""
     turns, kept = chosen.turns, np.ones(len(chosen.turns), dtype=np.bool_)
     if not _asks_for_now(request):
         return kept
@@ -330,7 +330,7 @@ def _current(snapshot: Snapshot, request: Search, chosen: Chosen, speaks: Ints) 
 
 
 def _asks_for_now(request: Search) -> bool:
-    """Return whether a question is about one thing as it is now, as far as it says."""
+    """Return whether a question is about one thing as it is now."""
     plan = request.plan
     timed = (plan.start, plan.end, plan.as_of, request.as_of_ms, request.during_ms)
     operator = plan.operator or plan.kind_operator
@@ -341,7 +341,7 @@ def _asks_for_now(request: Search) -> bool:
 
 
 def _near(request: Search, scores: Scores, dated: Flags) -> Flags:
-    """Return which leaves are not far below the best: the first few are kept, and of a hybrid question all that tell a time."""
+    """Return which leaves score not far below the best; the first few always do, and dated ones for a hybrid question."""
     complexity = request.plan.complexity or "hybrid"
     near: Flags = scores >= SHARE[complexity] * scores.max(initial=0.0)
     near[np.argsort(-scores, kind="stable")[: LEAST[complexity]]] = True
@@ -430,5 +430,5 @@ async def _by_model(host: Host, request: Search, found: Sequence[RefineCandidate
 
 
 def _read(one: RefineCandidate) -> str:
-    """Return what a model reads of a piece: who said it, and what; of a memory its text."""
+    """Return a candidate as a model reads it: speaker and quote, or the text of a memory."""
     return one.text if one.level is not None else turn_text(one.speaker, one.quote)

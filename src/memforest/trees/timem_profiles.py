@@ -160,7 +160,7 @@ def found_profile(tx: Tx, settings: TiMemSettings, request: ProfileRequest) -> F
 
 
 def _names(tx: Tx, given: str) -> list[str]:
-    """Return the names under which somebody speaks, who is called so or has it for an alias."""
+    """Return the names under which a person with this name or alias speaks."""
     known = timem_grow.speakers_ever(tx)
     wanted = _person(tx, given)
     found = [name for name in known if name == given or (wanted is not None and _person(tx, name) == wanted)]
@@ -173,7 +173,7 @@ def _names(tx: Tx, given: str) -> list[str]:
 
 
 def _person(tx: Tx, name: str) -> int | str | None:
-    """Return what somebody is known by: the entity, else the key of the name."""
+    """Return the identity of a person: the entity, else the key of the name."""
     key = entity_key(name)
     found = None if key is None else facts.entity_by_key(tx, key)
     return key if found is None else found.row
@@ -228,7 +228,7 @@ def _unwritten(tx: Tx, level: int, request: ProfileRequest, month: _Month | None
 def _lines(
     tx: Tx, settings: TiMemSettings, month: _Month, zone: tzinfo, muted: frozenset[int]
 ) -> tuple[list[FoundLine], list[tuple[str, str]], str]:
-    """Return the lines of a month, those without a source with whose they are, and what made them."""
+    """Return the lines of a month, the lines without a source as (participant, text), and the maker."""
     maker = derived.summary_makers(tx, [month.row.node])[month.row.node].maker
     node = trees.nodes_with_ids(tx, [month.row.node])[month.row.node]
     text = derived.summaries(tx, [month.row.node])[month.row.node]
@@ -244,7 +244,7 @@ def _lines(
 def _written(
     tx: Tx, month: _Month, text: str, muted: frozenset[int]
 ) -> tuple[list[FoundLine], list[tuple[str, str]]]:
-    """Return the lines that a model wrote, with the turns of the segments that support them, and those that none does."""
+    """Return the lines that a model wrote with the turns that support them, and the unsupported ones."""
     segments = [one.node for session in month.sessions for one in timem_rows.of_session(tx, session, SEGMENT)]
     below = {node: [one.row for one in turns] for node, turns in timem_grow.turns_below(tx, segments).items()}
     said = turn_texts(tx, [turn for turns in below.values() for turn in turns if turn not in muted])

@@ -52,12 +52,12 @@ UNPLANNED: Complexity = "hybrid"
 
 
 def recall_of(request: Search, recall: Recall) -> Recall:
-    """Return how memories are recalled for a question: as its ranking says, else as the index does."""
+    """Return the recall settings of a question: those of its ranking, else those of the index."""
     return request.ranking.recall or recall
 
 
 async def prepare(host: Host, request: Search, recall: Recall) -> Prepared:
-    """Return the question with how much it needs, the words to look by, and who is to gate what is found.
+    """Plan a recall: how much the question needs, its keywords, and who gates the result.
 
     What fails of a model costs its plan, with a warning, and not the answer.
 
@@ -237,7 +237,7 @@ class _Recalling:
         return units[taken[taken < len(units)]], nodes[taken[taken >= len(units)] - len(units)]
 
     def _passing(self, nodes: Ints) -> Ints:
-        """Return those nodes that pass the time filters, and whose window overlaps the time that is asked about."""
+        """Return the nodes that pass the time filters and whose window overlaps the time asked about."""
         if self._passes is None:
             self._passes = allowed_nodes(self.snapshot, self.forest, self.request)
         nodes = nodes[self._passes[nodes]]
@@ -259,7 +259,7 @@ class _Recalling:
         return self._with_text(leaves, len(leaves))
 
     def _with_text(self, nodes: Ints, most: int) -> Ints:
-        """Return the first nodes that have a text that is up to date, at most so many; not many more are looked at."""
+        """Return the first `most` nodes with an up-to-date text; few others are looked at."""
         found: list[int] = []
         for at in range(0, len(nodes), max(most, 1)):
             rows = nodes[at : at + most].tolist()

@@ -142,7 +142,7 @@ def of_session(tx: Tx, session: int, level: int, parts: Collection[int] | None =
 
 
 def of_window(tx: Tx, level: int, *, begin_ms: int | None = None, key: str | None = None) -> TiMemNode | None:
-    """Return the node of the window of a level that begins at an instant, or has a key; without either the only one, a root."""
+    """Return the node of a level whose window begins at an instant or has a key; without either the root's."""
     where = (
         ""
         if begin_ms is None and key is None
@@ -205,7 +205,7 @@ def sessions_below(tx: Tx, node: int) -> list[int]:
 
 
 def newest_session(tx: Tx) -> int | None:
-    """Return when the session began that began last, ms; None before the first."""
+    """Return the start of the newest session, ms; None before the first."""
     row = tx.execute(f"SELECT max(begin_ms) FROM ix_timem_node WHERE level = {SESSION}").fetchone()
     return None if row[0] is None else int(row[0])
 
@@ -330,7 +330,7 @@ def level_sizes(tx: Tx) -> dict[int, int]:
 
 
 def unwritten(tx: Tx, tree: int) -> list[tuple[int, bool, int]]:
-    """Return (level, whether there is a text, number of nodes) of the nodes of the tree that are out of date; reads no others."""
+    """Count the dirty nodes of the tree: (level, whether there is a text, number of nodes)."""
     found = tx.execute(
         """SELECT i.level, d.node IS NOT NULL, count(*) FROM node n JOIN ix_timem_node i ON i.node = n.id
            LEFT JOIN derived_summary d ON d.node = n.id WHERE n.tree = ? AND n.dirty GROUP BY 1, 2 ORDER BY 1, 2""",
@@ -446,7 +446,7 @@ Hull = tuple[tuple[int, ...], int, int, int, str]
 
 
 def hull(tx: Tx, node: int) -> Hull | None:
-    """Return what the children of a node are together, and note it of the node; None of one without any."""
+    """Sum up the children of a node and store the sums with it; None if it has none."""
     found = tx.execute(
         "SELECT node, start_ms, end_ms, leaves, tie FROM ix_timem_node WHERE parent = ? ORDER BY begin_ms, tie",
         (node,),
@@ -462,7 +462,7 @@ def hull(tx: Tx, node: int) -> Hull | None:
 
 
 def clean_unwritten(tx: Tx, levels: Sequence[int]) -> None:
-    """Mark those nodes clean of levels that are not written, the lowest first, below which nothing is out of date."""
+    """Mark nodes of unwritten levels clean if nothing below them is out of date, the lowest level first."""
     for level in levels:
         found = tx.execute(
             """SELECT i.node FROM ix_timem_node i JOIN node m ON m.id = i.node AND m.dirty WHERE i.level = ?
@@ -487,7 +487,7 @@ def key_of_row(row: TiMemNode) -> str:
 
 
 def schedule(tx: Tx, settings: TiMemSettings, zone: tzinfo, marked: Collection[int]) -> None:
-    """Have nodes written that are out of date; those of a level that is not written need nothing.
+    """Schedule jobs for nodes that are out of date; nodes of unwritten levels need none.
 
     Args:
         tx: the write transaction.
