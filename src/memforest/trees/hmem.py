@@ -68,7 +68,7 @@ MOST_LINES = 10
 def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LINES) -> list[EvidenceLine]:
     """Return the best pieces of a search result as lines for a model, best first, without damaged ones.
 
-    A turn that says what is hidden stands there by the statement that speaks for it.
+    A turn with hidden parts is shown by the fact that speaks for it.
     """
     from memforest.reading.explore_llm import EvidenceLine as Told
 

@@ -455,7 +455,7 @@ class TiMemPlacing(Placing):
         size = 2 * self._settings.segment
         turns: Collection[int] = items.get("turn", ())
         facts = items.get("fact", ())
-        if facts and by_rules(self._tx):  # a model is not shown statements
+        if facts and by_rules(self._tx):  # a model is not shown facts
             turns = {*turns, *timem_grow.supporting(self._tx, facts)}
         groups, _ = timem_grow.groups_of(self._tx, turns, size)
         if not groups:

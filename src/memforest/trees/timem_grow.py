@@ -465,7 +465,7 @@ class CalendarTree:
 
 
 _OCCURRENCE = "ix_timem_occurrence"
-"""Entry of `meta`: the last occurrence of a statement that was looked at."""
+"""Entry of `meta`: the last occurrence of a fact that was looked at."""
 
 
 def forget_place(tx: Tx) -> None:
@@ -490,7 +490,7 @@ def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
 def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collection[int]) -> list[int]:
     """Return the segments of older turns that have come to support a fact.
 
-    What is forgotten or worded otherwise was announced to `leave`. A model is not shown statements.
+    What is forgotten or worded otherwise was announced to `leave`. A model is not shown facts.
     """
     if not facts or not by_rules(tx):
         return []

@@ -97,7 +97,7 @@ class Supports:
 MOST_SINCE = 20
 """Turns of what was said since."""
 COMPOSED = "composed"
-"""The maker of lines that were composed of the statements of a month whose text is no profile."""
+"""The maker of lines that were composed of the facts of a month whose text is no profile."""
 _RULES = "local"
 """What the makers of texts begin with that no model wrote."""
 
