@@ -115,7 +115,7 @@ def commit(
     if not sessions.pending(tx, work.stored.row):
         sessions.set_status(tx, work.stored.row, "ingested")
         drop_chosen(tx, placings)
-    done.placed = done.placed.plus(placings.close())
+    done.placed = placings.close(done.placed)
     meta.bump(tx)
 
 
