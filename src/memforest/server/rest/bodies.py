@@ -317,7 +317,7 @@ def read_budget(text: str) -> Budget:
     return made
 
 
-def _shown(example: dict[str, Any]) -> ConfigDict:
+def shown_as(example: dict[str, Any]) -> ConfigDict:
     """Return what shows an example of a body in the document."""
     return ConfigDict(json_schema_extra={"examples": [example]})
 
@@ -387,7 +387,7 @@ def body_of(
     title = "".join(part.title() for part in inspect.unwrap(verb).__name__.split("_"))
     doc = f"Options of `{inspect.unwrap(verb).__name__}`."
     made = create_model(f"{title}Body", __base__=Body, __doc__=doc, **found, **own)
-    made.model_config.update(_shown(example))
+    made.model_config.update(shown_as(example))
     made.model_rebuild(force=True)
     return made
 
