@@ -440,7 +440,7 @@ def test_a_leaf_of_a_forest_stands_where_it_does_in_the_file(
             for n, row in enumerate(forest.ids.tolist())
             if forest.kind[n] != INNER
         }
-        stored = trees.leaves_with_ids(tx, list(told))
+        stored = trees.nodes_with_ids(tx, list(told))
         assert told == {row: (node.start_ms, node.end_ms) for row, node in stored.items()}
         assert set(forest.kind.tolist()) - {INNER} == {CHUNK, FACT, TURNS}
         assert len(told) == value(tx, "SELECT count(*) FROM leaf")

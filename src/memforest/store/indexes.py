@@ -1,22 +1,13 @@
-"""The indexes of a memory: their settings, and cursors in the feed.
+"""The indexes of a memory: their settings, their cursors in the feed, and the feed itself.
 
-The feed: which turns, chunks, facts and entities were written, changed or deleted, in order.
+The feed notes which turns, chunks, facts and entities were written, changed or deleted, in order. Triggers write it, so no
+write path can forget to. A note says that an item is new, different or gone; whether it is gone is read from its table.
+Numbers are never given again. Each index has a cursor in the feed: up to where it has placed what was noted. The newest
+note of an item that is stored stays, so that an index added later reads the whole memory from the start of the feed;
+notes of what is gone go when every cursor has passed them.
 
-Triggers write it, so no write path can forget to. A note says that an item is new, different or gone; whether it is
-gone is read from its table. Numbers are never given again. Each index has a cursor in the feed: up to where it has
-placed what was noted. The newest note of an item that is stored stays, so that an index added later reads the whole
-memory from the start of the feed; notes of what is gone go when every cursor has passed them.
-
-
-Column reads of the trees of one index, for the arrays that a query works on.
-
-Which chunks were made otherwise than they would be now, and when facts were first stored.
-
-Vectors by the embedder that a memory is to have next, beside those in use until every text has one.
-
-A row goes with its text, by triggers, so what is there is of the present texts; readers and writers of the vectors in
-use notice nothing of it. `switch` puts them in the place of those in use.
-
+Vectors by the embedder that a memory is to have next stand beside those in use until every text has one. A row goes with
+its text, by triggers, so what is there is of the present texts; `switch` puts them in the place of those in use.
 """
 
 from __future__ import annotations
@@ -217,7 +208,8 @@ def compacted(tx: Tx) -> int:
     No cursor stands below it but of indexes that began from the start since (`IndexRow.began`): what was gone before
     that they never placed.
     """
-    return _number(tx, "feed_compacted", 0)
+    value = meta.get(tx, "feed_compacted") or ""
+    return int(value) if value.isdecimal() else 0  # `verify` names a damaged one
 
 
 def drop_repeated(tx: Tx, after: int) -> None:
@@ -234,8 +226,8 @@ def compact(tx: Tx) -> None:
 
     It reads the whole feed, so it is done once in `COMPACTED` notes.
     """
-    newest = feed_position(tx)
-    if newest < _number(tx, "feed_compact_next", COMPACTED):
+    newest, due = feed_position(tx), meta.get(tx, "feed_compact_next") or ""
+    if newest < (int(due) if due.isdecimal() else COMPACTED):
         return
     passed = min((row.cursor for row in rows(tx)), default=newest)
     tx.execute("DELETE FROM feed WHERE seq NOT IN (SELECT max(seq) FROM feed GROUP BY kind, item)")
@@ -247,12 +239,6 @@ def compact(tx: Tx) -> None:
     if passed > compacted(tx):
         meta.put(tx, "feed_compacted", str(passed))
     meta.put(tx, "feed_compact_next", str(newest + max(COMPACTED, waiting(tx, 0) // 4)))
-
-
-def _number(tx: Tx, key: str, default: int) -> int:
-    """Return a stored number; the default where there is none, or a damaged one, which `verify` names."""
-    value = meta.get(tx, key) or ""
-    return int(value) if value.isdecimal() else default
 
 
 LEAF_KINDS = ("chunk", "fact", "turn")

@@ -1,18 +1,10 @@
-"""Settings of the memory itself: its user, its embedder, its generation and counters.
+"""Settings and counters of the memory itself, its log of changes, counts of its rows, and what models have cost.
 
-The change log: the rows written since a snapshot was made, from which it is brought up to date.
-
-Triggers write it, so no write path can forget to, and a process of an older version that has the file open
-keeps it too. A row says that a turn, fact, node, tree or entity is new, gone, or different in anything that a
-snapshot holds: a fact also when an occurrence, mention, state or vector of it was. Only the newest rows are
-kept; a reader further behind reads the memory anew.
-
-
-Counts of a memory's rows.
-
-Usage of models, summed over a memory's life.
-
-Nodes by the index that owns their trees.
+The change log says which rows were written since a snapshot was made, from which it is brought up to date. Triggers write
+it, so no write path can forget to, and a process of an older version that has the file open keeps it too. A row says that
+a turn, fact, node, tree or entity is new, gone, or different in anything that a snapshot holds: a fact also when an
+occurrence, mention, state or vector of it was. Only the newest rows are kept; a reader further behind reads the memory
+anew.
 """
 
 from __future__ import annotations
@@ -60,8 +52,9 @@ def prune(tx: Tx, kept: int = KEPT) -> None:
     Now and then the older notes of rows that have a newer one go too: half of the log. It reads all of it, so it is
     done at few of the writes.
     """
-    newest = change_position(tx)
-    indexes = tx.execute("SELECT count(*) FROM index_").fetchone()[0]
+    newest, indexes = tx.execute(
+        "SELECT (SELECT coalesce(max(seq), 0) FROM change), (SELECT count(*) FROM index_)"
+    ).fetchone()
     tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept * max(indexes, 1), 1),))
     if newest % (KEPT // 2) < KEPT // 64:
         tx.execute("DELETE FROM change WHERE seq NOT IN (SELECT max(seq) FROM change GROUP BY kind, item)")
