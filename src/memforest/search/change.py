@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
@@ -71,17 +71,6 @@ class ValueChoice:
         A memory is full of things that somebody talks about at different times; they make no timeline by themselves.
         """
         return bool(self.replaced or self.attributes)
-
-
-def choose_kinds(known: Vocabulary, topic: Topic) -> Iterator[ValueChoice]:
-    """Yield the kinds of thing that a question may be about, the likeliest first."""
-    for values, near in choose_values(known, topic):
-        pairs = [pair for pair in known.replaced if values.keys() >= {*pair}]
-        told = {name: found & values.keys() for name, found in known.attributes.items()}
-        attributes = frozenset(name for name, found in told.items() if len(found) > 1)
-        replaced = frozenset(value for pair in pairs for value in pair)
-        listed = frozenset[str]().union(*(told[name] for name in attributes))
-        yield ValueChoice(topic.who, values, replaced, attributes, listed, near)
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +412,13 @@ def _of_threads(
     at: int,
 ) -> Answer:
     """Return the facts of the likeliest kind of one person that has an answer."""
-    for choice in choose_kinds(known, topic):
+    for values, near in choose_values(known, topic):
+        pairs = [pair for pair in known.replaced if values.keys() >= {*pair}]
+        told = {name: given & values.keys() for name, given in known.attributes.items()}
+        attributes = frozenset(name for name, given in told.items() if len(given) > 1)
+        replaced = frozenset(value for pair in pairs for value in pair)
+        listed = frozenset[str]().union(*(told[name] for name in attributes))
+        choice = ValueChoice(topic.who, values, replaced, attributes, listed, near)
         if not _fits(plan, operator, choice):
             continue
         line = _line(known, snapshot, topic.who, choice.values)
@@ -550,7 +545,8 @@ take each other's place, and where they are not."""
 
 def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
     """Return the facts of the segment of a listed attribute's timeline that a question is about."""
-    choose, found = _CHOICES.get(plan.kind), None
+    choose = _CHOICES.get(plan.kind)
+    found: tuple[str, Sequence[Segment]] | None = None
     for name in plan.entities if choose else ():
         entity = snapshot.names.get(entity_key(name) or "")
         if entity is None:

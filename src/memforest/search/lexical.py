@@ -185,13 +185,22 @@ def _found(
     if not wanted:
         return
     words = None if float(lengths.astype(np.float64).sum()) > max_tokens else _words(tx, snapshot, kind)
+    rows: _Rows
+    counts: NDArray[np.integer]
     for token in wanted:
         if words is None:  # read from disk
             row_of = snapshot.turn_row if kind == "turn" else snapshot.fact_row
-            read = [(row_of[item], n) for item, n in derived.postings(tx, kind, token) if item in row_of]
-            rows, counts = np.array(read, dtype=np.int64).reshape(-1, 2).T
+            found = [(row_of[item], n) for item, n in derived.postings(tx, kind, token) if item in row_of]
+            rows, counts = np.array(found, dtype=np.int64).reshape(-1, 2).T
         else:
-            rows, counts = words.rows(token)
+            held, number = words.postings, words.postings.terms.get(token)
+            part = slice(0) if number is None else slice(held.starts[number], held.starts[number + 1])
+            rows, counts = words.unchanged[held.items[part]], held.counts[part]
+            if (later := held.later_terms.get(token)) is not None:
+                rows = np.concatenate([rows, words.row_of[later[0]]])
+                counts = np.concatenate([counts, later[1]])
+            here = rows >= 0
+            rows, counts = (rows, counts) if here.all() else (rows[here], counts[here])
         if len(rows):
             yield rows, counts
 
@@ -205,19 +214,6 @@ class _PostingRows:
     """Item -> row, or -1."""
     unchanged: _Rows
     """The same, and -1 for items of which the arrays of the postings tell what was."""
-
-    def rows(self, token: str) -> tuple[_Rows, NDArray[np.integer]]:
-        """Return the rows that hold a token, and how often."""
-        held, number = self.postings, self.postings.terms.get(token)
-        part = slice(0) if number is None else slice(held.starts[number], held.starts[number + 1])
-        rows, counts = self.unchanged[held.items[part]], held.counts[part]
-        if held.later:
-            later = held.later_terms.get(token)
-            if later is not None:
-                rows = np.concatenate([rows, self.row_of[later[0]]])
-                counts = np.concatenate([counts, later[1]])
-        here = rows >= 0
-        return (rows, counts) if here.all() else (rows[here], counts[here])
 
 
 _known: WeakKeyDictionary[Snapshot, dict[Kind, _PostingRows]] = WeakKeyDictionary()

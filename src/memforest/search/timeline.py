@@ -131,47 +131,31 @@ def observe(
     """
     last = segments[-1] if segments else None
     if seen.change == "end":
-        return _end(segments, last, seen, held)
-    if last is not None and last.end_ms is None and same_value(last.value, seen.value):
+        if last is not None and same_value(last.value, seen.value):
+            if last.end_ms is None:
+                segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
+            return None
+        earlier = range(len(segments) - 2, -1, -1)
+        before = next((i for i in earlier if same_value(segments[i].value, seen.value)), None)
+        if before is not None:
+            segments[before] = _supported(segments[before], seen.fact)
+            return None
+        if held is not None and held(seen):
+            return None
+    elif last is not None and last.end_ms is None and same_value(last.value, seen.value):
         segments[-1] = _supported(last, seen.fact)
         return None
-    _close(segments, seen.at_ms)
+    if last is not None and last.end_ms is None:
+        segments[-1] = replace(last, end_ms=seen.at_ms)
+    if seen.change == "end":  # of a value that no observation has named yet
+        segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
+        return last
     left = None if seen.previous is None or same_value(seen.previous, seen.value) else seen.previous
     if left and not (last is not None and same_value(last.value, left)):
         # "moved from Davis to Miami" tells of Davis too, when nothing else has.
         segments.append(Segment(left, None, seen.at_ms, (seen.fact,)))
     segments.append(Segment(seen.value, seen.at_ms, None, (seen.fact,)))
     return last
-
-
-def _end(
-    segments: list[Segment],
-    last: Segment | None,
-    seen: StateFact,
-    held: Callable[[StateFact], bool] | None,
-) -> Segment | None:
-    """End a value: that of the last segment, of an earlier one, or one that no observation has named yet."""
-    if last is not None and same_value(last.value, seen.value):
-        if last.end_ms is None:
-            segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
-        return None
-    before = next(
-        (i for i in range(len(segments) - 2, -1, -1) if same_value(segments[i].value, seen.value)), None
-    )
-    if before is not None:
-        segments[before] = _supported(segments[before], seen.fact)
-        return None
-    if held is not None and held(seen):
-        return None
-    _close(segments, seen.at_ms)
-    segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
-    return last
-
-
-def _close(segments: list[Segment], at_ms: int) -> None:
-    if segments and segments[-1].end_ms is None:
-        last = segments[-1]
-        segments[-1] = Segment(last.value, last.start_ms, at_ms, last.facts)
 
 
 def _supported(segment: Segment, fact: int) -> Segment:

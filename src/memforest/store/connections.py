@@ -260,6 +260,7 @@ def is_object(column: str) -> str:
     return f"(CASE WHEN json_valid({column}) THEN json_type({column}) = 'object' ELSE 0 END)"
 
 
+@cache
 def place_tie(session_id: str, ordinal: str) -> str:
     """Return the expression by which leaves of one time are in order: by session, then by position in it."""
     return f"{session_id} || char(31) || printf('%06d', {ordinal})"

@@ -257,7 +257,8 @@ class Database:
     def _look(self) -> None:
         """Check that a file is ours, without writing to it; an empty one passes."""
         with mapped_errors(self.path):
-            conn = self._take_reader()
+            conn = self._connect()
+            set_up_reader(conn)
             found = conn.execute("PRAGMA application_id").fetchone()[0]
             self._idle.append(conn)
         if self.file.existed and found != APPLICATION_ID:
@@ -308,7 +309,14 @@ class Database:
             CorruptStoreError: if it fails on rows that contradict each other.
         """
         with GATE.inside(), mapped_errors(self.path, self._diagnosis, TimestampError):
-            conn = self._take_reader()
+            with self._readers_lock:
+                self._require_open()
+                while self._idle and self.file.readonly and self.file.outdated:
+                    self._drop(self._idle.pop())
+                idle = self._idle.pop() if self._idle else None
+            conn = idle or self._connect()
+            if idle is None:
+                set_up_reader(conn)
             try:
                 with transaction(conn):
                     self._check_schema(conn)
@@ -392,18 +400,6 @@ class Database:
                 f"{self.path.name!r} has schema {found} and this memforest reads schema {VERSION} alone; "
                 "export it with the version that wrote it, and import that here"
             )
-
-    def _take_reader(self) -> Connection:
-        with self._readers_lock:
-            self._require_open()
-            if self._idle and self.file.readonly and self.file.outdated:
-                while self._idle:
-                    self._drop(self._idle.pop())
-            if self._idle:
-                return self._idle.pop()
-        conn = self._connect()
-        set_up_reader(conn)
-        return conn
 
     def _require_open(self) -> None:
         if self._closed:

@@ -46,20 +46,6 @@ def changes_since(tx: Tx, seq: int) -> Changes | None:
     return Changes(*(frozenset(found[kind]) for kind in Changes._fields))
 
 
-def prune(tx: Tx, kept: int = KEPT) -> None:
-    """Delete all but the newest rows; the newest stays always, so that numbers are never given again.
-
-    Now and then the older notes of rows that have a newer one go too: half of the log. It reads all of it, so it is
-    done at few of the writes.
-    """
-    newest, indexes = tx.execute(
-        "SELECT (SELECT coalesce(max(seq), 0) FROM change), (SELECT count(*) FROM index_)"
-    ).fetchone()
-    tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept * max(indexes, 1), 1),))
-    if newest % (KEPT // 2) < KEPT // 64:
-        tx.execute("DELETE FROM change WHERE seq NOT IN (SELECT max(seq) FROM change GROUP BY kind, item)")
-
-
 def forget(tx: Tx) -> None:
     """Forget what has changed, so that whoever has read the memory before reads all of it anew."""
     tx.execute("INSERT INTO change (kind, item) VALUES ('turn', 0), ('turn', 0)")  # the gap says: not known
@@ -94,12 +80,23 @@ def generation(tx: Tx) -> int:
     return int(tx.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
 
 
-def bump(tx: Tx) -> None:
+def bump(tx: Tx, kept: int = KEPT) -> None:
     """Raise the generation; called by every transaction that changes what a query could see.
 
-    The change log is cut to its bound on the way.
+    On the way the change log is cut to its newest rows; the newest stays always, so that numbers are never given again.
+    Now and then the older notes of rows that have a newer one go too: half of the log. That reads all of it, so it is
+    done at few of the writes.
+
+    Args:
+        tx: the write transaction.
+        kept: numbers of the log that are kept for each index of the memory.
     """
-    prune(tx)
+    newest, indexes = tx.execute(
+        "SELECT (SELECT coalesce(max(seq), 0) FROM change), (SELECT count(*) FROM index_)"
+    ).fetchone()
+    tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept * max(indexes, 1), 1),))
+    if newest % (KEPT // 2) < KEPT // 64:
+        tx.execute("DELETE FROM change WHERE seq NOT IN (SELECT max(seq) FROM change GROUP BY kind, item)")
     tx.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
 
 

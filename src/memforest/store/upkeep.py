@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from memforest.errors import CorruptStoreError, ForeignStoreError, StoreKeyError, StoreLockedError
 from memforest.protection import FileKey, Key
@@ -268,7 +268,7 @@ def copy_database(db: Database, target: Path, check: Callable[[], None]) -> Copi
         contents = _contents(tx)
         copy_of = DatabaseFile(target, readonly=False, key=db.file.key)
         with mapped_errors(target), closing(copy_of.connect(0.0)) as copy:
-            cast("Connection", tx).backup(copy, pages=PAGES, progress=lambda *_: check())
+            tx.backup(copy, pages=PAGES, progress=lambda *_: check())
     copied = Database(target, readonly=True, key=db.file.key)
     try:
         with copied.read() as tx:
@@ -370,8 +370,11 @@ def _recrypt(path: Path, found: Salt | None, have: Key | None, want: Key | None,
     old, new = (None if one is None else one.of_file(salt.salt) for one in (have, want))
     ways = _ways(path, salt, old, new)
     after = Salt(salt.salt, () if new is None else (new.check,), plain=new is None)
-    if _is_one(path, new, ways) and salt == after and not _left(path):
-        return False
+    if ways[0] == new and path.exists() and salt == after and not _left(path):
+        # Nothing is to do if the file is what is wanted, as the likeliest way opens it; nothing is written here.
+        with suppress(*errors()), closing(connect(path, 0, new)) as conn:
+            if conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                return False
     with _alone(path, ways, found, deadline) as (conn, way), ExitStack() as copies:
         if way == new and salt == after and not _left(path):  # another process has just come to its end
             return False
@@ -394,7 +397,7 @@ def _ways(path: Path, salt: Salt, old: _Key, new: _Key) -> list[_Key]:
     Raises:
         StoreKeyError: if it is encrypted with neither key.
     """
-    ways = [way for way in (new, old) if way is not None and way.check in salt.checks]
+    ways: list[_Key] = [way for way in (new, old) if way is not None and way.check in salt.checks]
     if None in (old, new) and (salt.plain or ways):
         # A plain file may have been put beside the salt of an encrypted one.
         ways.insert(0 if salt.plain else len(ways), None)
@@ -406,17 +409,6 @@ def _ways(path: Path, salt: Salt, old: _Key, new: _Key) -> list[_Key]:
             "another memory; give its key, or put its own salt file back"
         )
     return ways
-
-
-def _is_one(path: Path, wanted: _Key, ways: list[_Key]) -> bool:
-    """Return whether a file is what is wanted, as the first of these ways opens it; nothing is written."""
-    if ways[0] != wanted or not path.exists():
-        return False
-    try:
-        with closing(connect(path, 0, wanted)) as conn:
-            return bool(conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
-    except errors():
-        return False
 
 
 @contextmanager
