@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
@@ -274,7 +274,7 @@ def _spliced(
     snapshot: Snapshot,
     old: Forest,
     read: Nodes,
-    trees: list[indexes.TreeRow],
+    trees: Sequence[tuple[int, str, int, int | None]],
     changed_nodes: Collection[int],
     changed_trees: Collection[int],
 ) -> Forest:
@@ -282,16 +282,16 @@ def _spliced(
     splice = sorted_splice(old.ids, changed_nodes, read.ids)
     take = splice.take
     ids = np.concatenate([old.ids, read.ids])[take]
-    new_trees = as_array([tree.id for tree in trees])
+    new_trees = as_array([tree for tree, *_ in trees])
     heads = sorted_splice(old.tree_ids, changed_trees, new_trees)
     tree_ids = np.concatenate([old.tree_ids, new_trees])[heads.take]
-    kinds = [*old.tree_kind, *(tree.kind for tree in trees)]
+    kinds = [*old.tree_kind, *(kind for _, kind, *_ in trees)]
     kind = np.concatenate([old.kind, read.kind])[take]
     item, item_end = _carried_items(snapshot, old)
     new_item, new_end = item_rows(snapshot, read.kind, read.first, read.last)
     parent, place = _spliced_parents(old, read, splice, ids)
-    roots = rows_of(ids, as_array([tree.root or NONE for tree in trees]))
-    scopes = as_array([tree.scope for tree in trees])
+    roots = rows_of(ids, as_array([root or NONE for *_, root in trees]))
+    scopes = as_array([scope for _, _, scope, _ in trees])
     # Row in both tables of nodes -> row in both tables of inner nodes' columns.
     stored = np.full(len(old.ids) + len(read.ids), NONE, dtype=np.int64)
     stored[old.inner] = np.arange(len(old.inner))

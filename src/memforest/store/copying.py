@@ -56,9 +56,6 @@ class AliasUse(NamedTuple):
     occurrence: int
 
 
-# -- turns ----------------------------------------------------------------------------------------
-
-
 def origin_of(tx: Tx, session: int) -> int | None:
     """Return the origin of a session's first turn; None where that was said here, or there is none."""
     row = tx.execute(
@@ -178,9 +175,6 @@ def facts_with_identities(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
     """Return fact id -> row id of those facts that are stored."""
     rows = tx.execute(f"SELECT fact_id, id FROM fact WHERE fact_id {AMONG}", (tx.ids(fact_ids),))
     return dict(rows.fetchall())
-
-
-# -- statements -----------------------------------------------------------------------------------
 
 
 def occurrences(tx: Tx, chunks: Collection[int]) -> list[StoredOccurrence]:

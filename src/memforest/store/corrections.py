@@ -1,16 +1,11 @@
-"""Corrections: what people have decided of statements, where those were said, and the verdicts that follow.
+"""Corrections and choices: what people have decided of statements and of entities; and what a memory held at a moment.
 
-Choices: what people have decided of two entities, that they are one or that they are two.
+A correction has places: where its statement was said. The verdicts of facts follow from the corrections that hold. Of the
+choices about two entities (that they are one, or that they are two) the newest counts; the ones before stay, so that
+taking it back leaves what was so before. A choice goes with either of its entities.
 
-Of a pair the newest counts; the ones before stay, so that taking it back leaves what was so before. A choice goes with
-either of its entities.
-
-
-What a memory did not hold yet at an earlier moment, read by index: turns, occurrences, states, verdicts, deletions.
-
-A turn is held from when it was stored; an occurrence from when it, its fact and all of its turns were. What was deleted
-since is not there to be read: `deleted_since` counts it.
-
+What a memory did not hold yet at an earlier moment is read by index. A turn is held from when it was stored; an occurrence
+from when it, its fact and all of its turns were. What was deleted since is not there to be read: `deleted_since` counts it.
 """
 
 from __future__ import annotations
@@ -204,9 +199,6 @@ def corrections_of(
     return [Correction(*row) for row in rows]
 
 
-# -- places ---------------------------------------------------------------------------------------
-
-
 def add_places(tx: Tx, correction: int, places: Iterable[SentencePlace]) -> None:
     """Note where the statement of a correction was said."""
     tx.executemany(
@@ -259,9 +251,6 @@ def corrections_at(
     return {row[0]: Correction(*row[3:]) for row in rows}, [HeldPlace(*row[:3]) for row in rows]
 
 
-# -- chunks ----------------------------------------------------------------------------------------
-
-
 def turns_of_chunks(tx: Tx, chunks: Collection[int]) -> dict[int, int]:
     """Return turn -> chunk for the turns of chunks, in their order."""
     rows = tx.execute(
@@ -287,24 +276,17 @@ def chunks_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
     return {row[0] for row in rows}
 
 
-class StoredTurns(NamedTuple):
-    """When the last turn of an occurrence was stored, and (session id, turn id) of all."""
-
-    stored_ms: int
-    turns: list[tuple[str, str]]
-
-
-def stored_times(tx: Tx, fact: int) -> dict[int, StoredTurns]:
-    """Return by occurrence of a fact when its turns were stored, and which those are."""
+def stored_times(tx: Tx, fact: int) -> dict[int, tuple[int, list[tuple[str, str]]]]:
+    """Return, by occurrence of a fact, when the last of its turns was stored, and (session id, turn id) of all."""
     rows = tx.execute(
         """SELECT o.id, t.stored_ms, s.session_id, t.turn_id FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
            JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session WHERE o.fact = ? ORDER BY o.id, t.ordinal""",
         (fact,),
     )
-    found: dict[int, StoredTurns] = {}
+    found: dict[int, tuple[int, list[tuple[str, str]]]] = {}
     for row, stored_ms, session_id, turn_id in rows:
-        before = found.get(row, StoredTurns(stored_ms, []))
-        found[row] = StoredTurns(max(before.stored_ms, stored_ms), [*before.turns, (session_id, turn_id)])
+        latest_ms, turns = found.get(row, (stored_ms, []))
+        found[row] = max(latest_ms, stored_ms), [*turns, (session_id, turn_id)]
     return found
 
 
@@ -427,18 +409,6 @@ def read(tx: Tx, known_ms: int | None = None) -> list[ChoiceRow]:
     return list(newest.values())
 
 
-def remove(tx: Tx, choice: int) -> bool:
-    """Take a decision back, and return whether it was there; who calls raises the generation."""
-    return tx.execute("DELETE FROM choice WHERE id = ?", (choice,)).rowcount > 0
-
-
-class DeletedCounts(NamedTuple):
-    """How many turns and facts that were held at a moment have been deleted since."""
-
-    turns: int
-    facts: int
-
-
 def later_turns(tx: Tx, known_ms: int) -> list[int]:
     """Return the turns that were stored after a moment."""
     return [row for (row,) in tx.execute("SELECT id FROM turn WHERE stored_ms > ?", (known_ms,))]
@@ -531,12 +501,12 @@ def updates_taken_back(tx: Tx, known_ms: int) -> int:
     return int(found.fetchone()[0])
 
 
-def deleted_since(tx: Tx, known_ms: int) -> DeletedCounts:
-    """Return how much that was held at a moment, UTC ms, has been deleted since."""
+def deleted_since(tx: Tx, known_ms: int) -> tuple[int, int]:
+    """Return how many turns and facts that were held at a moment, UTC ms, have been deleted since."""
     found = dict(
         tx.execute(
             """SELECT kind, sum(count) FROM tombstone WHERE deleted_ms > ? AND stored_ms <= ? GROUP BY kind""",
             (known_ms, known_ms),
         ).fetchall()
     )
-    return DeletedCounts(found.get("turn", 0), found.get("fact", 0))
+    return found.get("turn", 0), found.get("fact", 0)

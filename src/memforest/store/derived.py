@@ -1,6 +1,6 @@
 """Derived rows: summaries, vectors and word rows. Every one can be made again from the persistent tables.
 
-Values as BLOBs, the same on every machine: node ids, vectors, and texts that can be made again.
+Values are BLOBs, the same on every machine: node ids, vectors, and compressed texts.
 """
 
 from __future__ import annotations

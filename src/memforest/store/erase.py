@@ -1,12 +1,7 @@
-"""Rows that a deletion reads and writes: turns with what hangs on them.
+"""Rows that a deletion reads, deletes and writes: turns with what hangs on them, and whatever repeats or tells of them.
 
-Counts of the rows that a deletion takes away, those that go with others included.
-
-Triggers of the connection count, so that nothing that goes is missed: rows that go with a row they refer to, and trees
-that an index edits.
-
-
-What repeats or tells of what is deleted: corrections, reasons, jobs, origins; and how much was deleted.
+`counting` counts the rows that a deletion takes away by triggers of the connection, so that nothing that goes is missed:
+rows that go with a row they refer to, and trees that an index edits.
 """
 
 from __future__ import annotations
@@ -73,9 +68,6 @@ def put_turn_anew(tx: Tx, turn: StoredTurn, text: str, metadata: str) -> int:
     return row
 
 
-# -- chunks and sessions ---------------------------------------------------------------------------
-
-
 def chunks_reading(
     tx: Tx, session: int, ordinals: Collection[int], context: int
 ) -> list[tuple[int, int, int]]:
@@ -134,9 +126,6 @@ def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
         (metadata, session),
     )
     return True
-
-
-# -- occurrences ----------------------------------------------------------------------------------
 
 
 def facts_of_chunks(tx: Tx, chunks: Collection[int]) -> set[int]:

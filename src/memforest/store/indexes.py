@@ -245,15 +245,6 @@ LEAF_KINDS = ("chunk", "fact", "turn")
 """What a leaf may stand for: the columns of its row, the first that is filled."""
 
 
-class TreeRow(NamedTuple):
-    """A tree's head."""
-
-    id: int
-    kind: str
-    scope: int
-    root: int | None
-
-
 class InnerRow(NamedTuple):
     """An inner node, or with level 0 a leaf that has a summary of its own, which is a `LeafRow` too.
 
@@ -294,12 +285,12 @@ def _own(tx: Tx, table: str, owner: str, only: Only) -> tuple[str, str, tuple[ob
     return source, "", (tx.ids(only), owner)
 
 
-def tree_rows(tx: Tx, owner: str, only: Only = None) -> list[TreeRow]:
-    """Return the heads of trees, by id."""
+def tree_rows(tx: Tx, owner: str, only: Only = None) -> list[tuple[int, str, int, int | None]]:
+    """Return (id, kind, scope, root) of trees, by id."""
     among = "" if only is None else f"AND id {AMONG}"
     args = (owner,) if only is None else (owner, tx.ids(only))
-    rows = tx.execute(f"SELECT id, kind, scope, root FROM tree WHERE owner = ? {among} ORDER BY id", args)
-    return [TreeRow(*row) for row in rows]
+    sql = f"SELECT id, kind, scope, root FROM tree WHERE owner = ? {among} ORDER BY id"
+    return tx.execute(sql, args).fetchall()
 
 
 def inner_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[InnerRow]:

@@ -1,19 +1,14 @@
 """Jobs as rows: work that an owner (an index) is to do later, once, in the first process that takes it.
 
-A job is `waiting` until it is due, `leased` to a holder while it is worked on, then `done`, or `failed` once it has
-been tried `MOST_TRIES` times. Its key is given once: adding it again changes nothing, in whatever state the job is.
+A job is `waiting` until it is due, `leased` to a holder while it is worked on, then `done`, or `failed` once it has been
+tried `MOST_TRIES` times. Its key is given once: adding it again changes nothing, in whatever state the job is.
 
-A lease ends at a time of the injected clock, so that the work of a process that has died is taken by another. Whoever
-holds one is named in the row, and each taking raises `tries`: a job is finished, failed or given back only by
-whom it is leased to (compare-and-set on both), and a holder that comes too late is told so.
+A lease ends at a time of the injected clock, so that the work of a process that has died is taken by another. The row
+names the holder, and each taking raises `tries`: only the holder of the lease can finish a job, fail it or give it back
+(compare-and-set on both), and a holder that comes too late gets False.
 
 A clock may go back. A lease that would last longer than `MOST_LEASE_MS`, and a further try that would wait longer than
 `MOST_BACKOFF_MS`, were noted by another time and count as over.
-
-
-What is stored of jobs: how many, which were given up, and which cannot be.
-
-Jobs of an owner that have failed: why, and trying them again now.
 """
 
 from __future__ import annotations
@@ -133,9 +128,6 @@ def drop(tx: Tx, owner: str) -> int:
     return tx.execute("DELETE FROM job WHERE owner = ?", (owner,)).rowcount
 
 
-# -- holding ----------------------------------------------------------------------------------------
-
-
 def take(tx: Tx, holder: str, kinds: Collection[JobKind], *, now_ms: int, lease_ms: int) -> Job | None:
     """Lease the job that has been due longest, of the kinds that the holder can do; None when there is none.
 
@@ -237,19 +229,6 @@ def _job(row: Sequence[Any]) -> Job:
     return Job(found, owner, key, kind, json.loads(payload), tries, holder)
 
 
-def renew(tx: Tx, job: Job, *, now_ms: int, lease_ms: int) -> bool:
-    """Lengthen a lease to end `lease_ms` from now; return False if the job is not the holder's any more.
-
-    Raises:
-        InputError: if the lease is too long, or no time at all.
-    """
-    until = _until(now_ms, lease_ms)
-    done = tx.execute(
-        f"UPDATE job SET lease_until_ms = ? WHERE {_MINE}", (until, job.row, job.holder, job.tries)
-    )
-    return done.rowcount == 1
-
-
 def finish(tx: Tx, job: Job) -> bool:
     """Mark a job as done; return False if it is not the holder's any more. Twice is the same as once.
 
@@ -344,24 +323,9 @@ def _among(kinds: Collection[JobKind]) -> tuple[str, dict[str, Any]]:
     return f"(owner, kind) IN (VALUES {rows})", named
 
 
-# -- looking ----------------------------------------------------------------------------------------
-
-
 def any_open(tx: Tx) -> bool:
     """Return whether there is a job that waits or is leased."""
     return tx.execute("SELECT 1 FROM job WHERE state IN ('waiting', 'leased') LIMIT 1").fetchone() is not None
-
-
-def counts_of(tx: Tx, owner: str) -> dict[str, dict[str, int]]:
-    """Return how many jobs an owner has, by kind and by state."""
-    found: dict[str, dict[str, int]] = {}
-    rows = tx.execute(
-        "SELECT kind, state, count(*) FROM job WHERE owner = ? GROUP BY kind, state ORDER BY kind, state",
-        (owner,),
-    )
-    for kind, state, number in rows:
-        found.setdefault(kind, {})[state] = number
-    return found
 
 
 MOST_NAMED = 10

@@ -13,17 +13,6 @@ from memforest.store.connections import AMONG, AMONG_IDS, Tx
 from memforest.store.corrections import HOLDS, NOW
 
 
-class TurnRow(NamedTuple):
-    """A turn; in a snapshot turns stand by their session's first time, its id, and position."""
-
-    id: int
-    session: int
-    speaker: str
-    said_ms: int
-    text: str
-    role: str | None
-
-
 class FactColumns(NamedTuple):
     """A fact; `speaker` is the entity row of whoever said it first, 0 when there is none."""
 
@@ -98,13 +87,11 @@ def session_spans(tx: Tx, only: Only = None) -> list[SessionSpan]:
     return [SessionSpan(*row) for row in rows]
 
 
-def turn_rows(tx: Tx, only: Only = None) -> Iterator[TurnRow]:
-    """Yield the turns of sessions, by session and position."""
+def turn_rows(tx: Tx, only: Only = None) -> Iterator[tuple[int, int, str, int, str, str | None]]:
+    """Yield (id, session, speaker, said ms, text, role) of the turns of sessions, by session and position."""
     where, args = _among(tx, "session", only)
-    rows = tx.execute(
-        f"SELECT id, session, speaker, said_ms, text, role FROM turn {where} ORDER BY session, ordinal", args
-    )
-    return (TurnRow(*row) for row in rows)
+    sql = f"SELECT id, session, speaker, said_ms, text, role FROM turn {where} ORDER BY session, ordinal"
+    return iter(tx.execute(sql, args))
 
 
 def sessions_of(tx: Tx, turns: Collection[int]) -> set[int]:
