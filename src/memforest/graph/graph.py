@@ -291,7 +291,7 @@ def read_graph(tx: Tx, snapshot: Snapshot) -> GraphRows:
 
 
 class Making:
-    """What making a graph leaves to the next one: which entities were one, and what statements made of relations.
+    """The state that one making of a graph hands to the next: the resolved entities and the known relations.
 
     It changes when it is used, so one graph at a time is made with it.
     """
@@ -401,7 +401,7 @@ def _named(snapshot: Snapshot, known: Ints, read: GraphRows) -> list[NamedEntity
 def _beside(
     snapshot: Snapshot, known: Ints, apart: Sequence[tuple[int, int, int]], pairs: tuple[Ints, Ints, Ints]
 ) -> tuple[Ints, Ints]:
-    """Return the pairs that one statement names: of a fact with several occurrences, each of these tells for itself."""
+    """Return the pairs of entities that one occurrence names; occurrences of one fact are taken apart."""
     several = np.array([snapshot.fact_row[fact] for fact, _, _ in apart], dtype=np.int64)
     once = ~np.isin(pairs[0], several)
     named = np.array([(occurrence, entity) for _, occurrence, entity in apart], dtype=np.int64)
@@ -428,7 +428,7 @@ def _others(known: Ints, one: Ints, other: Ints) -> dict[int, frozenset[int]]:
 
 
 def _hubs(snapshot: Snapshot, known: Ints) -> Ints:
-    """Return fact row -> position of who said it first, -1 when there is none."""
+    """Return fact row -> position of its first speaker among the known entities, -1 when there is none."""
     speaker = snapshot.facts.speaker
     at = np.searchsorted(known, speaker)
     there = at < len(known)

@@ -245,7 +245,7 @@ class Expansion:
 
 
 def damped(score: float, weight: float) -> float:
-    """Return the score of what is reached from a score by an edge."""
+    """Return the score of a place that is reached by an edge from a place with a score."""
     return score * DAMPING * weight / (1 + weight)
 
 

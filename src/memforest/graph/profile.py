@@ -83,7 +83,7 @@ class _Profile:
         self._name = one_line(graph.labels[place])
 
     def states(self) -> list[FoundLine]:
-        """Return the values in force: of more than are shown those that were told last."""
+        """Return lines of the values in force; of too many, the latest observed."""
         found = [
             (line, segment)
             for line in (self._graph.states[at] for at in self._graph.states_of[self._place])
@@ -155,7 +155,7 @@ class _Profile:
         return f"{words} ({stated_time(exact, self._zone)})"
 
     def facts(self) -> list[FoundLine]:
-        """Return the latest statements that name the entity, and not only as who said them."""
+        """Return lines of the latest facts that name the entity in another role than speaker."""
         rows = np.array(self._graph.facts[self._place], dtype=np.int64)
         said = self._snapshot.facts.said_ms[rows]
         if self._at_ms is not None:
@@ -173,7 +173,7 @@ class _Profile:
         ]
 
     def _tells(self, fact: int, text: str) -> bool:
-        """Return whether a statement names the entity in another part than that of who said it.
+        """Return whether a fact names the entity in another role than speaker.
 
         What stands as 'Ana: "..."' may tell of anybody, and names her as its speaker.
         """

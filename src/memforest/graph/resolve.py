@@ -235,7 +235,7 @@ class Blocks:
         return found | self._short
 
     def asked(self, entity: int, keys: Keys) -> tuple[set[int], set[int], int, list[int]]:
-        """Return whom an entity is to be compared with.
+        """Return the entities that an entity must be compared with.
 
         Returns:
             Whom to compare it with; those whose first word ends with its name; the least tier of the rules by which too
@@ -399,7 +399,7 @@ class World:
         return not any(self.unlike(first, second) for first in one for second in other)
 
     def order(self, entity: int) -> tuple[str, int]:
-        """Return by what entities are ordered: their keys, which tell them apart."""
+        """Return the sort key of an entity: its key, which is unique."""
         return self.named[entity].key, entity
 
 
@@ -440,7 +440,7 @@ def settle(world: World, entities: Collection[int]) -> tuple[list[frozenset[int]
 
 
 def _steps(world: World, asking: Iterable[int]) -> list[list[int]]:
-    """Return who asks, in steps: surest rules first, longest names first."""
+    """Return the asking entities in steps: surest rules first, longest names first."""
     steps: dict[tuple[int, int], list[int]] = {}
     for entity in asking:
         rules = [TIERS[match.rule] for match in world.matches[entity] if match.rule != "form"]
@@ -558,7 +558,7 @@ class Resolver:
         return self._named[entity].key, entity
 
     def _take_in(self, changed: Collection[NamedEntity], gone: Collection[int]) -> set[int]:
-        """Put entities in and out; return those whose comparisons may come out another way."""
+        """Add and remove entities; return those whose comparisons may have changed."""
         touched = set(gone).union(one.id for one in changed)
         first = not self._named
         told: dict[int, frozenset[int]] = {}
@@ -606,7 +606,7 @@ class Resolver:
         return found
 
     def _ask(self, entity: int) -> None:
-        """Find whose name an entity's may be short for, and whose it is near to."""
+        """Find the entities whose names an entity's name may be short for, or begins or ends like."""
         for match in self._matches.pop(entity, ()):
             self._matched_by[match.other].discard(entity)
         self._near.pop(entity, None)

@@ -336,7 +336,7 @@ def _carried_items(snapshot: Snapshot, old: Forest) -> tuple[Ints, Ints]:
 
 
 def _begins_with(ids: Ints, old: Ints) -> bool:
-    """Return whether rows have kept their numbers, as they do when what is new was said last."""
+    """Return whether the old rows kept their numbers, as when all new rows were said last."""
     return len(ids) >= len(old) and bool((ids[: len(old)] == old).all())
 
 
@@ -460,7 +460,7 @@ def put_forest(snapshot: Snapshot, found: EmbeddedForest) -> None:
 
 
 def carry_forests(old: Snapshot, new: Snapshot) -> None:
-    """Let a memory's next snapshot begin with the forests of the one before."""
+    """Hand the forests of a snapshot to the memory's next one, which brings them up to date."""
     carried = _Forests()
     for owner, kept in dict(
         _forests.get(old, _NO_FORESTS).of
@@ -585,7 +585,7 @@ class SnapshotCache:
             return made
 
     def earlier(self, tx: Tx, key: Hashable, make: Callable[[Snapshot, Whole], Snapshot]) -> Snapshot:
-        """Return what is made from the snapshot of the transaction's state, kept for as long as that is the current one.
+        """Return a snapshot derived from the current one; it is kept as long as that is current.
 
         Args:
             tx: a read transaction in which nothing else was read.

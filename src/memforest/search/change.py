@@ -430,7 +430,7 @@ def _of_threads(
 
 
 def _fits(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice) -> bool:
-    """Return whether the timeline of a kind may answer a question; told before the timeline is read.
+    """Return whether the timeline of a kind of values may answer a question; decided before the timeline is read.
 
     "before", "first" and a date stand in many questions about events, which similarity answers better.
     """

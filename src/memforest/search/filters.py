@@ -364,7 +364,7 @@ def told_by(snapshot: Snapshot) -> TurnSupports:
 
 
 def unsaid(found: Sequence[RefineCandidate]) -> tuple[int, ...]:
-    """Return the places of the candidates without the memories of which every sentence stands in other kept ones."""
+    """Return the places of the candidates, without summaries whose every sentence stands in another kept candidate."""
     folded = [
         f" {' '.join(words(fold(one.text)))} " for one in found
     ]  # without case, a blank around each word

@@ -148,7 +148,7 @@ def bm25_of_runs(
     k1: float = K1,
     b: float = B,
 ) -> Scores:
-    """Return the BM25 score of every run of turns, the words of which are those of its turns together, shape (count,).
+    """Return the BM25 score of every run of turns, each taken as one document, shape (count,).
 
     Args:
         tx: a read transaction of the snapshot's generation.
@@ -221,7 +221,7 @@ _before: WeakKeyDictionary[Snapshot, dict[Kind, Postings]] = WeakKeyDictionary()
 
 
 def carry_words(old: Snapshot, new: Snapshot) -> None:
-    """Let a memory's next snapshot begin with the postings of the one before, whose questions have read them."""
+    """Hand the postings of a snapshot to the memory's next one, which brings them up to date."""
     had = dict(_known.get(old, {}))  # a copy, as another thread may be adding to it
     _before[new] = {**_before.get(old, {}), **{kind: words.postings for kind, words in had.items()}}
 

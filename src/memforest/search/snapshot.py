@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -517,10 +518,11 @@ _TYPES: Mapping[str, Any] = {
 
 def _together(kind: type[C], parts: Sequence[C]) -> C:
     """Return columns one behind the other; none of them when there are no parts."""
-    columns: list[NDArray[Any]] = []
-    for name in (column.name for column in fields(kind)):
-        empty = np.zeros(0, dtype=_TYPES.get(name, np.int64))
-        columns.append(np.concatenate([empty, *(getattr(part, name) for part in parts)]))
+    anything: Any = kind
+    columns = (
+        np.concatenate([np.zeros(0, dtype=_TYPES.get(one.name, np.int64)), *map(attrgetter(one.name), parts)])
+        for one in fields(anything)
+    )
     return kind(*columns)
 
 

@@ -357,7 +357,7 @@ def segments_of(attribute: str, states: list[StateSeen]) -> list[tuple[Segment, 
 
 
 def _chains(attribute: str, states: list[StateSeen]) -> list[list[StateSeen]]:
-    """Return the observations of an attribute by timeline: all in one, but of what is unspecified those linked by a value.
+    """Return an attribute's observations grouped by timeline: one group, or for the unspecified attribute one per linked values.
 
     Who swapped the oolong for sencha and later one gym for another has changed two things, and neither ended the other.
     """

@@ -264,7 +264,7 @@ def day_text(when: datetime) -> str:
 
 
 def worded(question: str) -> float:
-    """Return which share of a question is no long number: to a vector numbers that differ in a digit are the same.
+    """Return the share of a question's characters that are not in long numbers, which vectors cannot tell apart.
 
     Example:
         >>> worded("+44 20 7946 0958"), worded("Whose cat is it?")

@@ -172,7 +172,7 @@ def _rows(ids: NDArray[np.int64], facts: Collection[int]) -> NDArray[np.int64]:
 
 
 def _marked(ids: NDArray[np.int64], facts: Collection[int]) -> NDArray[np.bool_]:
-    """Return which ids are among facts, all of which are there."""
+    """Return, for each id, whether it is one of some facts; all facts are among the ids."""
     found = np.zeros(len(ids), dtype=np.bool_)
     found[_rows(ids, facts)] = True
     return found
@@ -232,7 +232,7 @@ def _vocabulary(
     said: Mapping[int, tuple[int, ...]],
     base: Vocabulary | None = None,
 ) -> Vocabulary:
-    """Return the vocabulary of some readings; what is the same in an older one is taken from that."""
+    """Return the vocabulary of readings; parts that an older one shares are taken from it."""
     names = frozenset(word.lower() for name in acting for word in (name, *name.split()))
     readings = readings.with_terms(names)
     terms = readings.terms

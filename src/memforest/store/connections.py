@@ -239,7 +239,7 @@ def transaction(conn: Connection, *, writes: bool = False) -> Iterator[None]:
 
 
 def listed(values: str) -> str:
-    """Return the table, of the columns ``key`` and ``value``, of what is in a list or an object: a column's JSON, or "?" for one of `tx.ids`."""
+    """Return the SQL table (``key``, ``value``) of a JSON list or object: a column, or "?" for one bound by `tx.ids`."""
     return f"json_each({values})"
 
 
@@ -348,7 +348,7 @@ def sqlite_damage(tx: Tx) -> str | None:
 
 
 def _mapped(exc: Exception, path: Path) -> StoreError:
-    """Return our error for one of SQLite's; told by message, as 3.10 has no error codes.
+    """Return our error for one of SQLite's, chosen by its message, as Python 3.10 has no error codes.
 
     By whole phrases: a table or column that a wrong statement names may be called "busy" or "full".
     Source of the phrases: https://www.sqlite.org/src/file/src/main.c, `sqlite3ErrStr`.
@@ -396,7 +396,7 @@ def named(error: BaseException) -> str:
 
 
 class IndexProblem(str):
-    """A problem as a caller is told it; `logged` is what a log may have of it, which holds no words of a memory."""
+    """A problem in words for the caller; `logged` is the form for a log, without any words of a memory."""
 
     __slots__ = ("logged",)
     logged: str

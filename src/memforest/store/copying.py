@@ -73,7 +73,7 @@ def speakers_of(tx: Tx, session: int) -> list[str]:
 
 
 def sessions_with_root(tx: Tx, root: str, first: str) -> dict[str, int]:
-    """Return id -> row of the sessions of an id, and of those whose id merges have made of it; the one of the id `first` first."""
+    """Return id -> row of the session with an id and of the sessions that merges named after it; `first` stands first."""
     rows = tx.execute(
         """SELECT session_id, id FROM session WHERE session_id IN (?, ?)
            OR (session_id > ? AND session_id < ?) ORDER BY session_id != ?, session_id""",

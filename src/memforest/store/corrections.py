@@ -121,7 +121,7 @@ def decided_since(tx: Tx, at_ms: int) -> bool:
 
 
 def facts_looked_at(tx: Tx) -> list[FactRow]:
-    """Return the facts that corrections may decide of, undone ones too: by identity, and by where they were said."""
+    """Return the facts that any correction may affect, undone ones included: by identity, and by where they were said."""
     rows = tx.execute(
         """SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.fact_id
            UNION SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.made
@@ -208,7 +208,7 @@ def add_places(tx: Tx, correction: int, places: Iterable[SentencePlace]) -> None
 
 
 def drop_places(tx: Tx, places: Iterable[HeldPlace]) -> None:
-    """Delete places in whose turns another thing is said now."""
+    """Delete places whose turns say something else now."""
     tx.executemany(
         """DELETE FROM correction_place WHERE correction = ? AND quote = ? AND (session_id, turn_id) =
            (SELECT s.session_id, t.turn_id FROM turn t JOIN session s ON s.id = t.session WHERE t.id = ?)""",
@@ -341,7 +341,7 @@ def shown_facts(tx: Tx, facts: Collection[int]) -> dict[int, FactRow]:
 
 
 def put_verdict(tx: Tx, fact: int, verdict: int) -> None:
-    """Write what is decided of a fact."""
+    """Set the verdict of a fact."""
     tx.execute("UPDATE fact SET verdict = ? WHERE id = ?", (verdict, fact))
 
 
@@ -364,7 +364,7 @@ class ChoiceRow(NamedTuple):
 
 
 def add(tx: Tx, verdict: Verdict, entity: int, other: int, made_ms: int) -> int:
-    """Record a decision, which counts from now on, and return its id; who calls raises the generation.
+    """Insert a choice about two entities and return its id; the caller raises the generation.
 
     It is never dated before an earlier one of the pair, whatever the clock says.
 
@@ -400,7 +400,7 @@ def history(tx: Tx) -> list[ChoiceRow]:
 
 
 def read(tx: Tx, known_ms: int | None = None) -> list[ChoiceRow]:
-    """Return the choices that count, one a pair, the oldest first; with a moment those that counted then, of what is there now."""
+    """Return the newest choice of each pair of entities, the oldest first; with `known_ms`, the newest by that moment."""
     newest: dict[tuple[int, int], ChoiceRow] = {}
     for one in history(tx):
         if known_ms is None or one.made_ms <= known_ms:
@@ -415,7 +415,7 @@ def later_turns(tx: Tx, known_ms: int) -> list[int]:
 
 
 def turns_having(tx: Tx, having: str) -> list[int]:
-    """Return the turns whose metadata, or that of their session, has all of some (a JSON object); a turn's own goes first."""
+    """Return the turns whose metadata holds all of a JSON object's entries; a turn's own metadata overrides its session's."""
     wanted = json.loads(having)
     about = {
         session: json.loads(metadata)
@@ -445,7 +445,7 @@ def keys_unknown(tx: Tx, having: str) -> list[str]:
 
 
 def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> list[tuple[int, int]]:
-    """Return (occurrence, fact) of what is not held: stored after a moment, or told by some turns that are not held.
+    """Return (occurrence, fact) pairs that were not held at a moment: stored later, or supported by a turn that was not held.
 
     What a correction has put in the place of a statement was stored with the correction.
 
@@ -493,7 +493,7 @@ def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:
 
 
 def updates_taken_back(tx: Tx, known_ms: int) -> int:
-    """Return how many updates held at a moment and were undone since: what they said is deleted then."""
+    """Return how many updates that held at a moment were undone since, which deletes what they said."""
     found = tx.execute(
         f"SELECT count(*) FROM correction c WHERE c.kind = 'update' AND c.undone_ms > ? AND {HELD_FROM} <= ?",
         (known_ms, known_ms),

@@ -117,7 +117,7 @@ def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
 
 
 def wrong_aliases(tx: Tx) -> list[tuple[str, str]]:
-    """Return (alias, what is wrong) of aliases whose entity is not the one that their uses give."""
+    """Return (alias, problem) of aliases that contradict their uses."""
     told = "stands for another entity than whom it is used for, or is used by nothing"
     rows = tx.execute(f"SELECT a.key FROM alias a WHERE a.entity IS NOT ({_USED.format(key='a.key')})")
     found = [(row[0], told) for row in rows]
@@ -153,9 +153,9 @@ _RELATION = """SELECT r.id, r.fact, r.occurrence, r.source, r.label, r.target, c
 
 
 def add_relation(tx: Tx, occurrence: OccurrenceRef, source: int, label: str, target: int) -> None:
-    """Record that an occurrence of a fact tells a relation between two entities that it mentions.
+    """Store a relation between two entities that an occurrence of a fact states.
 
-    The same one told twice there is one; a relation of an entity to itself is none, and is not recorded.
+    A repeated relation of one occurrence is stored once; a relation of an entity to itself is not stored.
     """
     if source != target:
         tx.execute(
@@ -188,5 +188,5 @@ def stamp(tx: Tx) -> int:
 
 
 def has_changed(tx: Tx) -> None:
-    """Move the stamp where rows were written past the triggers."""
+    """Raise the stamp after rows were written past the triggers."""
     meta.put(tx, STAMP, str(stamp(tx) + 1))

@@ -186,7 +186,7 @@ def move_occurrence(tx: Tx, one: OccurrenceRow, fact: int) -> None:
 
 
 def still_heard(tx: Tx, session: int, speakers: Collection[str], gone: Collection[int]) -> set[str]:
-    """Return those speakers who say something in a session besides the turns that go."""
+    """Return the speakers who have turns in a session besides the given ones."""
     return {
         name
         for name in sorted(speakers)
@@ -344,7 +344,7 @@ def table_counts(tx: Tx) -> dict[str, int]:
 
 
 def owner_of(tx: Tx) -> str | None:
-    """Return whose memory a file is, in any version; None when it was never begun."""
+    """Return the user of a memory's file, whatever its version; None if the file was never begun."""
     if tx.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
         return None
     row = tx.execute("SELECT value FROM meta WHERE key = 'user_id'").fetchone()
@@ -400,7 +400,7 @@ def occurrences_made(tx: Tx, corrections: Collection[int]) -> dict[int, int]:
 
 
 def drop_corrections(tx: Tx, corrections: Collection[int]) -> None:
-    """Delete corrections, of which no occurrence is left; no merge brings them back."""
+    """Delete corrections that no occurrence is left of, and note them so that no merge brings them back."""
     wanted = tx.ids(corrections)
     keys = tx.execute(f"SELECT key FROM correction WHERE id {AMONG}", (wanted,)).fetchall()
     note_deleted(tx, (correction_digest(key) for (key,) in keys))
@@ -445,7 +445,7 @@ def drop_jobs(tx: Tx, repeats: Callable[[str], bool]) -> None:
 
 
 def drop_origins(tx: Tx, origins: Collection[int]) -> None:
-    """Delete those origins of which no turn is left."""
+    """Delete the origins that no turn refers to any more."""
     tx.execute(
         f"DELETE FROM origin WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.origin = origin.id)",
         (tx.ids(origins),),

@@ -285,7 +285,7 @@ def entity_with_row(tx: Tx, row: int) -> EntityRow:
 
 
 def demote(tx: Tx, entity: int) -> None:
-    """Make a participant who no longer speaks an entity like others."""
+    """Set the kind of a participant who no longer speaks to unknown."""
     tx.execute("UPDATE entity SET kind = 'unknown' WHERE id = ?", (entity,))
 
 
@@ -497,7 +497,7 @@ def add_occurrence(
 
 
 def dated_words(tx: Tx, facts: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Return the words of facts that tell a date, of those that have some."""
+    """Return fact -> the words in it that state a date; facts without such words are left out."""
     rows = tx.execute(f"SELECT id, dates FROM fact WHERE dates != '[]' AND id {AMONG}", (tx.ids(facts),))
     return {fact: tuple(one.words for one in read_dates(dates)) for fact, dates in rows}
 

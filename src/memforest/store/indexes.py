@@ -93,7 +93,7 @@ def stop(tx: Tx, name: str, reason: str) -> None:
 
 
 def go_on(tx: Tx, name: str) -> None:
-    """Forget why an index had stopped: it has placed what it could not, and its cursor may stand where it stood."""
+    """Clear the reason why an index had stopped; its cursor stays where it is."""
     tx.execute("UPDATE index_ SET reason = NULL WHERE name = ?", (name,))
 
 
@@ -192,7 +192,7 @@ def read(tx: Tx, after: int, limit: int | None = None, until: int | None = None)
 
 
 def note(tx: Tx, kind: Kind, items: Sequence[int]) -> None:
-    """Note items that are told otherwise although their rows have not changed: triggers see rows alone."""
+    """Add items to the feed whose text changed though their rows did not; triggers see rows alone."""
     code = KINDS.index(kind)
     tx.executemany("INSERT INTO feed (kind, item) VALUES (?, ?)", [(code, item) for item in items])
 
@@ -341,7 +341,7 @@ def chunks_cut_otherwise(tx: Tx, turns: int) -> int:
 
 
 def stale_sessions(tx: Tx, extractor: str, turns: int) -> list[int]:
-    """Return the sessions, in time order, that have a chunk of another maker or cut; of those that were read to their end.
+    """Return the fully read sessions, in time order, that have a chunk of another extractor or another length.
 
     Args:
         tx: a transaction.
@@ -378,7 +378,7 @@ _NEXT = "next_embedder"
 
 
 def next_embedder(tx: Tx) -> str | None:
-    """Return the embedder whose vectors are being made; None when none are."""
+    """Return the name of the embedder that vectors are being made with; None if none."""
     return meta.get(tx, _NEXT)
 
 
@@ -390,7 +390,7 @@ def begin(tx: Tx, model: str) -> None:
 
 
 def drop(tx: Tx) -> None:
-    """Delete the vectors that were made so far, and forget by which embedder."""
+    """Delete the vectors by the next embedder, and its name."""
     tx.execute("DELETE FROM derived_next_vector")
     meta.remove(tx, _NEXT)
 

@@ -110,7 +110,7 @@ def again(tx: Tx, owner: str, key: str, *, due_ms: int) -> bool:
 
 
 def owners(tx: Tx) -> set[str]:
-    """Return whose jobs there are."""
+    """Return the owners that have jobs."""
     return {row[0] for row in tx.execute("SELECT DISTINCT owner FROM job")}
 
 
@@ -405,7 +405,7 @@ _LOST: Sequence[tuple[str, str]] = (
 
 
 def job_problems(tx: Tx) -> list[str]:
-    """Return what is wrong with invalid rows of jobs."""
+    """Return a message for each invalid row of a job."""
     return [
         f"job {key!r} of {owner!r}: {message}"
         for condition, message in (*_WRONG, *_LOST)

@@ -49,7 +49,7 @@ def add_key(tx: Tx, key: bytes, write: WriteKey) -> None:
 
 
 def move_keys(tx: Tx, session: int, first: int, by: int) -> None:
-    """Let the writes of a session's turns from the ordinal `first` on be of those that stand further behind now."""
+    """Move the keys of a session's writes from the ordinal `first` on, whose turns now stand `by` places further back."""
     held = [
         (json.loads(result), key)
         for key, result in tx.execute("SELECT key, result FROM write_key WHERE session = ?", (session,))
@@ -76,9 +76,9 @@ def find_key(tx: Tx, key: bytes) -> WriteKey | None:
 
 
 def brought(tx: Tx, write: WriteKey) -> tuple[list[int], list[int], list[int]]:
-    """Return what the turns of a write have brought, as far as it is still there; by row id.
+    """Return the rows that a write's turns led to, as far as they are still there.
 
-    What an earlier write had brought of a chunk that was read again with these turns is not among it.
+    Rows that an earlier write had made from a chunk that was read again with these turns are left out.
 
     Returns:
         The facts that it has added, those that it has merged with others, and its observations of states.
@@ -420,7 +420,7 @@ def turn_rows(tx: Tx, session: int) -> set[int]:
 
 
 def speakers(tx: Tx) -> set[str]:
-    """Return the names of everyone who speaks in any session, as written; each is looked up, so that few turns are read."""
+    """Return the names of all speakers, as written; each is looked up by index, so few turns are read."""
     rows = tx.execute(
         """WITH RECURSIVE names (name) AS (SELECT min(speaker) FROM turn
            UNION ALL SELECT (SELECT min(speaker) FROM turn WHERE speaker > name) FROM names WHERE name IS NOT NULL)
@@ -487,7 +487,7 @@ def finish_chunk(
 
 
 def fail_again(tx: Tx, chunk: int, reason: str) -> None:
-    """Record why a chunk that had failed has failed again; what was read of it meanwhile stays."""
+    """Store the reason of a chunk's new failure; facts that were read from it before stay."""
     tx.execute("UPDATE chunk SET reason = ? WHERE id = ?", (reason, chunk))
 
 
@@ -526,7 +526,7 @@ def put_origin(tx: Tx, origin: Origin, merged_ms: int) -> int:
 
 
 def session_origins(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
-    """Return session -> the user whose memory it was merged from, of those sessions whose first turn was."""
+    """Return session -> user of the memory it was merged from; sessions whose first turn was said here are left out."""
     rows = tx.execute(
         f"""SELECT t.session, o.user_id FROM turn t JOIN origin o ON o.id = t.origin WHERE t.session {AMONG} AND t.ordinal =
            (SELECT min(f.ordinal) FROM turn f WHERE f.session = t.session)""",

@@ -155,10 +155,10 @@ def mentions(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[tuple[i
 
 
 def muted_turns(tx: Tx) -> list[int]:
-    """Return the turns that may not speak for themselves, as they say what is hidden: where that is known to have been said.
+    """Return the turns that must not be shown as they are, because they state a hidden fact.
 
-    A correction's places are there before the statement is extracted anew; a statement that is hidden may have been said in
-    others too.
+    These are the places of corrections, which are known before the facts are extracted anew, and the turns that support
+    hidden facts.
     """
     rows = tx.execute(
         f"""SELECT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id WHERE o.fact IN {_HIDDEN}"""

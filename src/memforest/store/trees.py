@@ -136,10 +136,9 @@ def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
 
 
 def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
-    """Return what may be told of turns: the line of each, by row id, as it was said.
+    """Return, by row id, the lines that may be shown for turns: "speaker: text" as it was said.
 
-    In the place of a damaged turn there is a line that says so; in that of a turn that says what is hidden are the facts that
-    it supports and that are not.
+    A damaged turn has a line that says so; a turn that says something hidden has the shown facts that it supports.
     """
     if not said:
         return {}
@@ -350,7 +349,7 @@ def scopes(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, int]]:
 
 
 def put_head(tx: Tx, owner: str, kind: str, scope: int, head: TreeHead) -> TreeHead:
-    """Store a head; one whose `tree` is 0 is new and comes back with its id."""
+    """Store a tree's head and return it; one whose `tree` is 0 is inserted and gets its id."""
     if head.tree == 0:
         tree = meta.take_ids(tx, "tree")
         tx.execute(
@@ -559,7 +558,7 @@ def drop_leaf_nodes(tx: Tx, nodes: Collection[int]) -> None:
 
 
 def mark_out_of_date(tx: Tx, nodes: Collection[int]) -> None:
-    """Mark these nodes dirty, with a new version; who calls sees to those above them."""
+    """Mark nodes dirty, with a new version; the caller marks the nodes above them."""
     tx.executemany(
         "UPDATE node SET dirty = 1, version = version + 1 WHERE id = ?", [(node,) for node in sorted(nodes)]
     )
