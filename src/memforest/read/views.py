@@ -63,7 +63,7 @@ from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN
 from memforest.store.facts import FactRow
 from memforest.store.indexes import IndexRow
-from memforest.store.sessions import MOST, SessionKey, damaged_turns, session_origins
+from memforest.store.sessions import MOST, damaged_turns, session_origins
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
 from memforest.trees.attached import Attached, Sizes, outdated
@@ -541,7 +541,7 @@ def session_page(
         InputError: if the cursor is none of this listing.
     """
     tx, key = context.tx, listing.key(cursor, int, str)
-    after = None if key is None else SessionKey(*key)  # type: ignore[arg-type]  # checked
+    after = None if key is None else (int(key[0]), str(key[1]))
     found = sessions.sessions_after(tx, after, MOST if limit is None else limit + 1)
     page = found[:limit]
     rows = [row.row for row in page]

@@ -478,7 +478,7 @@ def read_turns(
                 muted=np.zeros(n, dtype=np.bool_),
             )
         )
-    found = _together(TurnColumns, parts)
+    found: TurnColumns = _together(TurnColumns, parts)
     return replace(found, length=_lengths(tx, "turn", found.ids, only is None))
 
 
@@ -499,7 +499,7 @@ def read_facts(tx: Tx, only: Collection[int] | None = None, *, hidden: bool = Fa
                 length=np.zeros(len(block), dtype=np.float32),
             )
         )
-    found = _together(FactColumns, parts)
+    found: FactColumns = _together(FactColumns, parts)
     return replace(found, length=_lengths(tx, "fact", found.ids, only is None))
 
 
@@ -516,12 +516,11 @@ _TYPES: Mapping[str, Any] = {
 }
 
 
-def _together(kind: type[C], parts: Sequence[C]) -> C:
+def _together(kind: Any, parts: Sequence[Any]) -> Any:
     """Return columns one behind the other; none of them when there are no parts."""
-    anything: Any = kind
     columns = (
         np.concatenate([np.zeros(0, dtype=_TYPES.get(one.name, np.int64)), *map(attrgetter(one.name), parts)])
-        for one in fields(anything)
+        for one in fields(kind)
     )
     return kind(*columns)
 

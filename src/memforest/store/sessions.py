@@ -543,13 +543,6 @@ class FactKey(NamedTuple):
     row: int
 
 
-class SessionKey(NamedTuple):
-    """Where a session stands: by its first time, then its id."""
-
-    first_ms: int
-    session_id: str
-
-
 FIRST_MS = -(2**63)
 """Before every time."""
 RARE = 50
@@ -632,15 +625,15 @@ def count_facts(tx: Tx, *, entity: int | None = None, session: int | None = None
     return int(found.fetchone()[0])
 
 
-def sessions_after(tx: Tx, after: SessionKey | None, most: int) -> list[SessionRow]:
-    """Return sessions in time order (ties by id), from behind the key of another one."""
-    start = after or SessionKey(FIRST_MS, "")
+def sessions_after(tx: Tx, after: tuple[int, str] | None, most: int) -> list[SessionRow]:
+    """Return sessions in time order (ties by id), from behind the (first time in ms, id) of another one."""
+    first_ms, session_id = after or (FIRST_MS, "")
     rows = tx.execute(
         """SELECT s.id FROM turn t CROSS JOIN session s ON s.id = t.session
            WHERE t.said_ms >= ? AND (t.said_ms, s.session_id) > (?, ?) AND t.id =
            (SELECT u.id FROM turn u WHERE u.session = t.session ORDER BY u.said_ms, u.id LIMIT 1)
            ORDER BY t.said_ms, s.session_id LIMIT ?""",
-        (start.first_ms, *start, most),
+        (first_ms, first_ms, session_id, most),
     )
     wanted = [row for (row,) in rows]
     found = tx.execute(f"{_SESSION} WHERE s.id {AMONG} GROUP BY s.id", (tx.ids(wanted),))
