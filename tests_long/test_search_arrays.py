@@ -186,14 +186,14 @@ def db(folder: Path) -> Any:
     with closing(Database(folder / "m.db")) as made:
         ensure_schema(made)
         with made.write() as tx:
-            put_session(tx, "s", ["Hi."])  # type: ignore[arg-type]
+            put_session(tx, "s", ["Hi."])
         yield made
 
 
 def write(db: Database, name: str) -> None:
     """Store one more session."""
     with db.write() as tx:
-        put_session(tx, name, ["Ho."])  # type: ignore[arg-type]
+        put_session(tx, name, ["Ho."])
         meta.bump(tx)
 
 
@@ -248,7 +248,7 @@ def test_many_readers_at_once_make_one_snapshot(db: Database) -> None:
 def test_forests_count_as_bytes_and_go_with_their_snapshot(db: Database) -> None:
     """Whether they are up to date, or are carried over and nobody has asked for them yet."""
     with db.write() as tx:
-        plant(tx, [put_fact(tx, f"f{n}", said_ms=n) for n in range(9)])  # type: ignore[arg-type]
+        plant(tx, [put_fact(tx, f"f{n}", said_ms=n) for n in range(9)])
         meta.bump(tx)
     cache = SnapshotCache()
     with db.read() as tx:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.table import each
-from tests_long.hand_made import DAY, Fact, Said, hand_made
+from tests_long.hand_made import DAY, Fact, Said, hand_made, make_vocabulary
 
 from memforest import Config, Evidence, MemForest
 from memforest.models import HashEmbedder
@@ -33,7 +33,7 @@ from memforest.search.change import (
     order_observations,
 )
 from memforest.search.timeline import Segment, StateFact, timeline
-from memforest.search.vocabulary import Topic, Vocabulary, choose_values, make_vocabulary
+from memforest.search.vocabulary import Topic, Vocabulary, choose_values
 
 Matrix = NDArray[np.float64]
 

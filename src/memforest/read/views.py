@@ -212,9 +212,9 @@ def jobs_view(tx: Tx, now: datetime) -> JobsView:
 def given_up(tx: Tx) -> list[str]:
     """Return the first jobs that were given up, in words, each with its reason."""
     return [
-        f"job {cut(repr(one.key), 60)} of {cut(repr(one.owner), 60)} was given up after {one.tries} tries: "
-        f"{one.reason}; resume() tries once more"
-        for one in jobs.given_up(tx)
+        f"job {cut(repr(key), 60)} of {cut(repr(owner), 60)} was given up after {tries} tries: "
+        f"{reason}; resume() tries once more"
+        for owner, _, key, tries, reason in jobs.given_up(tx)
     ]
 
 

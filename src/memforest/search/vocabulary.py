@@ -190,37 +190,6 @@ def _said_often(
     return {fact: times for (fact, times), known in zip(found.items(), here.tolist(), strict=True) if known}
 
 
-def make_vocabulary(
-    texts: Sequence[str],
-    people: frozenset[str],
-    vectors: NDArray[np.float32],
-    *,
-    states: Collection[tuple[str, str]] = (),
-    acting: frozenset[str] | None = None,
-    said: Mapping[int, tuple[int, ...]] | None = None,
-) -> Vocabulary:
-    """Return the vocabulary of some statements.
-
-    Args:
-        texts: the statements.
-        people: names of persons.
-        vectors: of the statements, shape (m, d); d may be 0.
-        states: (attribute, value) pairs that are known to be so.
-        acting: the people who act, and so are no values; a partner who is only talked of may be one.
-        said: number of a statement -> times, of those that were said more than once.
-    """
-    ids = np.arange(len(texts), dtype=np.int64)
-    return _vocabulary(
-        Readings().changed((), dict(enumerate(texts))),
-        ids,
-        people,
-        vectors,
-        states=states,
-        acting=people if acting is None else acting,
-        said=said or {},
-    )
-
-
 def _vocabulary(
     readings: Readings,
     ids: NDArray[np.int64],

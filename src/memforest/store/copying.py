@@ -148,7 +148,7 @@ def occurrence_counts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
 
 
 def fact_places(tx: Tx, rows: Collection[int]) -> dict[int, tuple[Any, ...]]:
-    """Return what decides where facts stand and what their leaves say: identity, times, place, speaker, verdict, occurrences."""
+    """Return the columns that decide where facts stand and what their leaves say: identity, times, speaker, text, verdict, number of occurrences."""
     found = tx.execute(
         f"""SELECT id, fact_id, start_ms, end_ms, said_ms, tie, speaker, text, verdict,
             (SELECT count(*) FROM occurrence WHERE fact = fact.id) FROM fact WHERE id {AMONG}""",

@@ -136,7 +136,7 @@ STAMP = "graph_stamp"
 
 
 class RelationRow(NamedTuple):
-    """A relation that an occurrence of a fact tells, and when: `at_ms` is when the fact's stated time begins, else `said_ms`."""
+    """A relation that an occurrence of a fact states; `at_ms` is the start of the fact's stated time, else `said_ms`."""
 
     id: int
     fact: int
@@ -176,7 +176,7 @@ def read_relations(tx: Tx) -> list[RelationRow]:
 
 
 def of_facts(tx: Tx, facts: Collection[int]) -> list[RelationRow]:
-    """Return the relations that facts tell, by id."""
+    """Return the relations of facts, by id."""
     found = tx.execute(f"{_RELATION} WHERE r.fact {AMONG} ORDER BY r.id", (tx.ids(facts),))
     return [RelationRow(*row) for row in found]
 

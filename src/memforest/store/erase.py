@@ -32,7 +32,7 @@ def turns_by(tx: Tx, speaker: str) -> list[int]:
 
 
 def told_beside(tx: Tx) -> Iterator[tuple[int, str]]:
-    """Yield each turn with its metadata, if it has any, as it reads; the first turn of a session also with that of the session."""
+    """Yield (turn, metadata as readable JSON) of turns with metadata; a session's metadata comes with its first turn."""
     sql = """SELECT id, metadata FROM turn WHERE metadata != '{}' UNION ALL
         SELECT (SELECT t.id FROM turn t WHERE t.session = s.id ORDER BY t.ordinal LIMIT 1), s.metadata
         FROM session s WHERE s.metadata != '{}' AND EXISTS (SELECT 1 FROM turn t WHERE t.session = s.id)"""

@@ -158,7 +158,7 @@ def _written(path: Path, salt: Salt) -> Path:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove what writers of the salt of a memory's file have left that did not come to their end; none may be at work."""
+    """Delete the temporary salt files of interrupted writers; none may be at work."""
     for one in path.parent.glob(f"{salt_file(path).name}-*"):
         one.unlink(missing_ok=True)
 
@@ -471,7 +471,7 @@ def state_of(path: Path) -> State:
 
 
 def remove_files(path: Path) -> int:
-    """Delete a database with what is beside it, the salt first; return how many files there were. Its last holder closes it.
+    """Delete a database and the files beside it, the salt first, and return how many there were; its last holder closes it.
 
     The database goes behind the log, so that no log is left for one that is made later in its place, and what somebody
     opened in between goes last.
@@ -496,7 +496,7 @@ def count_files(path: Path) -> int:
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """Return the file beside a memory's whose name has that ending more."""
+    """Return the file beside a memory's whose name is that of the memory with an ending."""
     return path.with_name(path.name + suffix)
 
 

@@ -332,23 +332,13 @@ MOST_NAMED = 10
 """Most jobs given up that are named at once."""
 
 
-class FailedJob(NamedTuple):
-    """A job that was given up, and the reason of the last failure."""
-
-    owner: str
-    kind: str
-    key: str
-    tries: int
-    reason: str
-
-
 class JobCounts(NamedTuple):
     """Counts of jobs by state; when the oldest that is due was; leases that ended; the first given up; how many are due."""
 
     states: dict[str, int]
     oldest_due_ms: int | None
     expired: int
-    failed: tuple[FailedJob, ...]
+    failed: tuple[tuple[str, str, str, int, str], ...]
     due: int
 
 
@@ -357,14 +347,14 @@ def total(tx: Tx) -> int:
     return int(tx.execute("SELECT count(*) FROM job").fetchone()[0])
 
 
-def given_up(tx: Tx) -> tuple[FailedJob, ...]:
-    """Return the first jobs that were given up."""
+def given_up(tx: Tx) -> tuple[tuple[str, str, str, int, str], ...]:
+    """Return (owner, kind, key, tries, reason of the last failure) of the first jobs that were given up."""
     rows = tx.execute(
         """SELECT owner, kind, key, tries, coalesce(reason, '') FROM job WHERE state = 'failed'
            ORDER BY id LIMIT ?""",
         (MOST_NAMED,),
     )
-    return tuple(FailedJob(*row) for row in rows)
+    return tuple(rows)
 
 
 def count(tx: Tx, *, now_ms: int) -> JobCounts:

@@ -557,8 +557,6 @@ class RowWriter:
             columns.insert(0, range(first, first + len(rows)))
         return list(zip(*columns, strict=True))
 
-    # -- references ---------------------------------------------------------------------------
-
     def _how(self, column: Column) -> _Reading | None:
         if column.form == "ref":
             return self._nodes if column.of == "node" else self._known(column.of)

@@ -117,10 +117,10 @@ _LEAF_FACTS = f"""
 
 
 def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
-    """Return what leaves say, by their ids: of a fact what was said; of a chunk or a run its turns; each line with the speaker.
+    """Return the texts of leaves, by id: a fact's quote or text; the turns of a chunk or a run; each line with its speaker.
 
-    A fact that a model worded, or any extractor but the local rules, or a correction, is told in its own words. A fact that is
-    hidden has no text. Turns are told as `told_lines` has them.
+    A fact from the local rules is shown by its quote; any other fact by its own text. A hidden fact has no text. Turns are
+    shown by `told_lines`.
     """
     facts: list[int] = []
     runs: list[int] = []
@@ -150,7 +150,7 @@ def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
 
 
 def _shown_of_muted(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
-    """Return, for those of some turns that are muted, the facts that they support and that are not hidden, in order."""
+    """Return muted turn -> texts of the shown facts that it supports, in order."""
     muted = set(muted_turns(tx)).intersection(turns)
     rows = tx.execute(
         f"""SELECT x.turn, f.text FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence
@@ -433,7 +433,7 @@ def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
 
 
 def node_texts(tx: Tx, nodes: Collection[Node]) -> dict[int, str]:
-    """Return what nodes say: their summaries, or of leaves without one their items; of other nodes nothing."""
+    """Return the texts of nodes: their summaries, or for leaves without one the texts of their items."""
     found = derived.summaries(tx, [node.id for node in nodes])
     return found | leaf_texts(tx, [node for node in nodes if not node.level and node.id not in found])
 

@@ -71,7 +71,7 @@ ROUNDS = 3
 
 
 class Purged(NamedTuple):
-    """How a deletion ended: what the file says of "secure_delete", whether a reader holds the log, and whether the file was written anew."""
+    """How a purge ended: whether "secure_delete" is on, whether a reader still holds the log, and whether the file was rewritten."""
 
     secure_delete: bool
     wal_pending: bool
@@ -392,7 +392,7 @@ def _recrypt(path: Path, found: Salt | None, have: Key | None, want: Key | None,
 
 
 def _ways(path: Path, salt: Salt, old: _Key, new: _Key) -> list[_Key]:
-    """Return what a file may be by its salt and the keys that were given, what is likelier first.
+    """Return the keys that a file may be encrypted with, by its salt and the given keys, the likelier first.
 
     Raises:
         StoreKeyError: if it is encrypted with neither key.
@@ -578,12 +578,12 @@ def _switch(path: Path, new: _Key, conn: Connection, kept: ExitStack) -> None:
 
 
 def _left(path: Path) -> bool:
-    """Return whether there is something beside a file that a call which was interrupted has left."""
+    """Return whether an interrupted call has left files beside a file."""
     return any(beside(path, ending).exists() for ending in UNFINISHED)
 
 
 def _wipe(path: Path) -> None:
-    """Overwrite the old file and remove it, and whatever a call that was interrupted has left."""
+    """Overwrite and remove the old file, and whatever an interrupted call has left."""
     files.remove_unfinished(path)
     _overwrite(beside(path, "-new"))
     old = beside(path, "-old")
