@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, get_args
 
 import numpy as np
+from tests_long.hand_made import make_vocabulary
 
 from memforest import times
 from memforest.errors import MemForestError
@@ -71,7 +72,7 @@ from memforest.search.attributes import Contexts, find_kinds, placed_in
 from memforest.search.change import DatedObservation, order_observations
 from memforest.search.timeline import StateFact
 from memforest.search.vectors import index_tokens, turn_text, without_names
-from memforest.search.vocabulary import Topic, choose_values, make_vocabulary, nearness
+from memforest.search.vocabulary import Topic, choose_values
 from memforest.text import cut, snowball_stem
 
 __all__ = ["ADAPTED", "EXEMPT", "NAMES", "random_text", "readers", "text_functions"]
@@ -242,8 +243,7 @@ def _vocabulary(text: str) -> None:
     people, vectors = frozenset(("Ann", "Bob")), np.eye(len(said), dtype=np.float32)
     known = make_vocabulary(said, people, vectors, states=(("residence", text.lower()),))
     asked = Topic("Ann", np.ones(4), np.arange(4.0), text, "residence", question_parts.gap_of(text))
-    for values in choose_values(known, asked):
-        nearness(known, asked, values)
+    list(choose_values(known, asked))
     known.named_in(text)
 
 

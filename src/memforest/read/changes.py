@@ -146,7 +146,7 @@ def _changes(context: ViewContext, page: Sequence[Written]) -> Iterator[Change]:
     of = {kind: [one.item for one in page if one.kind == kind] for kind in evidence.WRITTEN_KINDS}
     sessions = evidence.session_ids(context.tx, of["stored"])
     merged = evidence.occurrence_sources(context.tx, of["merged"])
-    facts = {*of["learnt"], *(one.fact for one in merged.values())}
+    facts = {*of["learnt"], *(fact for fact, _ in merged.values())}
     told = _FactTexts(context, facts)
     corrections = evidence.corrections(context.tx, {*of["corrected"], *of["undone"]})
     for one in page:
@@ -156,13 +156,14 @@ def _changes(context: ViewContext, page: Sequence[Written]) -> Iterator[Change]:
         elif one.kind == "learnt":
             yield told.change("learnt", at, one.item, told.first(one.item))
         elif one.kind == "merged":
-            yield told.change("merged", at, merged[one.item].fact, one.item, merged[one.item].turns)
+            fact, turns = merged[one.item]
+            yield told.change("merged", at, fact, one.item, turns)
         elif one.kind == "deleted":
             yield Change("deleted", at, one.items, what=one.what)
         else:
             kind: ChangeKind = "corrected" if one.kind == "corrected" else "undone"
-            found = corrections[one.item]
-            yield Change(kind, at, fact_id=found.fact_id, text=found.text, what=one.what)
+            fact_id, text = corrections[one.item]
+            yield Change(kind, at, fact_id=fact_id, text=text, what=one.what)
 
 
 class _FactTexts:

@@ -367,13 +367,13 @@ def _said(tx: Tx, fact: int, fact_id: str) -> list[HistoryEntry]:
     return [
         HistoryEntry(
             kind="said",
-            at=from_ms(stored[one.row].stored_ms),
+            at=from_ms(stored[one.row][0]),
             fact_id=fact_id,
             text=one.text,
             said=from_ms(one.said_ms),
             speaker=one.speaker,
             quote=one.quote,
-            sources=turn_sources(stored[one.row].turns),
+            sources=turn_sources(stored[one.row][1]),
         )
         for one in facts_rows.occurrences(tx, (fact,))[fact]
         if one.correction is None

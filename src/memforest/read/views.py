@@ -63,7 +63,7 @@ from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN
 from memforest.store.facts import FactRow
 from memforest.store.indexes import IndexRow
-from memforest.store.sessions import MOST, SessionKey, damaged_turns, session_origins
+from memforest.store.sessions import MOST, damaged_turns, session_origins
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
 from memforest.trees.attached import Attached, Sizes, outdated
@@ -178,7 +178,7 @@ def known_shares(embedder: Embedder, texts: Sequence[str]) -> list[float]:
 
 def sampled_share(tx: Tx, known: Known) -> float:
     """Return the mean share of known words of a memory's first turns, `SAMPLE` at most; 1 if it has none."""
-    texts = [row.text for row in islice(snapshot.turn_rows(tx, None), SAMPLE)]
+    texts = [text for *_, text, _ in islice(snapshot.turn_rows(tx, None), SAMPLE)]
     return mean_share(known(texts))
 
 
@@ -212,9 +212,9 @@ def jobs_view(tx: Tx, now: datetime) -> JobsView:
 def given_up(tx: Tx) -> list[str]:
     """Return the first jobs that were given up, in words, each with its reason."""
     return [
-        f"job {cut(repr(one.key), 60)} of {cut(repr(one.owner), 60)} was given up after {one.tries} tries: "
-        f"{one.reason}; resume() tries once more"
-        for one in jobs.given_up(tx)
+        f"job {cut(repr(key), 60)} of {cut(repr(owner), 60)} was given up after {tries} tries: "
+        f"{reason}; resume() tries once more"
+        for owner, _, key, tries, reason in jobs.given_up(tx)
     ]
 
 
@@ -541,7 +541,7 @@ def session_page(
         InputError: if the cursor is none of this listing.
     """
     tx, key = context.tx, listing.key(cursor, int, str)
-    after = None if key is None else SessionKey(*key)  # type: ignore[arg-type]  # checked
+    after = None if key is None else (int(key[0]), str(key[1]))
     found = sessions.sessions_after(tx, after, MOST if limit is None else limit + 1)
     page = found[:limit]
     rows = [row.row for row in page]

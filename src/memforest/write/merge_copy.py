@@ -128,8 +128,8 @@ def _copy_names(
 ) -> None:
     """Insert how occurrences spell names: what is the label there may be another spelling here, and the other way round."""
     spelled: dict[tuple[int, int], set[str]] = {}
-    for one in entities.of_occurrences(source, own):
-        spelled.setdefault((one.occurrence, one.entity), set()).add(one.name)
+    for occurrence, entity, name in entities.of_occurrences(source, own):
+        spelled.setdefault((occurrence, entity), set()).add(name)
     labels = copying.entities(tx, {telling.here(one.entity) for one in mentions})
     said: dict[tuple[int, int], set[str]] = {}
     for mention in mentions:

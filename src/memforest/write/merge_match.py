@@ -375,7 +375,7 @@ class _Standing:
         fact = copying.facts_with_identities(self._source, {one.fact_id}).get(one.fact_id)
         if fact is not None:
             found.update(
-                spot for said in corrections.stored_times(self._source, fact).values() for spot in said.turns
+                spot for _, turns in corrections.stored_times(self._source, fact).values() for spot in turns
             )
         return found
 

@@ -328,16 +328,16 @@ def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestRe
         result: of the repeated call.
         write: the first one.
     """
-    found = sessions.brought(tx, write)
-    ended = superseded_facts(tx, found.states)
-    texts = facts.facts_with_ids(tx, {*found.added, *found.merged, *(row for row, _ in ended)})
+    added, merged, states = sessions.brought(tx, write)
+    ended = superseded_facts(tx, states)
+    texts = facts.facts_with_ids(tx, {*added, *merged, *(row for row, _ in ended)})
     return replace(
         result,
         turns_added=write.turns,
         replaced=write.replaced,
         replayed=True,
-        added=tuple(texts[row].text for row in found.added),
-        merged=tuple(texts[row].text for row in found.merged),
+        added=tuple(texts[row].text for row in added),
+        merged=tuple(texts[row].text for row in merged),
         superseded=tuple(texts[row].text for row in sorted({row for row, _ in ended})),
         chunks=_chunks(tx, write),
     )
