@@ -317,9 +317,9 @@ def read_budget(text: str) -> Budget:
     return made
 
 
-def shown_as(example: dict[str, Any]) -> ConfigDict:
-    """Return what shows an example of a body in the document."""
-    return ConfigDict(json_schema_extra={"examples": [example]})
+def shown_as(example: dict[str, Any], **more: Any) -> ConfigDict:
+    """Return the config of a body with an example in the document, and further keywords of its schema."""
+    return ConfigDict(json_schema_extra={"examples": [example], **more})
 
 
 class Message(BaseModel):
