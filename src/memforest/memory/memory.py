@@ -407,7 +407,7 @@ class Memory(ReadableMemory):
         self, arrival: SessionInput, *, budget: Budget | None = None, on_progress: OnProgress | None = None
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
-        stored = await self._receiver.append(arrival)
+        stored = await self._receiver.receive(arrival, append=True)
         batch = Batch(self._writer(watch=self._watch(on_progress)), self._warnings)
         batch.tell_received(stored)
 

@@ -178,12 +178,7 @@ def known_shares(embedder: Embedder, texts: Sequence[str]) -> list[float]:
 
 def sampled_share(tx: Tx, known: Known) -> float:
     """Return the mean share of known words of a memory's first turns, `SAMPLE` at most; 1 if it has none."""
-    texts = [row.text for row in islice(snapshot.turn_rows(tx, None), SAMPLE)]
-    return mean_share(known(texts))
-
-
-def mean_share(shares: Sequence[float]) -> float:
-    """Return the mean of shares, 1 if there are none."""
+    shares = known([row.text for row in islice(snapshot.turn_rows(tx, None), SAMPLE)])
     return sum(shares) / len(shares) if len(shares) else 1.0
 
 
