@@ -377,7 +377,7 @@ class Memory(ReadableMemory):
         for at, arrival in enumerate(arrivals):
             if (stored := await batch.receive(at, arrival, self._receiver)) is not None:
                 await batch.defer(at, stored)
-        await batch.finish_deferred()
+        await batch.finish(refresh=None)
 
     async def _ingest(
         self, batch: Batch, arrivals: Sequence[SessionInput], refresh: bool | None, number: int
@@ -416,7 +416,7 @@ class Memory(ReadableMemory):
                 self._in_hand.hold(number, stored.row)
                 await batch.process({0: stored})
                 await self._finish(batch, None)
-            return batch.only()
+            return batch.all()[0]
 
         with self._summaries.writing():
             return await self._writes("ingest", budget, finish)

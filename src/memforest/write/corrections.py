@@ -1,13 +1,11 @@
-"""Applying corrections to what chunks say: whatever is extracted, now or anew, is shown as people have decided.
+"""Applying corrections to chunks, and taking back what was made of chunks and sessions.
 
-A fact gets the verdict that follows from the corrections that are about it (`memforest.read.corrections`), and an
-update lets another fact stand at the same turns, also where nothing at all is extracted.
+Whatever is extracted, now or anew, is shown as people have decided: a fact gets the verdict that follows from the
+corrections about it (`memforest.read.corrections`), and an update puts another fact at the same turns, also where
+nothing at all is extracted.
 
-
-Deleting chunks and sessions: their facts, leaves and derived rows are deleted in the same transaction.
-
-Used when a session grows past a half-full chunk and when `replace=True` overwrites one.
-
+`retract_chunk` and `retract_session` delete facts, leaves and derived rows in the same transaction, when a session grows
+past a half-full chunk or `replace=True` overwrites it.
 """
 
 from __future__ import annotations
@@ -57,13 +55,6 @@ class Settled:
     unembedded: bool = False
     gone: tuple[FactRow, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-def settle_corrections(
-    tx: Tx, placings: Placings, chunks: Collection[int], vectors: Vectors = MappingProxyType({})
-) -> Settled:
-    """Apply the corrections that hold to chunks that were just written; without any, nothing is read."""
-    return settle_chunks(tx, placings, chunks, vectors) if corrections_rows.exists(tx) else Settled()
 
 
 def settle_chunks(

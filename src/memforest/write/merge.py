@@ -15,9 +15,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from memforest.concurrency import to_thread
 from memforest.models.ledger import current_ledger
 from memforest.progress import Timer
@@ -25,7 +22,7 @@ from memforest.read.host import BUSY_S, PAUSE_S
 from memforest.read.receipts import MergeResult
 from memforest.read.results import usage
 from memforest.read.summaries import Summaries
-from memforest.reading.canonical import PlacedFact, Same
+from memforest.reading.canonical import Same
 from memforest.reading.timestamps import keep_zone
 from memforest.search.vectors import digest, keep_embedder
 from memforest.store import copying, indexes, meta
@@ -42,7 +39,7 @@ from memforest.trees.refresh import Refreshed
 from memforest.write import merge_plan
 from memforest.write.batch import SessionWriter
 from memforest.write.erase_corrections import sweep_corrections
-from memforest.write.extract import find_same
+from memforest.write.extract import NewFacts, find_same
 from memforest.write.merge_copy import copy_sessions, match_new, merge_choices
 from memforest.write.merge_match import facts_of, merge_corrections, new_corrections, read_facts
 from memforest.write.merge_plan import MergeNames, Merging, Owner, Plan, SessionPlan, batches, renamed
@@ -156,14 +153,6 @@ class Other:
     db: Database
     user_id: str
     label: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Statements:
-    """Statements of another memory, for a judge."""
-
-    statements: Sequence[PlacedFact]
-    vectors: Mapping[bytes, NDArray[np.float32]]
 
 
 async def merge_memory(
@@ -323,12 +312,12 @@ class _Merge:
         if judge is None or self._embedder is None or not merging.vectors:
             return {}
         with self._timer.timed("judge"):
-            statements = await to_thread(self._statements, plan)
+            new = await to_thread(self._statements, plan)
             return await find_same(
-                judge, self._db, self._writer.cache, [statements], self._embedder.model_id, among=False
+                judge, self._db, self._writer.cache, [new], self._embedder.model_id, among=False
             )
 
-    def _statements(self, plan: Plan) -> _Statements:
+    def _statements(self, plan: Plan) -> NewFacts:
         with self._other.db.read() as source:
             wanted = [one for one in plan.sessions if one.how != "same"]
             facts = {fact for one in wanted for fact in facts_of(source, one)}
@@ -338,7 +327,7 @@ class _Merge:
                 digest(reading.facts[row].text): unpack_vectors(stored[1])[0]
                 for row, stored in reading.vectors.items()
             }
-            return _Statements(said, vectors)
+            return said, vectors
 
     # -- writing --------------------------------------------------------------------------------------
 
@@ -397,14 +386,10 @@ class _Merge:
         if refresh or (refresh is None and policy == "path"):
             with self._timer.timed("refresh"):
                 dirty = await to_thread(self._dirty_titles)
-                done = (
-                    await self._writer.refresh(self._timer)
-                    if refresh
-                    else await self._writer.refresh_above(trees, self._timer)
-                )
+                done = await self._writer.refresh(self._timer, None if refresh else trees)
                 still = await to_thread(self._dirty_titles)
             return _MadeSummaries(done, tuple(dirty[tree] for tree in dirty if tree not in still))
-        done = await self._writer.refresh_nothing()
+        done = Refreshed(left=await to_thread(self._writer.count_dirty))
         if refresh is None and policy == "behind" and done.left:
             ledger = current_ledger()
             await summaries.begin(ledger.budget.less(ledger.calls, ledger.tokens), frozenset(trees))

@@ -40,7 +40,7 @@ from memforest.store.sessions import (
 )
 from memforest.times import from_ms
 from memforest.trees.attached import Attached, Placings
-from memforest.write.corrections import demote_silent, retract_session, settle_corrections
+from memforest.write.corrections import demote_silent, retract_session, settle_chunks
 from memforest.write.erase import TurnCut, erase_turns
 from memforest.write.erase_corrections import content_words
 from memforest.write.merge_match import FactMatch, OtherFacts, chunks_of, match, read_facts, told
@@ -424,7 +424,8 @@ class _Part:
             dict(zip((one.row for one in found), rows, strict=True)),
         )
         _restate(tx, source, placings, merging, reading, found)
-        merging.settle(settle_corrections(tx, placings, [merging.chunks[chunk] for chunk in self._chunks]))
+        if corrections.exists(tx):
+            merging.settle(settle_chunks(tx, placings, [merging.chunks[chunk] for chunk in self._chunks]))
 
 
 # -- statements ---------------------------------------------------------------------------------------

@@ -276,7 +276,13 @@ async def _read(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[Extrac
     made = await all_of(extract(one, writer.steps, writer.vectors, writer.threshold) for one, _ in found)
     if writer.steps.judge is not None:
         model = None if writer.vectors is None else writer.vectors.embedder.model_id
-        same = await find_same(writer.steps.judge, writer.db, writer.cache, made, model)
+        same = await find_same(
+            writer.steps.judge,
+            writer.db,
+            writer.cache,
+            [(one.statements, one.vectors) for one in made],
+            model,
+        )
         made = [replace(one, same=same) for one in made]
     return [(one, old) for one, (_, old) in zip(made, found, strict=True)]
 
