@@ -13,7 +13,7 @@ from tests.table import each
 
 from memforest import AsyncMemForest, Budget, Config, MemForest, Ranking
 from memforest.errors import ConfigError, InputError, MemForestError, TimestampError
-from memforest.memory.options import read_options
+from memforest.memory.options import read_question
 from memforest.models import HashEmbedder
 from memforest.read.query import Query
 from memforest.settings import QUESTION_CHARS
@@ -35,7 +35,7 @@ CONFIG = Config(
 
 def read(question: Any = "Where?", config: Any = CONFIG, **options: Any) -> Query:
     """Return a checked question."""
-    return read_options(question, options, config)  # type: ignore[arg-type]
+    return read_question(config, question, **options)
 
 
 def utc(*parts: int) -> datetime:

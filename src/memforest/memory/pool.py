@@ -1,20 +1,7 @@
-"""The memories of one directory: opened at first use, kept while in use, within bounds when idle.
+"""The memories of one directory: opened at first use, kept while in use, and closed beyond bounds when idle.
 
-Two bounds hold over all of them, and over those of further pools that share them (`memforest.memory.pool`).
-
-
-The bounds over the open memories of one pool, or of several that share them.
-
-Two bounds hold over all of them: open files (`Config.max_open_files`) and bytes of cached snapshots
-(`Config.max_cache_mb`). The memory used longest ago goes first, whichever pool it is in. One in use is never touched, so
-callers at work may exceed both for as long as they work.
-
-
-Advancing the open memories of a forest from time to time, so that windows close when nothing is written. Off by default.
-
-It is a task on the event loop of the call that began it, and ends with it; the next call on another loop begins it there. It
-does what a write would do behind it: what is due, and nothing that has failed and waits for somebody.
-
+The bounds on open files (`Config.max_open_files`) and on cached snapshots (`Config.max_cache_mb`) hold over all pools that share
+`Bounds`. The memory used longest ago goes first; one in use never does, so callers at work may exceed both while they work.
 """
 
 from __future__ import annotations
@@ -29,10 +16,9 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
 from memforest.concurrency import Lanes, Turns, to_thread, within
 from memforest.config import Config
@@ -116,51 +102,8 @@ def _close(memories: Iterable[Memory]) -> None:
 
 _log = logging.getLogger(__name__)
 
-
-class Scheduler:
-    """Looks at the open memories again and again, until it is stopped.
-
-    Args:
-        every_s: seconds between the end of one look and the next; 0 for none at all.
-        opened: names the users whose memories are open.
-        advance: advances what one of them has, if it is still open.
-    """
-
-    def __init__(
-        self, every_s: float, opened: Callable[[], list[str]], advance: Callable[[str], Awaitable[object]]
-    ) -> None:
-        self._every_s = every_s
-        self._opened = opened
-        self._advance = advance
-        self._task = Behind(self._run)
-
-    def begin(self) -> None:
-        """Begin, on the event loop of the caller, unless it is under way or switched off."""
-        if self._every_s and not self._task.at_work:
-            self._task.begin(Budget())
-
-    async def stop(self) -> None:
-        """End what is under way, wherever it runs; it may be begun again."""
-        await self._task.stop()
-
-    async def _run(self, _budget: Budget) -> None:
-        while True:
-            await asyncio.sleep(self._every_s)
-            for user_id in self._opened():
-                await self._look(user_id)
-
-    async def _look(self, user_id: str) -> None:
-        """Advance one memory; whatever goes wrong there ends nothing."""
-        try:
-            error: Exception | None = await attempted(self._advance(user_id))
-        except MemForestError as exc:
-            error = exc
-        if error is not None:
-            why = error if isinstance(error, MemForestError) else named(error)
-            _log.warning("the memory of %s was not advanced: %s", cut(repr(user_id), 60), why)
-
-
-T = TypeVar("T")
+NOBODY = "-"
+"""User id of the one empty memory that all users without a memory are read from."""
 
 
 def no_memory(user_id: str) -> NotFoundError:
@@ -193,7 +136,7 @@ class MemoryPool:
         self._opening: weakref.WeakValueDictionary[str, Turns] = weakref.WeakValueDictionary()
         self._lanes: weakref.WeakValueDictionary[str, Lanes] = weakref.WeakValueDictionary()
         self._shared = Lanes.of_directory()
-        self._scheduler = self._new_scheduler()
+        self._advancing = Behind(self._advance_all)
         self._nobody: tuple[MemoryPool, weakref.finalize[..., MemoryPool]] | None = None
         with self._lock:
             self._bounds.pools.add(self)
@@ -204,26 +147,35 @@ class MemoryPool:
         # Several event loops, each in a thread of its own, may use one pool. Nothing is awaited under the lock.
         return self._bounds.lock
 
-    def _new_scheduler(self) -> Scheduler:
-        return Scheduler(self.config.advance_every_s, lambda: self.opened, self._advance_open)
-
-    def _at(self, user_id: str) -> AbstractContextManager[None]:
-        """Let what is done in the block for a user's memory take no threads of others."""
-        patience_s = self.config.busy_timeout_s
-        with self._lock:
-            lanes = self._lanes.get(user_id) or Lanes.of_memory(self._shared, patience_s)
-            self._lanes[user_id] = lanes
-        return within(lanes)
+    async def _advance_all(self, _budget: Budget) -> None:
+        """Advance the open memories by the calendar again and again, until stopped; what goes wrong in one ends nothing."""
+        while True:
+            await asyncio.sleep(self.config.advance_every_s)
+            for user_id in self.opened:
+                try:
+                    error: Exception | None = await attempted(self._advance_open(user_id))
+                except MemForestError as exc:
+                    error = exc
+                if error is not None:
+                    why = error if isinstance(error, MemForestError) else named(error)
+                    _log.warning("the memory of %s was not advanced: %s", cut(repr(user_id), 60), why)
 
     async def _advance_open(self, user_id: str) -> None:
-        """Let a memory do what is due by the calendar, if it is open."""
         memory = self._take(user_id)
         if memory is not None:
             try:
-                with self._at(user_id):
+                with within(self._lanes_of(user_id)):
                     await memory.advance_paced()
             finally:
                 self._give_back(user_id)
+
+    def _lanes_of(self, user_id: str) -> Lanes:
+        """Return the lanes of a memory's threads, which keep it from taking the threads of others."""
+        with self._lock:
+            lanes = self._lanes.get(user_id)
+            if lanes is None:
+                lanes = self._lanes[user_id] = Lanes.of_memory(self._shared, self.config.busy_timeout_s)
+            return lanes
 
     def exists(self, user_id: str) -> bool:
         """Return whether a user has a memory."""
@@ -240,26 +192,59 @@ class MemoryPool:
         with self._lock:
             return list(self._open)
 
-    async def use_existing(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
-        """Run a verb on a memory that must exist.
+    @asynccontextmanager
+    async def open(
+        self, user_id: str, *, label: str | None = None, check: Callable[[str], object] | None = None
+    ) -> AsyncIterator[Memory]:
+        """Open a user's memory for the block, making it when there is none; one in use is never closed.
+
+        Args:
+            user_id: whose memory.
+            label: a new display name of the user.
+            check: called with the user's display name before a memory is made; if it raises, none is made.
+        """
+        check_id(user_id, "user_id")
+        if self.config.advance_every_s and not self._advancing.at_work:
+            self._advancing.begin(Budget())
+        with within(self._lanes_of(user_id)):
+            memory = self._take(user_id) if label is None else None
+            surplus: list[Memory] = []
+            if memory is None:
+                memory, surplus = await self._opened(user_id, label, check)
+            try:
+                await close_all([*surplus, *self._bounds.beyond()])
+                yield memory
+            except (StoreReplacedError, EmbedderMismatchError):
+                # The next call opens what is there now; whoever else is at work on this one gets an error too.
+                with self._lock:
+                    if self._open.get(user_id) is memory:
+                        del self._open[user_id]
+                await to_thread(memory.close)
+                raise
+            finally:
+                self._give_back(user_id)
+
+    @asynccontextmanager
+    async def existing(self, user_id: str) -> AsyncIterator[Memory]:
+        """Open a user's memory for the block.
 
         Raises:
             NotFoundError: if the user has no memory.
         """
         await self._require(user_id)
-        return await self.use(user_id, verb)
+        async with self.open(user_id) as memory:
+            yield memory
 
-    async def read(self, user_id: str, verb: Callable[[Memory], Awaitable[T]], nothing: T | None = None) -> T:
-        """Run a verb that only reads; for a user without a memory on an empty one, or return `nothing` if it asks for a name."""
-        if self._is_open(user_id) or await asyncio.to_thread(self.exists, user_id):
-            return await self.use(user_id, verb)
-        empty = await asyncio.to_thread(self._empty)
-        try:
-            return await empty.use("-", verb)
-        except NotFoundError:
-            if nothing is None:
-                raise
-            return nothing
+    @asynccontextmanager
+    async def reading(self, user_id: str) -> AsyncIterator[Memory]:
+        """Open a user's memory for the block to read it; for a user without one, an empty memory that is `NOBODY`'s."""
+        if self._is_open(user_id) or await to_thread(self.exists, user_id):
+            async with self.open(user_id) as memory:
+                yield memory
+        else:
+            empty = await to_thread(self._empty)
+            async with empty.open(NOBODY) as memory:
+                yield memory
 
     def _empty(self) -> MemoryPool:
         """Return a pool outside of the directory, for the one empty memory that all users without one are read from."""
@@ -271,94 +256,48 @@ class MemoryPool:
                 nobody = self._nobody = self._nobody or found
         return nobody[0]
 
-    async def use_apart(
-        self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, gives: bool = True
-    ) -> T:
-        """Run a verb on a memory opened for it alone, with the configured embedder, whichever the memory has.
+    @asynccontextmanager
+    async def apart(self, user_id: str, *, gives: bool = True) -> AsyncIterator[Memory]:
+        """Open a memory for the block alone, with the configured embedder, whichever embedder the memory has.
 
         Args:
             user_id: whose memory.
-            verb: an async function of the memory.
-            gives: the verb may give the memory that embedder. The pool's own, if it is open, goes on meanwhile; it is
+            gives: the block may give the memory that embedder. The pool's own memory, if it is open, goes on meanwhile; it is
                 closed behind that, and the next call opens it anew.
 
         Raises:
             NotFoundError: if the user has no memory.
         """
         await self._require(user_id)
-        with self._at(user_id):
-            return await self._use_apart(user_id, verb, gives)
-
-    async def _use_apart(self, user_id: str, verb: Callable[[Memory], Awaitable[T]], gives: bool) -> T:
-        memory = await self._open_file(user_id, None, other_embedder=True)
-        try:
-            return await verb(memory)
-        finally:
-            await to_thread(memory.close)
-            with self._lock:
-                idle = gives and user_id not in self._busy
-                outdated = self._open.pop(user_id, None) if idle else None
-            if outdated is not None:
-                await outdated.end()
+        with within(self._lanes_of(user_id)):
+            memory = await self._open_file(user_id, None, other_embedder=True)
+            try:
+                yield memory
+            finally:
+                await to_thread(memory.close)
+                with self._lock:
+                    idle = gives and user_id not in self._busy
+                    outdated = self._open.pop(user_id, None) if idle else None
+                if outdated is not None:
+                    await outdated.end()
 
     async def _require(self, user_id: str) -> None:
         """Raise if a user has no memory."""
         if not self._is_open(user_id) and not await to_thread(self.exists, user_id):
             raise no_memory(user_id)
 
-    async def use(
-        self,
-        user_id: str,
-        verb: Callable[[Memory], Awaitable[T]],
-        *,
-        label: str | None = None,
-        first: Callable[[str], object] | None = None,
-    ) -> T:
-        """Run a verb on a memory, opening or making it when needed; one in use is never closed.
+    @asynccontextmanager
+    async def filling(self, user_id: str) -> AsyncIterator[Memory]:
+        """Open a memory for a block that fills it, and close it then, so that the next call opens it with what it has now.
 
-        Args:
-            user_id: whose memory.
-            verb: an async function of the memory.
-            label: a new display name of the user.
-            first: called with the user's display name before a memory is made; if it raises, none is made.
-        """
-        check_id(user_id, "user_id")
-        self._scheduler.begin()
-        with self._at(user_id):
-            return await self._use(user_id, verb, label, first)
-
-    async def _use(
-        self,
-        user_id: str,
-        verb: Callable[[Memory], Awaitable[T]],
-        label: str | None,
-        first: Callable[[str], object] | None,
-    ) -> T:
-        memory = self._take(user_id) if label is None else None
-        surplus: list[Memory] = []
-        if memory is None:
-            memory, surplus = await self._opened(user_id, label, first)
-        try:
-            await close_all([*surplus, *self._bounds.beyond()])
-            return await verb(memory)
-        except (StoreReplacedError, EmbedderMismatchError):
-            # The next call opens what is there now; whoever else is at work on this one gets an error too.
-            self._forget(user_id, memory)
-            await to_thread(memory.close)
-            raise
-        finally:
-            self._give_back(user_id)
-
-    async def use_new(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
-        """Run a verb that fills a memory, and close it then, so that the next call opens it with what it has now.
-
-        If the verb raises, a memory that was made for it and holds nothing is deleted.
+        If the block raises, a memory that was made for it and holds nothing is deleted.
         """
         there = await to_thread(self.exists, user_id)
         path = self.directory / file_name(user_id)
         salted = await to_thread(salt_file(path).exists)
         try:
-            result = await self.use(user_id, verb)
+            async with self.open(user_id) as memory:
+                yield memory
         except BaseException:
             if not there:
                 await self.let_go(user_id)
@@ -366,7 +305,6 @@ class MemoryPool:
                     await to_thread(discard_unwritten, path, self.key, salt=not salted)
             raise
         await self.let_go(user_id)
-        return result
 
     async def let_go(self, user_id: str) -> None:
         """Close a user's memory, if it is open; the next call opens it again."""
@@ -376,7 +314,7 @@ class MemoryPool:
             await memory.end()
 
     async def _opened(
-        self, user_id: str, label: str | None, first: Callable[[str], object] | None
+        self, user_id: str, label: str | None, check: Callable[[str], object] | None
     ) -> tuple[Memory, list[Memory]]:
         """Open a memory, in use from now on, unless another call does so just now; return it, and what is to be closed.
 
@@ -388,8 +326,8 @@ class MemoryPool:
             memory = self._take(user_id) if label is None else None
             if memory is not None:
                 return memory, []
-            if first is not None and not await to_thread(self.exists, user_id):
-                await to_thread(first, label or label_of(user_id))
+            if check is not None and not await to_thread(self.exists, user_id):
+                await to_thread(check, label or label_of(user_id))
             return self._keep(user_id, await self._open_file(user_id, label))
 
     async def remove(self, user_id: str, *, dry_run: bool = False) -> DeleteReceipt:
@@ -410,7 +348,7 @@ class MemoryPool:
                 )
             with self._lock:
                 memory = None if dry_run else self._open.pop(user_id, None)
-            with self._at(user_id):
+            with within(self._lanes_of(user_id)):
                 if memory is not None:
                     await memory.end(finish=False)
                 wait = self.config.busy_timeout_s
@@ -458,12 +396,6 @@ class MemoryPool:
             self._in_use(user_id)
             return have, [] if have is memory else [memory]
 
-    def _forget(self, user_id: str, memory: Memory) -> None:
-        """Remove a memory from the pool, unless another one has taken its place already."""
-        with self._lock:
-            if self._open.get(user_id) is memory:
-                del self._open[user_id]
-
     def _in_use(self, user_id: str) -> None:
         self._open.move_to_end(user_id)
         self._bounds.touch(self._open[user_id])
@@ -505,7 +437,7 @@ class MemoryPool:
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""
-        await self._scheduler.stop()
+        await self._advancing.stop()
         with self._lock:
             closing = list(self._open.values())
             self._open.clear()
@@ -525,7 +457,7 @@ class MemoryPool:
         self._busy = {}
         self._opening, self._lanes = weakref.WeakValueDictionary(), weakref.WeakValueDictionary()
         self._shared = Lanes.of_directory()
-        self._scheduler = self._new_scheduler()
+        self._advancing = Behind(self._advance_all)
         if self._nobody is not None:
             self._nobody[1].detach()  # its files are the parent's to delete
             self._nobody = None

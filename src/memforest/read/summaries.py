@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from memforest.concurrency import Turns, to_thread, writing
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, StoreClosedError, StoreLockedError, StoreWriteError
-from memforest.models.ledger import current_ledger
+from memforest.models.ledger import Ledger, current_ledger
 from memforest.ports import Embedder, is_remote
 from memforest.progress import NOBODY, Timer, Watch
 from memforest.read.results import FlushResult, usage
@@ -168,8 +168,8 @@ ChooseWork = Callable[[Tx], Sequence[NodeWork]]
 _Make = Callable[[VectorMaker | None, Timer], Awaitable[Refreshed]]
 
 
-Accounted = Callable[[str, Budget | None, Callable[[], Awaitable[FlushResult]]], Awaitable[FlushResult]]
-"""Runs work under a ledger of an operation and its budget, and keeps what it spent with the memory."""
+Spending = Callable[[str, Budget | None], AbstractAsyncContextManager[Ledger]]
+"""Counts what a block spends under an operation's name, within a budget, and keeps it with the memory."""
 
 
 def policy_of(config: Config, steps: Steps) -> str:
@@ -186,7 +186,7 @@ class Summaries:
         embedder: None in a memory that works by words alone.
         attached: the memory's indexes, which say how nodes are summarised.
         policy: one of `memforest.config.REFRESH`.
-        accounted: runs what is not part of another operation.
+        spending: counts what is made outside of another operation.
     """
 
     def __init__(
@@ -197,14 +197,14 @@ class Summaries:
         attached: Attached,
         *,
         policy: str,
-        accounted: Accounted,
+        spending: Spending,
     ) -> None:
         self.policy = policy
         self._db = db
         self._steps = steps
         self._embedder = embedder
         self._attached = attached
-        self._accounted = accounted
+        self._spending = spending
         self._turns = Turns()
         self._behind = Behind(self._run_behind)
         self._early = Behind(self._run_early)
@@ -438,19 +438,15 @@ class Summaries:
 
     async def _refresh(self, budget: Budget | None, make: _Make) -> FlushResult:
         """Run a refresh that is no part of another operation, and return its counts."""
-
-        async def work() -> FlushResult:
+        async with self._spending("refresh", budget) as ledger:
             timer, maker = Timer(), self._maker()
             done = await make(maker, timer)
-            ledger = current_ledger()
             return FlushResult(
                 nodes_refreshed=done.nodes,
                 nodes_dirty=done.left,
                 usage=usage(ledger, timer.ms, {} if maker is None else maker.ran),
                 warnings=(*done.failures, *_over_budget(ledger.refused), *ledger.warnings),
             )
-
-        return await self._accounted("refresh", budget, work)
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for background refreshes, refresh what is left, and return the counts of both."""
