@@ -55,10 +55,10 @@ from memforest.text import cut
 from memforest.times import from_ms, to_ms
 from memforest.trees.attached import Attached
 from memforest.trees.index import Index, ProfileRequest
-from memforest.write import delete
+from memforest.write import correct, delete
 from memforest.write import rebuild as rebuild_module
 from memforest.write.batch import Batch, Refresh, SessionWriter, groups_of, groups_of_turns
-from memforest.write.correct import Corrector, Update, decide_apart, decide_same
+from memforest.write.correct import Update, decide_apart, decide_same
 from memforest.write.delete import DeleteTarget
 from memforest.write.jobs import Handlers, run_due
 from memforest.write.merge import MergeOptions, Other, merge_memory
@@ -413,17 +413,17 @@ class Memory:
     async def update(self, fact_id: str, given: Update) -> CorrectionView:
         """Put another fact in the place of one; see `AsyncUserMemory.update`."""
         async with self._spending("correct"):
-            return await Corrector(self._writer()).update(fact_id, given)
+            return await correct.update(self._writer(), fact_id, given)
 
     async def mark(self, fact_id: str, verdict: Literal["pin", "forget"]) -> CorrectionView:
         """Pin or forget a fact; see `AsyncUserMemory.pin` and `forget`."""
         async with self._spending("correct"):
-            return await Corrector(self._writer()).mark(fact_id, verdict)
+            return await correct.mark(self._writer(), fact_id, verdict)
 
     async def undo(self, key: str) -> CorrectionView:
         """Take a correction back; see `AsyncUserMemory.undo`."""
         async with self._spending("correct"):
-            return await Corrector(self._writer()).undo(key)
+            return await correct.undo(self._writer(), key)
 
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity; see `AsyncUserMemory.merge_entities`."""

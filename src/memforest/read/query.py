@@ -39,7 +39,6 @@ from memforest.read.evidence import (
 from memforest.read.host import MemoryHost
 from memforest.read.rerank import (
     WARNING_CHARS,
-    RerankLimits,
     SearchOutcome,
     candidate,
     explanation,
@@ -242,11 +241,16 @@ class QueryPath:
         found, prepared = await self._searched(asked, index, host, prepared, reranks)
         unranked: list[str] = []
         if self.steps.reranker is not None and reranks:
-            reading = RerankLimits(
-                asked.rerank_top, asked.rerank_tokens, asked.ranking.rerank, asked.ranking.time_order != 0
-            )
             look = partial(
-                second_look, self.steps.reranker, asked.question, prepared.request.plan, found, reading
+                second_look,
+                self.steps.reranker,
+                asked.question,
+                prepared.request.plan,
+                found,
+                top=asked.rerank_top,
+                tokens=asked.rerank_tokens,
+                weight=asked.ranking.rerank,
+                by_time=asked.ranking.time_order != 0,
             )
             found, unranked = await timed(timer, "rerank", look)
         shown = with_pinned(found.evidence, found.pinned, asked.top_k)

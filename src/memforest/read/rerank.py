@@ -281,20 +281,6 @@ _FRAME = 3
 """Tokens that a cross-encoder puts around the two texts of a pair: [CLS] and two [SEP]."""
 
 
-@dataclass(frozen=True, slots=True)
-class RerankLimits:
-    """How much the reranker reads, how much it counts, and whether an answer may be chosen `by_time`.
-
-    `top` is the most candidates and `tokens` about the most tokens (`Config.rerank_top`, `Config.rerank_tokens`); `weight` is
-    `Ranking.rerank`.
-    """
-
-    top: int
-    tokens: int
-    weight: float
-    by_time: bool
-
-
 def said_before(tx: Tx, snapshot: Snapshot, hits: Sequence[TurnHit | NodeHit]) -> list[str]:
     """Return, for each hit, the turn before it in its session with its speaker; "" for a session's first and a node.
 
@@ -339,19 +325,37 @@ def within_tokens(question: str, texts: Sequence[str], most: int) -> int:
 
 
 async def second_look(
-    reranker: Reranker, question: str, plan: QuestionPlan, found: SearchOutcome, reading: RerankLimits
+    reranker: Reranker,
+    question: str,
+    plan: QuestionPlan,
+    found: SearchOutcome,
+    *,
+    top: int,
+    tokens: int,
+    weight: float,
+    by_time: bool,
 ) -> tuple[SearchOutcome, list[str]]:
     """Order the best candidates by their score plus the reranker's, and let one lead that answers by its time.
 
     Where the answer is to be chosen by its time, the core of the question and each turn alone are read, else the question and each
     turn behind the one before it. A reranker that fails leaves the order as it is, with a warning.
+
+    Args:
+        reranker: scores the candidates.
+        question: as it was asked.
+        plan: of the question.
+        found: the candidates, best first.
+        top: most candidates to read (`Config.rerank_top`).
+        tokens: about the most tokens to read (`Config.rerank_tokens`).
+        weight: of the reranker's score (`Ranking.rerank`).
+        by_time: whether an answer may be chosen by its time.
     """
-    operator = operator_of(plan, found) if reading.by_time and getattr(reranker, "logits", False) else None
+    operator = operator_of(plan, found) if by_time and getattr(reranker, "logits", False) else None
     asked = asked_in(question) if operator is None or plan.core is None else plan.core
-    pool = found.evidence[: reading.top]
+    pool = found.evidence[:top]
     before = found.before[: len(pool)] if operator is None else [""] * len(pool)
     texts = [rerank_text(*pair) for pair in zip(before, pool, strict=True)]
-    texts = texts[: within_tokens(asked, texts, reading.tokens)]
+    texts = texts[: within_tokens(asked, texts, tokens)]
     try:
         told = await reranker.score(asked, texts)
         scores = finite_scores(told, len(texts), f"reranker {reranker.model_id!r}")
@@ -360,7 +364,7 @@ async def second_look(
     first = pool[: len(texts)]
     done = replace(
         found,
-        evidence=[*reranked(first, scores, reading.weight), *found.evidence[len(first) :]],
+        evidence=[*reranked(first, scores, weight), *found.evidence[len(first) :]],
         reranker=reranker.model_id,
         places={leaf_key(one): place for place, one in enumerate(first, 1)},
     )

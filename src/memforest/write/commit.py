@@ -210,7 +210,7 @@ def _write_fact(
     done: CommittedSession,
 ) -> None:
     """Write a planned fact: a new one, or the occurrences that join a stored one."""
-    first_stored = work.stored.told.stored  # of a chunk that is cut anew
+    first_stored, _ = work.stored.told  # of a chunk that is cut anew
     candidate, first = plan.candidate, plan.said[0]
     if plan.joins is None:
         new = FactRow(
@@ -231,7 +231,7 @@ def _write_fact(
         fact = insert_fact(tx, new)
     else:
         fact = facts_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
-    again = all(one.fact_id in work.stored.told.facts for one in plan.said)
+    again = all(one.fact_id in first_stored for one in plan.said)
     if not again and fact.row not in done.facts:  # in an earlier part
         (done.added if plan.joins is None else done.merged).append(fact.text)
     done.facts.add(fact.row)
@@ -301,7 +301,7 @@ async def commit_in_parts(
         except SessionConflictError as exc:
             return exc
     if done.states:
-        done.superseded = await to_thread(_superseded, db, done.states, work.stored.told.superseded)
+        done.superseded = await to_thread(_superseded, db, done.states, work.stored.told[1])
     return done
 
 

@@ -11,7 +11,7 @@ past a half-full chunk or `replace=True` overwrites it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -140,9 +140,6 @@ def _said_again(said: ChunksSaid) -> Iterable[str]:
                     f"session {said.texts[one.turns[-1]].session_id[:60]!r} says again what was {how}, and it stays hidden; "
                     f"undo({correction.key!r}) shows it"
                 )
-
-
-# -- statements in the place of others ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,43 +309,32 @@ class _Instead:
             self.unembedded = True
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierResults:
-    """What results have told of a chunk that is cut anew: identities of its statements; identity and attribute of what they superseded.
+EarlierResults = tuple[Mapping[str, int], Collection[tuple[str, str]]]
+"""What results have reported of chunks that are cut anew.
 
-    `stored` is when each statement was stored there, UTC ms: it was held from then on, if it is read again.
-    """
-
-    facts: frozenset[str] = frozenset()
-    superseded: frozenset[tuple[str, str]] = frozenset()
-    stored: Mapping[str, int] = field(default_factory=dict)
+Identity of each statement -> when it was stored, UTC ms: it was held from then on, if it is read again. And (identity,
+attribute) of the facts that the chunks superseded.
+"""
 
 
 def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
     """Return what the statements of chunks have brought, before they are deleted."""
-    told = [_told_by(tx, chunk) for chunk in chunks]
-    stored: dict[str, int] = {}
-    for one in told:
-        stored.update({fact: min(ms, stored.get(fact, ms)) for fact, ms in one.stored.items()})
-    return EarlierResults(
-        frozenset(stored), frozenset[tuple[str, str]]().union(*(one.superseded for one in told)), stored
-    )
-
-
-def _told_by(tx: Tx, chunk: int) -> EarlierResults:
-    stored = facts_rows.facts_with_ids(tx, facts_rows.facts_of_chunk(tx, chunk))
-    said = facts_rows.occurrences(tx, stored)
-    ended = superseded_facts(tx, states_of_chunk(tx, chunk))
-    facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
-    facts: dict[str, int] = {}
-    for row, fact in stored.items():
-        times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-        for one in said[row]:
-            if one.chunk == chunk:
-                facts[fact_identity(one.text, times[0], times[1], one.dates)] = one.stored_ms
-    return EarlierResults(
-        frozenset(facts), frozenset((facts_ended[row].fact_id, attribute) for row, attribute in ended), facts
-    )
+    stored_ms: dict[str, int] = {}
+    superseded: set[tuple[str, str]] = set()
+    for chunk in chunks:
+        facts = facts_rows.facts_with_ids(tx, facts_rows.facts_of_chunk(tx, chunk))
+        said = facts_rows.occurrences(tx, facts)
+        own: dict[str, int] = {}
+        for row, fact in facts.items():
+            start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
+            for one in said[row]:
+                if one.chunk == chunk:
+                    own[fact_identity(one.text, start, end, one.dates)] = one.stored_ms
+        stored_ms |= {identity: min(ms, stored_ms.get(identity, ms)) for identity, ms in own.items()}
+        ended = superseded_facts(tx, states_of_chunk(tx, chunk))
+        facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
+        superseded |= {(facts_ended[row].fact_id, attribute) for row, attribute in ended}
+    return stored_ms, superseded
 
 
 def retract_session(tx: Tx, placings: Placings, session: int) -> bool:

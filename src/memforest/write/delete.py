@@ -1,8 +1,7 @@
-"""What a deletion is of: the turns, the sentences of turns, and the occurrences that go with them.
+"""Deleting something from one memory: a turn, a session, a fact, an entity, or a span of time.
 
-The deletion of something from one memory, from its target to the receipt.
-
-Deleting from an open memory: the transaction, the vectors of what is worded otherwise, and the log behind it.
+`aim` turns the target into the turns, the sentences of turns, and the occurrences that go (`memforest.write.erase`
+deletes them). The transaction is followed by the vectors of what is worded otherwise now, the indexes, and the log.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from memforest.search.vectors import question_tokens
 from memforest.store import derived, erase, facts, files, meta, sessions
 from memforest.store.connections import Tx, mapped_errors, undone
 from memforest.store.database import Database
-from memforest.store.erase import Counts, counting, note_deleted, owner_of, table_counts
+from memforest.store.erase import counting, note_deleted, owner_of, table_counts
 from memforest.store.facts import OccurrenceRow
 from memforest.store.files import count_files, remove_files
 from memforest.store.sessions import turns_with_ids
@@ -41,7 +40,7 @@ from memforest.text import cut
 from memforest.times import EARLIEST, to_ms
 from memforest.trees.attached import Attached, Placings
 from memforest.write.batch import SessionWriter
-from memforest.write.erase import Erased, TurnCut, erase_turns
+from memforest.write.erase import TurnCut, erase_turns
 from memforest.write.erase_corrections import DeletedKeys, content_words, names, quoted, sharing, without
 
 
@@ -219,17 +218,12 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
 _OF_INDEX = {"tree": "trees", "leaf": "leaves", "node": "nodes", "derived_summary": "summaries"}
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """A deletion that is committed: its receipt so far, whether vectors are missing now, and the trees that changed."""
+def delete_target(
+    db: Database, attached: Attached, target: DeleteTarget, now_ms: int
+) -> tuple[DeleteReceipt, bool]:
+    """Delete in one transaction; return the receipt, and whether vectors are missing now.
 
-    receipt: DeleteReceipt
-    reworded: bool = False
-    trees: frozenset[int] = field(default_factory=frozenset)
-
-
-def delete_target(db: Database, attached: Attached, target: DeleteTarget, now_ms: int) -> Deletion:
-    """Delete in one transaction; the log still holds it (see `memforest.store.upkeep.purge`).
+    The log still holds what was deleted (see `memforest.store.upkeep.purge`).
 
     Raises:
         NotFoundError: if there is nothing of that kind and name.
@@ -247,7 +241,7 @@ def count_target(db: Database, attached: Attached, target: DeleteTarget, now_ms:
         StoreError: if the file cannot be written.
     """
     with db.write() as tx, undone(tx):
-        return replace(_deleted(tx, attached, target, now_ms).receipt, dry_run=True)
+        return replace(_deleted(tx, attached, target, now_ms)[0], dry_run=True)
 
 
 def remove_memory(
@@ -299,17 +293,13 @@ def _counted(db: Database, user_id: str) -> dict[str, int]:
     return {**counts, "word_rows": counts["turns"] + counts["facts"]}
 
 
-def _deleted(tx: Tx, attached: Attached, target: DeleteTarget, now_ms: int) -> Deletion:
+def _deleted(tx: Tx, attached: Attached, target: DeleteTarget, now_ms: int) -> tuple[DeleteReceipt, bool]:
     cuts, forced, texts = aim(tx, target)
     if not cuts and not texts.corrections(tx):
-        return Deletion(DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)))
+        return DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)), False
     with counting(tx) as counts:
         erased = erase_turns(tx, Placings(tx, attached), cuts, now_ms, forced, texts)
         note_deleted(tx, {one for cut in cuts for one in gone_digests(cut.spot, cut.text)})
-    return Deletion(_receipt(target.kind, counts, erased), erased.reworded, erased.trees)
-
-
-def _receipt(kind: str, counts: Counts, erased: Erased) -> DeleteReceipt:
     gone = {layer: sum(counts.rows.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
     gone["word_rows"] = erased.words
     indexes = {
@@ -317,7 +307,7 @@ def _receipt(kind: str, counts: Counts, erased: Erased) -> DeleteReceipt:
         for name, found in sorted(counts.indexes.items())
     }
     changed = {name: count for name, count in sorted(erased.changed.items()) if count}
-    return DeleteReceipt(kind, gone, changed, indexes)
+    return DeleteReceipt(target.kind, gone, changed, indexes), erased.reworded
 
 
 LAST_EXPIRY = "expired_ms"
@@ -381,11 +371,11 @@ async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) 
     now_ms = to_ms(writer.config.clock())
     if dry_run:
         return await to_thread(count_target, writer.db, writer.attached, target, now_ms)
-    done = await to_thread(delete_target, writer.db, writer.attached, target, now_ms)
+    receipt, reworded = await to_thread(delete_target, writer.db, writer.attached, target, now_ms)
     problems: list[str] = []
-    if not done.receipt:
-        return done.receipt
-    if done.reworded:
+    if not receipt:
+        return receipt
+    if reworded:
         try:
             await writer.fill_vectors()
         except ModelError as exc:
@@ -393,9 +383,9 @@ async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) 
     problems += await writer.catch_up(failed=False, occasion="write")
     purged = await to_thread(purge, writer.db)
     return replace(
-        done.receipt,
+        receipt,
         secure_delete=purged.secure_delete,
         wal_pending=purged.wal_pending,
         vacuumed=purged.vacuumed,
-        warnings=(*done.receipt.warnings, *problems),
+        warnings=(*receipt.warnings, *problems),
     )

@@ -234,9 +234,7 @@ class Receiver:
             else found.row
         )
         again, told, first = (
-            _store_turns(tx, config, placings, row, turns, found, now_ms)
-            if turns
-            else (False, EarlierResults(), 0)
+            _store_turns(tx, config, placings, row, turns, found, now_ms) if turns else (False, ({}, ()), 0)
         )
         if replaced:  # no merge may bring back what was overwritten, and no correction keep it
             left = {one for turn in turns_of_session(tx, row) for one in gone_digests(turn, None)}
@@ -286,7 +284,7 @@ def _store_turns(
     again = [chunk for chunk in chunks if chunk.last >= first]
     if chunks and not again and chunks[-1].last - chunks[-1].first + 1 < config.chunk_turns:
         again = chunks[-1:]
-    told = told_by(tx, [chunk.row for chunk in again]) if again else EarlierResults()
+    told = told_by(tx, [chunk.row for chunk in again]) if again else ({}, ())
     reworded = [retract_chunk(tx, placings, chunk.row) for chunk in again]
     if kept:
         take_out(tx, placings, [turn.row for turn in kept])

@@ -53,8 +53,8 @@ class StoredSession:
     """An earlier write of this session did not come to its end."""
     reworded: bool = False
     """What was taken back has left facts that are worded otherwise, and without a vector."""
-    told: EarlierResults = field(default_factory=EarlierResults)
-    """What earlier writes have told of the last chunk_row, which is cut anew."""
+    told: EarlierResults = field(default_factory=lambda: ({}, ()))
+    """What earlier results have reported of the chunks that are cut anew."""
     placed: Placed = field(default_factory=Placed)
     """What indexes have written because something was taken back."""
     problems: tuple[str, ...] = ()

@@ -206,8 +206,8 @@ def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, Any] | Non
     return next(((key, raw[key]) for key in keys if raw.get(key) is not None), None)
 
 
-class _NoTextError(Exception):
-    """A turn has no text, or what it has cannot be text; says what is wrong with it and what to do."""
+class _RefusedError(Exception):
+    """A text cannot be stored; says what is wrong and what to do, without the text itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +335,7 @@ class TurnReader:
             return Refused(index, turn_id, item.reason)
         try:
             text = self._text(item)
-        except _NoTextError as exc:
+        except _RefusedError as exc:
             return Refused(index, turn_id, str(exc))
         role = item.get("role")
         folded = role.strip().lower() if isinstance(role, str) else ""
@@ -376,7 +376,7 @@ class TurnReader:
         The content may be a list of typed parts, as chat protocols send it.
 
         Raises:
-            _NoTextError: if there is none, or it cannot be stored as text.
+            _RefusedError: if there is none, or it cannot be stored as text.
         """
         content = _first(item, TEXT)
         text = "" if content is None else content[1]
@@ -390,7 +390,7 @@ class TurnReader:
                 else [text]
             )
             if not all(part is None or isinstance(part, str) for part in parts):
-                raise _NoTextError(
+                raise _RefusedError(
                     f"has content that is no text or list of text parts, but {type(text).__name__}"
                 )
             text = "\n".join(part for part in parts if part)
@@ -406,20 +406,20 @@ class TurnReader:
             )
             names = [str(one.get("name")) for one in tools if isinstance(one, Mapping)]
             called = f", but calls {cut(ascii(', '.join(names)), 60)}" if names else ""
-            raise _NoTextError(f"has no text{called or '; leave it out or give it content'}")
+            raise _RefusedError(f"has no text{called or '; leave it out or give it content'}")
         if len(text) > self.max_turn_chars:
-            raise _NoTextError(
+            raise _RefusedError(
                 f"has {len(text):,} characters, more than max_turn_chars={self.max_turn_chars:,}; "
                 "split it or raise the setting"
             )
         if "\0" in text:
-            raise _NoTextError("holds a NUL character, which is no text; take it out")
+            raise _RefusedError("holds a NUL character, which is no text; take it out")
         if is_binary_looking(text):
-            raise _NoTextError("looks like binary data, not text; leave it out or decode it")
+            raise _RefusedError("looks like binary data, not text; leave it out or decode it")
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise _NoTextError("holds a lone surrogate; decode it as UTF-8 first") from None
+            raise _RefusedError("holds a lone surrogate; decode it as UTF-8 first") from None
         return text
 
     def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
@@ -506,10 +506,6 @@ def read_addition(
     return replace(read, turns=tuple(turns)) if shared else read
 
 
-class _HookFailedError(Exception):
-    """The redaction hook raised, or returned no text; the message holds nothing of the text."""
-
-
 async def redacted(arrival: SessionInput, config: Config) -> SessionInput:
     """Return a caller's session redacted; unchanged if nothing is to be redacted or it was redacted before.
 
@@ -543,7 +539,7 @@ def _redact(arrival: SessionInput, config: Config) -> SessionInput:
                 key: item[key] if field is None else _redacted(item[key], config, {"field": field, **about})
                 for key, field in fields.items()
             }
-        except _HookFailedError as exc:
+        except _RefusedError as exc:
             turns.append(Withheld(item, f"was not stored: {exc}"))
         else:
             changed += clean != dict(item)
@@ -552,7 +548,7 @@ def _redact(arrival: SessionInput, config: Config) -> SessionInput:
         metadata = (
             None if arrival.metadata is None else _redacted(arrival.metadata, config, {"field": "session"})
         )
-    except _HookFailedError as exc:
+    except _RefusedError as exc:
         raise InputError(
             f"the metadata of session {cut(repr(arrival.session_id), 60)} was not stored: {exc}"
         ) from None
@@ -577,9 +573,9 @@ def _redacted(value: Any, config: Config, about: Mapping[str, Any]) -> Any:
     try:
         clean = hook(text, about)
     except Exception as exc:  # noqa: BLE001 - somebody's code may raise anything, and its message may hold the text
-        raise _HookFailedError(f"redact_turn raised {type(exc).__name__} on its {about['field']}") from None
+        raise _RefusedError(f"redact_turn raised {type(exc).__name__} on its {about['field']}") from None
     if not isinstance(clean, str):
-        raise _HookFailedError(
+        raise _RefusedError(
             f"redact_turn returned {type(clean).__name__} for its {about['field']}, not a text"
         )
     return clean
