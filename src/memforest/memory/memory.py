@@ -49,7 +49,7 @@ from memforest.search.vectors import VectorMaker, check_own, keep_embedder
 from memforest.store import jobs, meta, sessions
 from memforest.store.connections import UNEXPECTED, Tx
 from memforest.store.database import Database
-from memforest.store.sessions import SessionRow
+from memforest.store.sessions import Origin, SessionRow
 from memforest.store.upkeep import purge
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
@@ -61,8 +61,8 @@ from memforest.write.batch import Batch, Refresh, SessionWriter, groups_of, grou
 from memforest.write.correct import Update, decide_apart, decide_same
 from memforest.write.delete import DeleteTarget
 from memforest.write.jobs import Handlers, run_due
-from memforest.write.merge import MergeOptions, Other, merge_memory
-from memforest.write.merge_plan import Owner
+from memforest.write.merge import merge_memory
+from memforest.write.merge_plan import MergeOptions
 from memforest.write.rebuild import Rebuild, rebuild, reclaim_space, repair_parts
 from memforest.write.receive import Receiver
 from memforest.write.sessions import InHand, StoredSession
@@ -391,11 +391,10 @@ class Memory:
         self, other: Memory, options: MergeOptions, *, budget: Budget | None = None
     ) -> MergeResult:
         """Merge another memory into this one; see `AsyncUserMemory.merge`."""
-        owner = Owner("", self.user_id, self.label)
-        there = Other(other.db, other.user_id, other.label)
+        owner, theirs = (Origin("", one.user_id, one.label, {}) for one in (self, other))
         with self._summaries.writing():
             async with self._spending("merge", budget):
-                return await merge_memory(self._writer(), owner, there, options)
+                return await merge_memory(self._writer(), owner, other.db, theirs, options)
 
     def _writer(self, extractor: Extractor | None = None, watch: Watch = NOBODY) -> SessionWriter:
         return SessionWriter(
