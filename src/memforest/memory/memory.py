@@ -426,15 +426,14 @@ class Memory:
 
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity; see `AsyncUserMemory.merge_entities`."""
-        one, other = await self.view(entities.two_named, a, b)
-        await self._decide(decide_same, one=one.row, other=other.row, groups=(one.group, other.group))
+        (one, own), (other, others) = await self.view(entities.two_named, a, b)
+        await self._decide(decide_same, one=one, other=other, groups=(own, others))
         return await self.view(entities.entity_named, a)
 
     async def split_entity(self, entity: str, name: str) -> Entity:
         """Decide that a name is another entity; see `AsyncUserMemory.split_entity`."""
-        found = await self.view(entities.name_within, entity, name)
-        others = [row for row in found.group if row != found.row]
-        await self._decide(decide_apart, one=found.row, others=others)
+        one, group = await self.view(entities.name_within, entity, name)
+        await self._decide(decide_apart, one=one, others=[row for row in group if row != one])
         return await self.view(entities.entity_named, name)
 
     async def _decide(self, decide: Callable[..., None], **names: Any) -> None:

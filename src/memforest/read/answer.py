@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeGuard
 
@@ -26,13 +25,8 @@ _NO_VALUE = ("since", "changed_back")
 """Operators whose timeline names what the question names already."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerMade:
-    """An answer, the name of the answerer that gave it, and warnings when that is the fallback."""
-
-    answer: Answer
-    answerer: str
-    warnings: tuple[str, ...] = ()
+AnswerMade = tuple[Answer, str, tuple[str, ...]]
+"""An answer, the name of the answerer that gave it, and warnings when that is the fallback."""
 
 
 def without_questions(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -72,15 +66,12 @@ async def answered(
             answer = await answerer.answer_parts(
                 question, plan=plan, reference=reference, evidence=pieces, parts=settled
             )
-            return AnswerMade(answer, answerer.parts_name)
-        return AnswerMade(await _asked_of(answerer, question, plan, reference, pieces, parts), answerer.name)
+            return answer, answerer.parts_name, ()
+        return await _asked_of(answerer, question, plan, reference, pieces, parts), answerer.name, ()
     except (*FALLS_BACK, ModelRefusedError) as exc:
         why = f"{cut(str(exc), 300)}: the local answerer answered"
-        return AnswerMade(
-            await _asked_of(steps.fallback, question, plan, reference, pieces, parts),
-            steps.fallback.name,
-            (why,),
-        )
+        answer = await _asked_of(steps.fallback, question, plan, reference, pieces, parts)
+        return answer, steps.fallback.name, (why,)
 
 
 def _puts_together(answerer: object) -> TypeGuard[AnswersParts]:

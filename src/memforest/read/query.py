@@ -460,9 +460,9 @@ class QueryPath:
             path = self._at(asked.moment)
             with keeping(ledger.part()) as part:
                 result, read = await path._query(asked, label, part)
-            told, timer = without_questions(result.evidence), Timer()
-            before = await to_thread(turns_before, self.db, path.cache, told)
-            made = await timed(
+            evidence, timer = without_questions(result.evidence), Timer()
+            before = await to_thread(turns_before, self.db, path.cache, evidence)
+            answer, answerer, warnings = await timed(
                 timer,
                 "answer",
                 partial(
@@ -471,23 +471,22 @@ class QueryPath:
                     asked.question,
                     plan=result.plan,
                     reference=asked.reference,
-                    evidence=told,
+                    evidence=evidence,
                     before=before,
                     parts=read.parts,
                 ),
             )
-            nearest = made.answer.nearest
             return AskResult(
                 question=asked.question,
-                answer=made.answer.text,
-                citations=tuple(told[i] for i in made.answer.cited),
-                reason=made.answer.reason,
+                answer=answer.text,
+                citations=tuple(evidence[at] for at in answer.cited),
+                reason=answer.reason,
                 result=replace(
                     result,
-                    trace={**result.trace, "answerer": made.answerer},
-                    warnings=tuple(dict.fromkeys((*result.warnings, *made.warnings, *ledger.warnings))),
+                    trace={**result.trace, "answerer": answerer},
+                    warnings=tuple(dict.fromkeys((*result.warnings, *warnings, *ledger.warnings))),
                 ),
                 usage=usage(ledger, {**result.usage.ms, **timer.ms}, result.usage.embeds),
-                score=made.answer.score,
-                nearest=None if nearest is None else told[nearest],
+                score=answer.score,
+                nearest=None if answer.nearest is None else evidence[answer.nearest],
             )

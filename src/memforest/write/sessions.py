@@ -364,7 +364,7 @@ async def fill_vectors(db: Database, attached: Attached, maker: VectorMaker) -> 
 
 def _missing(db: Database, kind: derived.ItemKind) -> list[tuple[int, str]]:
     with db.read() as tx:
-        return _without_vector(tx, kind)
+        return to_embed(tx, kind, derived.missing_vectors(tx, kind))
 
 
 def _missing_means(db: Database) -> list[int]:
@@ -378,7 +378,7 @@ def _put(
     """Write the vectors of those items that still have none and whose text is unchanged; return how many."""
     with maker.db.write() as tx:
         maker.check_own(tx)
-        now = {(item, digest(text)) for item, text in _without_vector(tx, kind)}
+        now = {(item, digest(text)) for item, text in to_embed(tx, kind, derived.missing_vectors(tx, kind))}
         same = [row for row in rows if row[:2] in now]
         if not same:
             return 0
@@ -389,9 +389,8 @@ def _put(
     return len(same)
 
 
-def _without_vector(tx: Tx, kind: derived.ItemKind) -> list[tuple[int, str]]:
-    """Return (row, text to embed) of what has no vector; a damaged turn gets none, as its text is not what was said."""
-    rows = derived.missing_vectors(tx, kind)
+def to_embed(tx: Tx, kind: derived.ItemKind, rows: Sequence[tuple[int, str, str]]) -> list[tuple[int, str]]:
+    """Return (row, text to embed) of items with (row, speaker, text); a damaged turn gets none, as its text was never said."""
     damaged = damaged_turns(tx, [item for item, _, _ in rows]) if kind == "turn" else ()
     return [
         (item, turn_text(speaker, text) if kind == "turn" else text)
