@@ -113,8 +113,8 @@ def test_where_nothing_was_concluded_it_is_answered_as_a_whole(parts: tuple[Part
 def test_an_answer_that_cites_nothing_is_none() -> None:
     """Also one that was put together: it is asked for again, and then it is an abstention."""
     bare = json.dumps({"answer": "Carp.", "cited": []})
-    assert ask(by_chat(Scripted(bare, bare)), part("Ida", "Carp.")).answer.text is None
-    assert ask(by_chat(Scripted(bare, REPLY)), part("Ida", "Carp.")).answer.cited == (1, 0)
+    assert ask(by_chat(Scripted(bare, bare)), part("Ida", "Carp."))[0].text is None
+    assert ask(by_chat(Scripted(bare, REPLY)), part("Ida", "Carp."))[0].cited == (1, 0)
 
 
 @pytest.mark.parametrize("error", [ModelUnavailableError("gone"), ModelRefusedError("key")])
@@ -153,7 +153,7 @@ def test_a_list_is_answered_part_by_part() -> None:
     made = ask(LOCAL, part("Ida"), part("Odd"))
     assert made[0].cited == (0, 1)
     assert str(made[0].text).index(TOLD["Ida"]) < str(made[0].text).index(TOLD["Odd"])
-    alone = [ask(LOCAL, plan=part(name).request.plan).answer.score for name in ("Ida", "Odd")]
+    alone = [ask(LOCAL, plan=part(name).request.plan)[0].score for name in ("Ida", "Odd")]
     assert made[0].score is not None
     assert made[0].score <= max(score for score in alone if score is not None)
     again = ask(LOCAL, part("Ida"), part("Ida"), part("Odd"))

@@ -189,7 +189,6 @@ class EntityChoice(Result):
         return f"{cut(self.name, 40)} and {cut(self.other, 40)}: {self.verdict}"
 
 
-# -- for drawing ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, repr=False)

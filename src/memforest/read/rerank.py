@@ -1,14 +1,8 @@
-"""Reranking the best candidates: what the reranker reads, and the sum of its scores and the ranking's.
+"""Reranking the best candidates of a search, explaining a result, and the order in which a reader gets the evidence.
 
-The explanation of a query result: what `explain=True` adds to its trace.
-
-What an index sees of evidence before it is cut, and the order in which a reader gets it.
-
-The answer by its time: which of the candidates that a reranker finds relevant was said when the question wants it.
-
-It is asked only where the words of a question show a time operator ("before", "first", "now", a date) and no timeline
-leads. `memforest.search.scores.choose_by_time` chooses; here is what it is told, and what becomes of its choice.
-
+The reranker's score is added to the ranking's. Where the words of a question show a time operator ("before", "first",
+"now", a date) and no timeline leads, the answer is chosen by its time instead: of the candidates that the reranker finds
+relevant, the one that was said when the question wants it (`memforest.search.scores.choose_by_time` chooses).
 """
 
 from __future__ import annotations
@@ -71,11 +65,6 @@ def leaf_key(one: Evidence) -> LeafKey:
     return one.sources[0].session_id, one.sources[0].turn_ids[0], one.node_id, one.fact_id
 
 
-def _bounds(moment: Moment | None) -> list[tuple[str, int | None]]:
-    bounds = moment or Moment()
-    return [("said_by", bounds.said_ms), ("known_at", bounds.known_ms)]
-
-
 def explanation(
     request: Search,
     moment: Moment | None,
@@ -88,6 +77,8 @@ def explanation(
     `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree. `explored` has,
     of an index that takes questions apart, by which entities each part was looked for.
     """
+    said_by, known_at = (moment or Moment()).said_ms, (moment or Moment()).known_ms
+    bounds = (("said_by", said_by), ("known_at", known_at))
     return {
         "plan": asdict(request.plan),
         "trees": found.trees,
@@ -95,7 +86,7 @@ def explanation(
         "filters": {
             "as_of": None if request.as_of_ms is None else from_ms(request.as_of_ms),
             "during": None if request.during_ms is None else tuple(map(from_ms, request.during_ms)),
-            **{name: None if ms is None else from_ms(ms) for name, ms in _bounds(moment)},
+            **{name: None if ms is None else from_ms(ms) for name, ms in bounds},
             **found.notes.get("filters", {}),
         },
         "time_order": found.notes.get("time_order"),

@@ -30,7 +30,7 @@ from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, Correction
 from memforest.store.entities import aliases_of_chunk, aliases_of_occurrences
-from memforest.store.facts import FactRow, OccurrenceRow, add_occurrence
+from memforest.store.facts import FactRow, add_occurrence
 from memforest.store.snapshot import states_of_chunk
 from memforest.times import from_ms
 from memforest.trees.attached import Placings
@@ -98,7 +98,7 @@ def settle_verdicts(tx: Tx, placings: Placings, facts: Collection[int]) -> None:
 
 
 def _tell_anew(tx: Tx, placings: Placings, chunks: Collection[int]) -> None:
-    """Let indexes place chunks again whose turns are told otherwise now, so that summaries above them are made anew."""
+    """Let indexes place chunks again whose turns are shown otherwise now, so that the summaries above them are made anew."""
     ordered = sorted(chunks)
     turns = list(corrections_rows.turns_of_chunks(tx, ordered))
     placings.leave("chunk", ordered)
@@ -165,7 +165,11 @@ def _wanted(tx: Tx, said: ChunksSaid) -> _Wanted:
     queue = []
     for one in list(corrections.values()):
         if one.kind == "update":
-            spots = [_spot(hit) for hit in said.hits.get(one.row, ()) if not said.is_again(one, hit)]
+            spots = [
+                _Spot(hit.chunk, hit.turns, hit.quote, hit.speaker, hit.said_ms, hit.tie[:-_TIE_END])
+                for hit in said.hits.get(one.row, ())
+                if not said.is_again(one, hit)
+            ]
             queue.append((one, spots + _silent_spots(tx, said, one)))
     while queue:
         one, spots = queue.pop(0)
@@ -179,10 +183,6 @@ def _wanted(tx: Tx, said: ChunksSaid) -> _Wanted:
                 if after.kind == "update" and after.fact_id == one.made
             ]
     return wanted
-
-
-def _spot(one: OccurrenceRow) -> _Spot:
-    return _Spot(one.chunk, one.turns, one.quote, one.speaker, one.said_ms, one.tie[:-_TIE_END])
 
 
 def _silent_spots(tx: Tx, said: ChunksSaid, correction: Correction) -> list[_Spot]:
@@ -210,7 +210,7 @@ class _Instead:
         self._zone = zone_named(stored_zone(tx) or "UTC")
         self._books: dict[int, tuple[EntityBook, tuple[str, ...]]] = {}
         self.chunks: set[int] = set()
-        """Chunks of which something is told otherwise now."""
+        """Chunks with something that is shown otherwise now."""
         self.unembedded = False
         self.gone: tuple[FactRow, ...] = ()
 
@@ -218,24 +218,24 @@ class _Instead:
         """Write what is wanted and not there, delete what is there and not wanted, and return the facts that were written."""
         there = {(one.correction, one.chunk, one.turns): one for one in said.instead}
         asked = {(number, *place) for number, spots in wanted.items() for place in spots}
-        self._delete([one for key, one in there.items() if key not in asked])
+        gone = [one for key, one in there.items() if key not in asked]
+        ids = [one.row for one in gone]
+        self.chunks |= {one.chunk for one in gone}
+        lessened = without_occurrences(
+            self._tx,
+            self._placings,
+            sorted({one.fact for one in gone}),
+            aliases_of_occurrences(self._tx, ids),
+            lambda: corrections_rows.drop_said_instead(self._tx, ids),
+        )
+        self.gone += lessened.gone
+        self.unembedded |= lessened.reworded
         made = set()
         for number, spots in wanted.items():
             new = [spot for place, spot in spots.items() if (number, *place) not in there]
             if new:
                 made.add(self._put(corrections_rows.correction_with_row(self._tx, number), new))
         return made
-
-    def _delete(self, gone: Sequence[OccurrenceRow]) -> None:
-        ids = [one.row for one in gone]
-        self.chunks |= {one.chunk for one in gone}
-        called = aliases_of_occurrences(self._tx, ids)
-        facts = sorted({one.fact for one in gone})
-        lessened = without_occurrences(
-            self._tx, self._placings, facts, called, lambda: corrections_rows.drop_said_instead(self._tx, ids)
-        )
-        self.gone += lessened.gone
-        self.unembedded |= lessened.reworded
 
     def _put(self, correction: Correction, spots: Sequence[_Spot]) -> int:
         ensure_wordings(self._tx)
@@ -248,7 +248,10 @@ class _Instead:
         assert fact is not None
         if stored:
             fact = restate_fact(self._tx, self._placings, fact)
-        self._embed(fact)
+        if (key := digest(fact.text)) in self._vectors:
+            derived.put_vectors(self._tx, "fact", [(fact.row, key, self._vectors[key])])
+        elif meta.get(self._tx, "embedder") is not None:
+            self.unembedded = True
         return fact.row
 
     def _occurrence(self, correction: Correction, spot: _Spot, fact: FactRow | None) -> FactRow:
@@ -301,13 +304,6 @@ class _Instead:
             self._books[chunk] = book, speakers
         return self._books[chunk]
 
-    def _embed(self, fact: FactRow) -> None:
-        key = digest(fact.text)
-        if key in self._vectors:
-            derived.put_vectors(self._tx, "fact", [(fact.row, key, self._vectors[key])])
-        elif meta.get(self._tx, "embedder") is not None:
-            self.unembedded = True
-
 
 EarlierResults = tuple[Mapping[str, int], Collection[tuple[str, str]]]
 """What results have reported of chunks that are cut anew.
@@ -318,7 +314,7 @@ attribute) of the facts that the chunks superseded.
 
 
 def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
-    """Return what the statements of chunks have brought, before they are deleted."""
+    """Return what results reported of chunks that are about to be deleted."""
     stored_ms: dict[str, int] = {}
     superseded: set[tuple[str, str]] = set()
     for chunk in chunks:

@@ -46,7 +46,7 @@ from memforest.write.erase_corrections import DeletedKeys, content_words, names,
 
 @dataclass(frozen=True, slots=True)
 class DeleteTarget:
-    """What is to be deleted; one of these is given. A turn is (session id, turn id); `during` is [start, end), None is always."""
+    """The target of a deletion; exactly one field is given. A turn is (session id, turn id); `during` is [start, end)."""
 
     turn: tuple[str, str] | None = None
     session_id: str | None = None
@@ -65,7 +65,7 @@ class DeleteTarget:
 
 @dataclass(slots=True)
 class _Aim:
-    """The sentences that go, by turn; None is all of the turn. `forced` are occurrences that go in any case, `texts` what goes elsewhere."""
+    """What a deletion takes: sentences by turn (None is the whole turn), occurrences in any case, and texts elsewhere."""
 
     pieces: dict[int, set[SentenceSpan] | None] = field(default_factory=dict)
     forced: set[int] = field(default_factory=set)
@@ -83,7 +83,7 @@ class _Aim:
 
 
 def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedKeys]:
-    """Return what is to be left of which turns, the occurrences that go in any case, and what goes from corrections.
+    """Return the text to leave of each turn, the occurrences that go in any case, and the texts that go from corrections.
 
     Raises:
         NotFoundError: if there is no such session, turn, fact or entity.
@@ -156,7 +156,7 @@ def _made_from(tx: Tx, found: _Aim, occurrences: Sequence[OccurrenceRow]) -> Non
 
 
 def _entity(tx: Tx, found: _Aim, name: str) -> None:
-    """Let an entity go: what it said, the statements that name it, and every sentence that does."""
+    """Let an entity go: the turns that it spoke, the facts that name it, and every sentence that does."""
     key = speaker_key(name)
     entity = None if key is None else facts.entity_by_key(tx, key)
     spoken = [one for one in sessions.speakers(tx) if speaker_key(one) in (key, entity and entity.key)]
@@ -337,7 +337,7 @@ async def expire(writer: SessionWriter, *, dry_run: bool = False) -> DeleteRecei
 
 
 async def expire_if_due(writer: SessionWriter) -> str | None:
-    """Delete what has expired, if that was not done within the last day; return what is to be said of it."""
+    """Delete the expired turns, unless that was done within the last day; return a note if any were deleted."""
     if writer.config.retention is None or not await to_thread(_is_due, writer):
         return None
     receipt = await expire(writer)

@@ -51,8 +51,8 @@ class JobsRun:
 async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collection[str] = ()) -> JobsRun:
     """Do the jobs that are due, those too that come due meanwhile, the longest due first.
 
-    An error of memforest's is noted in the job, which waits for its next try. A job that nothing here does stays as it
-    is and says so, unless its owner is one of `but`, who do their jobs themselves.
+    An error of memforest's is noted in the job, which waits for its next try. A job without a handler here stays, with a
+    note, unless its owner is one of `but`, who do their jobs themselves.
 
     Raises:
         StoreError: if the memory cannot be written.

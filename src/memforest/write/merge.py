@@ -34,7 +34,7 @@ from memforest.store.sessions import Origin
 from memforest.store.upkeep import purge
 from memforest.times import to_ms
 from memforest.trees.attached import Attached, Placings
-from memforest.trees.index import Copied, Index
+from memforest.trees.index import Copied
 from memforest.trees.refresh import Refreshed
 from memforest.write import merge_plan
 from memforest.write.batch import SessionWriter
@@ -78,35 +78,24 @@ def take_over(
                 for row in indexes.rows(tx)
                 if row.name in cursors
                 and not (index := attached.open(row)).deferred
-                and _is_alike(source, row)
+                # the other memory has the same index, of the same shape, and up to date
+                and (there := indexes.find(source, row.name)) is not None
+                and there.settings == row.settings
+                and there.cursor == indexes.feed_position(source)
             ]
         for index in found:
-            taken += _run(db, index, cursors[index.name], copied)
+            for piece in index.merge(copied):
+                with db.write() as tx:
+                    now = indexes.find(tx, index.name)
+                    if now is None or now.cursor != cursors[index.name]:
+                        break
+                    taken += piece(tx)
+                    meta.bump(tx)
     return taken
 
 
-def _is_alike(source: Tx, row: indexes.IndexRow) -> bool:
-    """Return whether the other memory has the same index, of the same shape, and up to date."""
-    there = indexes.find(source, row.name)
-    return (
-        there is not None and there.settings == row.settings and there.cursor == indexes.feed_position(source)
-    )
-
-
-def _run(db: Database, index: Index, cursor: int, copied: Copied) -> int:
-    trees = 0
-    for piece in index.merge(copied):
-        with db.write() as tx:
-            row = indexes.find(tx, index.name)
-            if row is None or row.cursor != cursor:
-                break
-            trees += piece(tx)
-            meta.bump(tx)
-    return trees
-
-
 def copied_as_it_is(tx: Tx, source: Tx, merging: Merging) -> Copied:
-    """Return what is here just as it is there; what is called otherwise here is not."""
+    """Return what is here exactly as it is there: nothing that has another name or verdict here."""
     new = {row: merging.facts[row] for row in merging.new_facts}
     there, here = copying.fact_places(source, new), copying.fact_places(tx, new.values())
     facts = {row: own for row, own in new.items() if there.get(row) == here.get(own)}
@@ -115,21 +104,16 @@ def copied_as_it_is(tx: Tx, source: Tx, merging: Merging) -> Copied:
     if merging.names:
         labels = {one.row: one.key for one in facts_rows.entities(source)}
         entities = {row: own for row, own in entities.items() if labels.get(row) not in merging.names.here}
-        sessions = {row: own for row, own in sessions.items() if not _speaks_otherwise(source, row, merging)}
-    for session in copying.sessions_of_facts(source, _judged_otherwise(tx, source, merging)):
+        sessions = {
+            row: own
+            for row, own in sessions.items()
+            if all(merging.names.speaker(name) == name for name in copying.speakers_of(source, row))
+        }
+    theirs, ours = copying.verdicts(source, merging.facts), copying.verdicts(tx, merging.facts.values())
+    judged = [row for row, verdict in theirs.items() if ours.get(merging.facts[row], 0) != verdict]
+    for session in copying.sessions_of_facts(source, judged):
         sessions.pop(session, None)  # its summaries may tell what is hidden here, or not tell what is shown
     return Copied(source, sessions, merging.turns, merging.chunks, facts, entities, merging.session_ids)
-
-
-def _judged_otherwise(tx: Tx, source: Tx, merging: Merging) -> list[int]:
-    """Return the rows there of the facts that have another verdict here."""
-    there = copying.verdicts(source, merging.facts)
-    here = copying.verdicts(tx, merging.facts.values())
-    return [row for row, verdict in there.items() if here.get(merging.facts[row], 0) != verdict]
-
-
-def _speaks_otherwise(source: Tx, session: int, merging: Merging) -> bool:
-    return any(merging.names.speaker(name) != name for name in copying.speakers_of(source, session))
 
 
 BATCH_TURNS = 1_024

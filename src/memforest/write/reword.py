@@ -72,9 +72,9 @@ class Lessened:
 
 
 def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened:
-    """Delete those facts of which no occurrence is left, and derive the others from what they have left.
+    """Delete the facts without an occurrence, and derive the others from the occurrences that they have left.
 
-    One that has left only what another fact says is joined to that.
+    A fact whose remaining occurrences all say what another fact says is joined to that one.
     """
     left, stored = facts_rows.occurrences(tx, facts), facts_rows.facts_with_ids(tx, facts)
     gone, changed, joined, reworded = [], [], set(), False
@@ -102,7 +102,7 @@ def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened
 
 
 def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow | None:
-    """Return the other fact that has the identity of what is left of a fact, which has lost its own; None when there is none."""
+    """Return the other fact with the identity of what is left of a fact that has lost its own; None when there is none."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
     identities = [fact_identity(one.text, times[0], times[1], one.dates) for one in left]
     if fact.fact_id in identities:
@@ -112,9 +112,9 @@ def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow 
 
 
 def drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
-    """Delete those entities that no fact names any more; participants stay.
+    """Delete the entities that no fact names any more, but for participants.
 
-    One about which somebody has decided something stays as well, as what is read again may name it: see `drop_chosen`.
+    An entity that people have decided about stays too, as a chunk that is read again may name it: see `drop_chosen`.
     """
     gone = facts_rows.unnamed(tx, entities)
     placings.leave("entity", gone)
@@ -122,10 +122,10 @@ def drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
 
 
 def drop_chosen(tx: Tx, placings: Placings, *, at_once: bool = False) -> None:
-    """Delete entities that were decided about and that no fact names any more, with the choices.
+    """Delete the entities that people have decided about and no fact names any more, with the decisions.
 
-    To be called where a write has come to its end. While a session is still to be read nothing is deleted, as that may
-    name them, unless it is to go `at_once`.
+    To be called at the end of a write. While a session is still to be read nothing is deleted, as it may name them,
+    unless `at_once` is set.
     """
     gone = facts_rows.unnamed(tx, chosen) if (chosen := corrections.entities(tx)) else []
     if gone and (at_once or not sessions.waiting(tx)):
@@ -191,7 +191,7 @@ def insert_fact(tx: Tx, fact: FactRow) -> FactRow:
 def write_mentions(
     tx: Tx, book: EntityBook, candidate: ExtractedFact, occurrence: OccurrenceRef, *, ends: bool = False
 ) -> list[int]:
-    """Record whom an occurrence of a fact names, who said it, and what it tells of them; return the rows of the states.
+    """Record the speaker and the entities of an occurrence, with their states, relations and names; return the states' rows.
 
     With `ends` each state ends where the stated time of the fact does.
     """
