@@ -1,7 +1,4 @@
-"""The views of what has changed: what was written since a time, and what was so at one time and not at another.
-
-The values of `changes`, what a memory has learnt since a time, and of `diff`, what is so at one time and not at another.
-"""
+"""What has changed in a memory: `changes`, written since a time, and `diff`, so at one time and not at another."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""What the graph of a memory says, as values: entities, relations between them, and the way from one to another.
-
-The names of a graph's entities: which one a name means, what each is called, and what is spelled like a name.
-
-Views of a memory's graph: entities with their names, relations, the way from one to another, and what was decided of names.
-"""
+"""What the graph of a memory says, as values: entities with their names, relations, ways between them, and decisions."""
 
 from __future__ import annotations
 
@@ -187,8 +182,6 @@ class EntityChoice(Result):
 
     def _line(self) -> str:
         return f"{cut(self.name, 40)} and {cut(self.other, 40)}: {self.verdict}"
-
-
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -36,7 +36,7 @@ _BLOCK = 32
 
 
 def pinned_hits(snapshot: Snapshot, request: Search) -> list[TurnHit]:
-    """Return the pinned facts that pass the time filters, those said last first."""
+    """Return hits for the pinned facts that pass the time filters, the latest said first."""
     keep, facts = allowed(snapshot, request), snapshot.facts
     rows = np.flatnonzero(facts.pinned & keep.facts)
     first, places = first_turns(snapshot), fact_places(snapshot)

@@ -1,8 +1,7 @@
-"""Profiles as they are shown: the lines that an index found, with the words they rest on.
+"""Profiles: what is known of participants by a month's end, or of anything by now, with the words that each line rests on.
 
-The values of `profile`: what is known of participants by a month's end, or of anything by now.
-
-What the graph tells of an entity, as a chat model writes it: one call, and the lines as they were where it fails.
+Lines come from an index or from the graph; a chat model may write those of the graph in one call (`written`), and they stay as
+they are where it fails.
 """
 
 from __future__ import annotations

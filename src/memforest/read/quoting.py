@@ -42,7 +42,7 @@ def sentences_said(text: str) -> dict[bytes, str]:
 
 
 def sentences_of(text: str, quote: str | None) -> frozenset[bytes]:
-    """Return the digests of those sentences of a turn that a quote holds, or is a part of; none if it is of another turn.
+    """Return the digests of the sentences of a turn that a quote holds or is part of; none for a quote of another turn.
 
     Args:
         text: of the turn.

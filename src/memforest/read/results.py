@@ -1,14 +1,6 @@
-"""What the verbs of a memory return: typed, frozen, ready to print or to serialise.
+"""What writing, searching and asking return: typed, frozen, ready to print or to serialise.
 
-What a call has cost.
-
-Making the `Usage` of a result from the ledger of its operation.
-
-What a write tells of each chunk: how it was read, and what was not kept of it.
-
-What writes return: what an ingest stored and learnt, and what a flush made.
-
-Cutting evidence to a token budget and rendering it for a prompt.
+Also what a call cost (`usage`), and cutting evidence to a token budget and rendering it for a prompt.
 """
 
 from __future__ import annotations

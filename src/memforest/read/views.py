@@ -1,27 +1,13 @@
-"""Views of a memory: its sessions, facts, timelines, indexes and counts.
+"""Views of a memory: its sessions, turns, trees, indexes, jobs and counts, and what would be made otherwise now.
 
-Every function takes a `ViewContext`, an open read transaction with the snapshot that belongs to it.
+Views take a `ViewContext`, an open read transaction with the snapshot that belongs to it.
 
+Trees are nested views. All are unfolded together, level by level: a level is a handful of statements, however many nodes
+it has, and a limit cuts all trees at about the same depth instead of showing one whole and the next not at all.
 
-How the indexes of a memory stand.
-
-What of a memory would be made otherwise now: chunks, summaries and indexes, with the reasons.
-
-How much of a memory's texts its embedder has words for, and what to say when that is little.
-
-An English model knows few words of other scripts: of a Chinese chat the shipped ones know 28 % of the characters.
-Vectors then tell little, and the ranking goes by words as far as they do not (`memforest.search.filters.known_words`).
-
-
-Jobs as `stats` and `verify` show them.
-
-Trees as nested views: scope, interval, counts, summary, and at the leaves what was said.
-
-All trees are unfolded together, level by level: a level is a handful of statements, however many nodes it
-has, and a limit cuts all trees at about the same depth instead of showing one whole and the next not at all.
-
-
-Views of what was said: the sessions of a memory, and their turns.
+`known_shares` says how much of a text an embedder has words for. An English model knows few words of other scripts: of a
+Chinese chat the shipped ones know 28 % of the characters. Vectors then tell little, and the ranking goes by words as far
+as they do not (`memforest.search.filters.known_words`).
 """
 
 from __future__ import annotations

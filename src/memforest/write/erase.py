@@ -1,11 +1,12 @@
 """Deleting turns, or sentences of them, in one transaction, with all that was made of them.
 
-An occurrence of a fact goes when a turn or a sentence that supports it goes, or when its statement holds words that only the
-deleted text said: a chunk is read together with the turns before it, so "she" may stand there by name; or when it calls
-somebody by a short form whose name nobody speaks by, or says, any more. A fact without occurrences goes; another one is
-worded, dated and attributed by those that it has left. Nothing is extracted anew. All else that was made of the text goes:
-summaries above the leaves that changed, vectors, words, skipped pieces, reasons of failures, metadata, corrections.
+An occurrence of a fact goes for one of three reasons. A turn or a sentence that supports it goes. Its statement holds words
+that only the deleted text said: a chunk is read together with the turns before it, so "she" may stand there by name. Or it
+calls somebody by a short form whose name nobody speaks by, or says, any more.
 
+A fact without occurrences goes; other facts are worded, dated and attributed by the occurrences that they have left.
+Nothing is extracted anew. All else that was made of the text goes: summaries above the leaves that changed, vectors, words,
+skipped pieces, reasons of failures, metadata, corrections.
 """
 
 from __future__ import annotations
