@@ -33,6 +33,8 @@ from memforest.errors import (
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
 from memforest.memory.options import read_question
+from memforest.memory.user import AsyncUserMemory
+from memforest.memory.verbs import check_options
 from memforest.models import HashEmbedder
 from memforest.models.base import Vectors
 from memforest.ports import Answer, AnswerEvidence
@@ -272,7 +274,7 @@ def test_options_are_checked(world: Path) -> None:
     config = fast_config(mode="llm")
     for options in ({"mode": "best"}, {"budget": 3}):
         with pytest.raises(InputError, match=next(iter(options))):
-            read_question(config, QUESTION, **options)
+            check_options("search", AsyncUserMemory.search, {"question": QUESTION, **options})
     assert read_question(config, QUESTION).mode == "llm"
     assert read_question(config, QUESTION, mode="emb").mode == "emb"
     with pytest.raises(ConfigError, match="browse_calls"):

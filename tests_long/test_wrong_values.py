@@ -236,8 +236,9 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "flush": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET},
     "rebuild": {
         "user_id": ("", *WRONG_TEXT),
-        **dict.fromkeys(("scopes", "stale"), WRONG_FLAG),
+        **dict.fromkeys(("scopes", "stale", "embedder"), WRONG_FLAG),
         "index": WRONG_TEXT,
+        "progress": (5, "bar"),
         "budget": WRONG_BUDGET,
     },
     "save": {"user_id": ("", *WRONG_TEXT)},

@@ -58,22 +58,20 @@ class Bounds:
         self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
         self._most_files = config.max_open_files
         self._most_bytes = config.max_cache_mb * 1_000_000
-        self._uses = itertools.count()
-        self._used: weakref.WeakKeyDictionary[Memory, int] = weakref.WeakKeyDictionary()
-
-    def touch(self, memory: Memory) -> None:
-        """Record that a memory is used now; called under the lock."""
-        self._used[memory] = next(self._uses)
+        self.uses = itertools.count()
+        self.used: weakref.WeakKeyDictionary[Memory, int] = weakref.WeakKeyDictionary()
+        """When each open memory was last used, by the count of uses."""
 
     def beyond(self) -> list[Memory]:
         """Take idle memories beyond the bounds out of their pools, least recently used first; return those to be closed."""
         with self.lock:
             pools = list(self.pools)
-            surplus = sum(pool.count_bytes() for pool in pools) - self._most_bytes
-            too_many = sum(pool.count_files() for pool in pools) - self._most_files
-            if surplus <= 0 and too_many <= 0:
+            idle = [(self.used[one], pool, user, one) for pool in pools for user, one in pool.idle()]
+            if not idle:
                 return []
-            idle = [(self._used[one], pool, user, one) for pool in pools for user, one in pool.idle()]
+            opened = [memory for pool in pools for memory in pool.memories()]
+            surplus = sum(memory.cached_bytes for memory in opened) - self._most_bytes
+            too_many = sum(memory.open_files for memory in opened) - self._most_files
             idle.sort(key=lambda each: each[0])
             for _, _, _, memory in idle:
                 if surplus <= 0:
@@ -128,6 +126,8 @@ class MemoryPool:
     ) -> None:
         self.directory = directory
         self.config = config
+        # Several event loops, each in a thread of its own, may use one pool: `Bounds.lock` guards what follows, and nothing is
+        # awaited under it.
         self._own_steps = steps is None
         self._steps = choose_steps(config) if steps is None else steps
         self._bounds = bounds or Bounds(config)
@@ -138,14 +138,9 @@ class MemoryPool:
         self._shared = Lanes.of_directory()
         self._advancing = Behind(self._advance_all)
         self._nobody: tuple[MemoryPool, weakref.finalize[..., MemoryPool]] | None = None
-        with self._lock:
+        with self._bounds.lock:
             self._bounds.pools.add(self)
         _alive.add(self)
-
-    @property
-    def _lock(self) -> threading.Lock:
-        # Several event loops, each in a thread of its own, may use one pool. Nothing is awaited under the lock.
-        return self._bounds.lock
 
     async def _advance_all(self, _budget: Budget) -> None:
         """Advance the open memories by the calendar again and again, until stopped; what goes wrong in one ends nothing."""
@@ -171,7 +166,7 @@ class MemoryPool:
 
     def _lanes_of(self, user_id: str) -> Lanes:
         """Return the lanes of a memory's threads, which keep it from taking the threads of others."""
-        with self._lock:
+        with self._bounds.lock:
             lanes = self._lanes.get(user_id)
             if lanes is None:
                 lanes = self._lanes[user_id] = Lanes.of_memory(self._shared, self.config.busy_timeout_s)
@@ -189,7 +184,7 @@ class MemoryPool:
     @property
     def opened(self) -> list[str]:
         """Ids of the users whose memories are open."""
-        with self._lock:
+        with self._bounds.lock:
             return list(self._open)
 
     @asynccontextmanager
@@ -216,7 +211,7 @@ class MemoryPool:
                 yield memory
             except (StoreReplacedError, EmbedderMismatchError):
                 # The next call opens what is there now; whoever else is at work on this one gets an error too.
-                with self._lock:
+                with self._bounds.lock:
                     if self._open.get(user_id) is memory:
                         del self._open[user_id]
                 await to_thread(memory.close)
@@ -238,7 +233,7 @@ class MemoryPool:
     @asynccontextmanager
     async def reading(self, user_id: str) -> AsyncIterator[Memory]:
         """Open a user's memory for the block to read it; for a user without one, an empty memory that is `NOBODY`'s."""
-        if self._is_open(user_id) or await to_thread(self.exists, user_id):
+        if check_id(user_id, "user_id") in self._open or await to_thread(self.exists, user_id):
             async with self.open(user_id) as memory:
                 yield memory
         else:
@@ -252,7 +247,7 @@ class MemoryPool:
             folder = Path(tempfile.mkdtemp(prefix="memforest-"))
             made = MemoryPool(folder, self.config, bounds=self._bounds, steps=self._steps)
             found = made, weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            with self._lock:
+            with self._bounds.lock:
                 nobody = self._nobody = self._nobody or found
         return nobody[0]
 
@@ -275,7 +270,7 @@ class MemoryPool:
                 yield memory
             finally:
                 await to_thread(memory.close)
-                with self._lock:
+                with self._bounds.lock:
                     idle = gives and user_id not in self._busy
                     outdated = self._open.pop(user_id, None) if idle else None
                 if outdated is not None:
@@ -283,7 +278,7 @@ class MemoryPool:
 
     async def _require(self, user_id: str) -> None:
         """Raise if a user has no memory."""
-        if not self._is_open(user_id) and not await to_thread(self.exists, user_id):
+        if check_id(user_id, "user_id") not in self._open and not await to_thread(self.exists, user_id):
             raise no_memory(user_id)
 
     @asynccontextmanager
@@ -308,7 +303,7 @@ class MemoryPool:
 
     async def let_go(self, user_id: str) -> None:
         """Close a user's memory, if it is open; the next call opens it again."""
-        with self._lock:
+        with self._bounds.lock:
             memory = self._open.pop(user_id, None)
         if memory is not None:
             await memory.end()
@@ -320,7 +315,7 @@ class MemoryPool:
 
         A file that is open twice would stay so until the memory is closed: SQLite closes none of several before the last.
         """
-        with self._lock:
+        with self._bounds.lock:
             opening = self._opening.setdefault(user_id, Turns(patience_s=self.config.busy_timeout_s))
         async with opening.turn():
             memory = self._take(user_id) if label is None else None
@@ -328,7 +323,9 @@ class MemoryPool:
                 return memory, []
             if check is not None and not await to_thread(self.exists, user_id):
                 await to_thread(check, label or label_of(user_id))
-            return self._keep(user_id, await self._open_file(user_id, label))
+            made = await self._open_file(user_id, label)
+            kept = self._take(user_id, made) or made
+            return kept, [] if kept is made else [made]
 
     async def remove(self, user_id: str, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete the files of a user's memory, or count what is in them; what is under way on it here ends with an error.
@@ -339,14 +336,14 @@ class MemoryPool:
             StoreError: if a file cannot be deleted.
         """
         path = self.directory / file_name(check_id(user_id, "user_id"))
-        with self._lock:
+        with self._bounds.lock:
             opening = self._opening.setdefault(user_id, Turns(patience_s=self.config.busy_timeout_s))
         async with opening.turn():
             if not await to_thread(path.exists):
                 raise NotFoundError(
                     f"user {cut(repr(user_id), 60)} has no memory; there is nothing to delete"
                 )
-            with self._lock:
+            with self._bounds.lock:
                 memory = None if dry_run else self._open.pop(user_id, None)
             with within(self._lanes_of(user_id)):
                 if memory is not None:
@@ -376,33 +373,22 @@ class MemoryPool:
                 await to_thread((await job).close)
             raise
 
-    def _is_open(self, user_id: str) -> bool:
-        with self._lock:
-            return check_id(user_id, "user_id") in self._open
-
-    def _take(self, user_id: str) -> Memory | None:
-        """Return an open memory, in use from now on; None when it is not open."""
-        with self._lock:
+    def _take(self, user_id: str, made: Memory | None = None) -> Memory | None:
+        """Return an open memory, in use from now on; else the one that was just made; None when there is neither."""
+        with self._bounds.lock:
             memory = self._open.get(user_id)
+            if memory is None and (memory := made) is not None:
+                self._open[user_id] = memory
             if memory is not None:
-                self._in_use(user_id)
+                self._open.move_to_end(user_id)
+                self._bounds.used[memory] = next(self._bounds.uses)
+                self._busy[user_id] = self._busy.get(user_id, 0) + 1
+                if made is not None:
+                    memory.label = made.label
             return memory
 
-    def _keep(self, user_id: str, memory: Memory) -> tuple[Memory, list[Memory]]:
-        """Add an opened memory, unless another call has opened it meanwhile; return the one in use, and those to be closed."""
-        with self._lock:
-            have = self._open.setdefault(user_id, memory)
-            have.label = memory.label
-            self._in_use(user_id)
-            return have, [] if have is memory else [memory]
-
-    def _in_use(self, user_id: str) -> None:
-        self._open.move_to_end(user_id)
-        self._bounds.touch(self._open[user_id])
-        self._busy[user_id] = self._busy.get(user_id, 0) + 1
-
     def _give_back(self, user_id: str) -> None:
-        with self._lock:
+        with self._bounds.lock:
             self._busy[user_id] -= 1
             if not self._busy[user_id]:
                 del self._busy[user_id]
@@ -411,6 +397,10 @@ class MemoryPool:
         """Return the open memories that nobody uses and nothing is made for, with their users; called under the lock."""
         return [(user, one) for user, one in self._open.items() if user not in self._busy and not one.at_work]
 
+    def memories(self) -> Iterable[Memory]:
+        """Return the open memories; called under the lock."""
+        return self._open.values()
+
     def give_up(self, user_id: str) -> Memory:
         """Take an open memory out of the pool, to be closed; called under the lock."""
         return self._open.pop(user_id)
@@ -418,27 +408,19 @@ class MemoryPool:
     @property
     def open_files(self) -> int:
         """Files that the open memories hold, their logs included."""
-        with self._lock:
-            return self.count_files()
+        with self._bounds.lock:
+            return sum(memory.open_files for memory in self._open.values())
 
     @property
     def cached_bytes(self) -> int:
         """Bytes of the snapshots that the open memories keep, about."""
-        with self._lock:
-            return self.count_bytes()
-
-    def count_files(self) -> int:
-        """Return `open_files`; called under the lock."""
-        return sum(memory.open_files for memory in self._open.values())
-
-    def count_bytes(self) -> int:
-        """Return `cached_bytes`; called under the lock."""
-        return sum(memory.cached_bytes for memory in self._open.values())
+        with self._bounds.lock:
+            return sum(memory.cached_bytes for memory in self._open.values())
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""
         await self._advancing.stop()
-        with self._lock:
+        with self._bounds.lock:
             closing = list(self._open.values())
             self._open.clear()
             nobody, self._nobody = self._nobody, None
