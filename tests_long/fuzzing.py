@@ -52,7 +52,7 @@ from memforest.reading.answer_local import (
 from memforest.reading.canonical import PlacedFact as SaidFact
 from memforest.reading.canonical import fact_identity, is_short_form, plan_facts, signature, tie_end
 from memforest.reading.clauses import is_imperative, is_request_question
-from memforest.reading.date_phrases import find_dates, question_time, question_window
+from memforest.reading.date_phrases import find_dates, question_time
 from memforest.reading.drafts import is_bare_yes
 from memforest.reading.entities import called, is_assistant, with_kinds
 from memforest.reading.extract_local import LocalExtractor, read_statement
@@ -340,7 +340,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "facts.canonical.tie_end": tie_end,
     "calendar.phrases.find_dates": lambda t: find_dates(t, WHEN, UTC),
     "calendar.question.question_time": lambda t: question_time(t, WHEN, UTC),
-    "calendar.question.question_window": lambda t: question_window(t, WHEN, UTC),
     "calendar.timestamp.parse_timestamp": _timestamp,
     "search.texts.without_names": lambda t: without_names(t, NAMES),
     "steps.local.answer.LocalAnswerer": _answer,

@@ -65,7 +65,7 @@ from importlib.util import find_spec
 from typing import Any
 
 _LAST_LATIN = 0x2100
-_QUOTES = {0x2018: 0x27, 0x2019: 0x27, 0x201B: 0x27, 0x02BC: 0x27, 0xFF07: 0x27}
+QUOTES = {0x2018: 0x27, 0x2019: 0x27, 0x201B: 0x27, 0x02BC: 0x27, 0xFF07: 0x27}
 
 
 class _Levels(dict[int, int]):
@@ -81,7 +81,7 @@ class _Levels(dict[int, int]):
         return level
 
 
-_LEVELS = _Levels(_QUOTES)
+_LEVELS = _Levels(QUOTES)
 
 
 def fold_word(text: str, *, lower: bool = True) -> str:
@@ -114,11 +114,6 @@ def fold_text(text: str) -> tuple[str, list[int] | None]:
         positions.append(position)
     positions.append(len(text))
     return "".join(kept).translate(_LEVELS), positions
-
-
-def level_quotes(text: str) -> str:
-    """Return `text` with straight apostrophes; no character moves, and accents stay."""
-    return text if text.isascii() else text.translate(_QUOTES)
 
 
 CODE = "mul"

@@ -117,9 +117,6 @@ _SHOWN = 60
 Hint = tuple[datetime, datetime | None]
 
 
-# -- plans ----------------------------------------------------------------------------------------
-
-
 def plan_problem(reply: QuestionParts, question: str, most: int = MOST_PARTS) -> str | None:
     """Return why the parts of a question cannot be answered one after the other, None if they can.
 
@@ -197,9 +194,6 @@ def _day(text: str | None) -> date | None:
         return None
 
 
-# -- answers --------------------------------------------------------------------------------------
-
-
 def answer_problem(answer: str, known: Iterable[str]) -> str | None:
     """Return the name in an answer that nothing of what the model was shown has, in words; None if there is none.
 
@@ -211,9 +205,6 @@ def answer_problem(answer: str, known: Iterable[str]) -> str | None:
         if tokens and shown.isdisjoint(tokens):
             return f"answer: {cut(name, _SHOWN)!r} stands in none of the lines"
     return None
-
-
-# -- follow-ups -----------------------------------------------------------------------------------
 
 
 def anchors_of(texts: Iterable[str]) -> frozenset[str]:

@@ -238,9 +238,6 @@ def _ended(text: str, language: Code) -> str:
     return text + ("。" if _UNSPACED_END.search(text) else ".")
 
 
-# -- what a statement names and says ---------------------------------------------------------------
-
-
 def _mentions(
     entities: Iterable[EntityReply], text: str, language: Code, source: ChunkSource
 ) -> tuple[Mention, ...]:

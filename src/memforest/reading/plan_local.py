@@ -258,9 +258,6 @@ def _namesakes(wanted: Sequence[str], asked: MaskedQuestion, names: Mapping[str,
     return tuple(found)
 
 
-# -- the words of a question ----------------------------------------------------------------------
-
-
 @lru_cache(maxsize=4)
 def _lists(code: str) -> Mapping[str, frozenset[str]]:
     """Return the word lists of a language for what is read here, empty where it has none."""
@@ -338,9 +335,6 @@ def _without_lead(found: list[_Word], code: str) -> list[_Word]:
             rest = found[at + 1 :]
             return _without_lead(rest[1:] if rest and rest[0].kind == "object" else rest, code)
     return found
-
-
-# -- who speaks -----------------------------------------------------------------------------------
 
 
 def _teller(found: Sequence[_Word], at: int, sides: _Sides, code: str) -> tuple[str, ...] | None:

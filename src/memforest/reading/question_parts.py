@@ -513,9 +513,6 @@ def _part(id: str, text: str, plan: QuestionPlan, needs: tuple[str, ...] = ()) -
     )
 
 
-# -- before and after -----------------------------------------------------------------------------
-
-
 def _anchor(plan: QuestionPlan, words: _Words) -> str | None:
     """Return the question for the event that a question is relative to; None if it is relative to none, or to a name alone.
 
@@ -531,9 +528,6 @@ def _anchor(plan: QuestionPlan, words: _Words) -> str | None:
     asked = words.when.format(operator.anchor)
     about = plan.entities and all(told.isdisjoint(lexical_tokens(name)) for name in plan.entities)
     return f"{', '.join(plan.entities)}: {asked}" if about else asked[0].upper() + asked[1:]
-
-
-# -- side by side ---------------------------------------------------------------------------------
 
 
 def _names(plan: QuestionPlan, text: str, people: Collection[str] | None, words: _Words) -> list[_Name]:

@@ -373,9 +373,6 @@ def _without_speech(text: str) -> str:
     return _QUOTED.sub(blank, text) if any(mark in text for mark in '"“«') else text
 
 
-# -- tokens ---------------------------------------------------------------------------------------
-
-
 @lru_cache(maxsize=512)
 def _pattern_of(names: tuple[str, ...]) -> re.Pattern[str]:
     """Return the pattern of a sentence's tokens: some names, the longest first, then words and marks."""
@@ -399,9 +396,6 @@ def _tokens(sentence: str, pattern: re.Pattern[str]) -> list[Token]:
             opens = word is not None and (not found or found[-1].text in "()[]:-—–")
             found.append(Token(match.group().lower() if opens else match.group()))
     return found
-
-
-# -- one sentence ---------------------------------------------------------------------------------
 
 
 class _Sentence:

@@ -287,9 +287,6 @@ def _without_speech(text: str) -> str:
     return _QUOTED.sub(blank, text)
 
 
-# -- one sentence ---------------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class _Subject:
     """Whom a clause is about, and where it ends and its predicate begins; `noun` is "brother" for "Ada's brother"."""

@@ -245,9 +245,6 @@ def _segment(request: SummaryRequest) -> str:
     return _chosen_records(texts, request)
 
 
-# -- profiles -------------------------------------------------------------------------------------
-
-
 def _profile(request: SummaryRequest) -> str:
     """Return the lines of a profile by participant, as many as fit, every participant's first ones before anybody's last.
 
@@ -289,9 +286,6 @@ def most_telling(texts: Sequence[str], most: int) -> list[int]:
     units = [one for one in units if one.words and 3 * one.words <= 2 * most]
     telling = [one for one in units if one.tells] or units
     return sorted(one.place for one in covering(telling, (), most))
-
-
-# -- choosing -------------------------------------------------------------------------------------
 
 
 def _chosen_records(inputs: Sequence[str], request: SummaryRequest) -> str:
@@ -374,9 +368,6 @@ def _alike(one: str, other: str) -> bool:
     """Return whether the words of one value are among those of the other."""
     left, right = set(words(fold(one))), set(words(fold(other)))
     return left <= right or right <= left
-
-
-# -- reading --------------------------------------------------------------------------------------
 
 
 def _units(inputs: Sequence[str], participants: Collection[str]) -> list[Sentence]:
@@ -570,9 +561,6 @@ def _turns(lines: Sequence[tuple[int, str, str]]) -> Iterator[int]:
         yield max(turn, 0)
 
 
-# -- answers and what they answer -----------------------------------------------------------------
-
-
 def _joined(sentences: Sequence[Sentence]) -> list[Sentence]:
     """Return the sentences in order, an answer together with what it answers in the turn right before it, as one.
 
@@ -662,9 +650,6 @@ def _apart(unit: Sentence, most: int) -> list[Sentence]:
     if unit.words <= most:
         return [unit]
     return [one for one in unit.parts if one.tells and one.words <= most]
-
-
-# -- choosing ---------------------------------------------------------------------------------------
 
 
 def _distinct(sentences: Sequence[Sentence]) -> list[Sentence]:
