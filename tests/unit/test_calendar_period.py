@@ -187,17 +187,6 @@ def test_a_third_is_vague_and_a_half_is_not() -> None:
             assert part(whole, which) == replace(found, relative=False, open_year=False)
 
 
-def test_marks_are_set_one_by_one() -> None:
-    """A flag that is not given stays as it is, also when it is set; the days never change."""
-    plain = day(LEAP)
-    assert plain.marked() == plain
-    for name in ("relative", "approx", "open_year"):
-        marked = plain.marked(**{name: True})
-        assert [one for one in ("relative", "approx", "open_year") if getattr(marked, one)] == [name]
-        assert marked.marked() == marked
-        assert marked.marked(**{name: False}) == plain
-
-
 # -- which of several -----------------------------------------------------------------------------
 
 
