@@ -381,7 +381,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
     "language.counting.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],
     "steps.local.spanish.attribute_spanish": lambda t: extract_local.attribute_spanish(t, "Ann"),
-    "steps.local.spanish.lacks_content_spanish": lambda t: extract_local.lacks_content_spanish(t, NAMES),
     "steps.local.spanish.strip_address_spanish": lambda t: extract_local.strip_address_spanish(t, NAMES),
     "language.stance.stances_of": _stances,
     "language.aspect.is_person": lambda t: [phrases.is_person(word) for word in t.lower().split()],

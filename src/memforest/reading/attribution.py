@@ -182,13 +182,14 @@ def is_present_verb(word: str) -> bool:
     )
 
 
-def attribute(text: str, voices: Voices) -> Attributed:
-    """Return `text` with first and second person replaced by the names of speaker and listener.
+def attribute(text: str, voices: Voices | None) -> Attributed:
+    """Return `text` with first and second person replaced by the names of speaker and listener; as it is without voices.
 
     >>> attribute("I love your dog, and my sister does too.", Voices("Ana", "Ben")).text
     "Ana loves Ben's dog, and Ana's sister does too."
     """
-    if not _PERSONAL.search(text) and not any(short in text for short, _ in voices.nicknames):
+    personal = voices and (_PERSONAL.search(text) or any(short in text for short, _ in voices.nicknames))
+    if not voices or not personal:
         return Attributed(text, names_speaker=False, changed=False)
     flat = text.replace("’", "'")
     singular = _FIRST_SINGULAR.search(flat) is not None

@@ -251,7 +251,7 @@ class _Naming:
     def _meet(self, name: str, kind: EntityKind) -> int | None:
         entity = self._book.entity(name, kind, self._occurrence[1])
         if entity is not None:
-            label, spelled = self._book.label(entity), spelling(name)
+            label, spelled = self._book.labels[entity], spelling(name)
             own = self._spelled.setdefault(entity, set())
             own.add(label if spelled == spelling(label) else spelled)
         return entity
@@ -259,4 +259,4 @@ class _Naming:
     def write_names(self) -> None:
         """Record by which names the entities are called, where these are not their labels."""
         for entity, spelled in self._spelled.items():
-            entities_rows.add_name(self._tx, self._occurrence[1], entity, spelled, self._book.label(entity))
+            entities_rows.add_name(self._tx, self._occurrence[1], entity, spelled, self._book.labels[entity])
