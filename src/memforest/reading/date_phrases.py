@@ -347,7 +347,7 @@ def find_dates(
     spoken = [(one, (one,)) for one in known] + [(one, ruled) for one in (load_language("any"),) if one]
     found = _hits([Scene(folded, said, now, now.date(), tz, one, day_first, by) for one, by in spoken])
     found = [hit for hit in found if not is_of_fiction(hit.scene, (hit.start, hit.end), hit.period)]
-    found = _extended(found)
+    found = _extended(found) if found else []
     if len(found) > 1:
         found = _framed(found)
     found = [_bounded(hit) for hit in found]
