@@ -280,10 +280,7 @@ def _drafts(text: str) -> None:
         drafts.DraftFact(said, [said], (0,), "en", True, False, False, names=NAMED)
         for said in (text, text[::-1])
     )
-    made = [one, other]
-    drafts.resolve_person(text, made)
-    for said in made:
-        drafts.with_speaker(said, "Ann")
+    drafts.resolve_person(text, one)
     if drafts.can_join(one, other, drafts.PASSAGE_WORDS):
         drafts.join(one, other)
 

@@ -316,11 +316,14 @@ class _Rewriter:
             lowered = self.singular.get(lowered, lowered)
         if lowered in _PLURAL:
             return self._plural(lowered) if self.replace_we and not token.isupper() else None
-        if token in ("I", "i") and not self._is_pronoun_i(index, token):
-            return None
+        previous = self.words[-1] if self.words else ""
+        if token in ("I", "i"):  # no numeral ("World War I"), and no part of "i.e."
+            spaced = self.tokens[index + 1 : index + 2] != [] and self.tokens[index + 1].startswith(" ")
+            numbered = previous in _NUMBERED or (token.islower() and not spaced)
+            if numbered or not (spaced or not previous or previous in _BEFORE_I):
+                return None
         self.named = True
         if lowered == "i":  # the name takes its place, and its verb is awaited or repaired
-            previous = self.words[-1] if self.words else ""
             joins = previous == "and" and not self.finite and 1 < len(self.words) <= 6
             if previous in ("do", "am", "have", "don't", "haven't") and len(self.out) > 1:
                 self.out[-2] = third_person(self.out[-2])
@@ -332,17 +335,6 @@ class _Rewriter:
         if lowered in _CONTRACTIONS:
             return f"{self.speaker} {_CONTRACTIONS[lowered]}"
         return {"me": self.speaker, "myself": "themself"}.get(lowered, f"{self.speaker}'s")
-
-    def _is_pronoun_i(self, index: int, token: str) -> bool:
-        """Return whether "I" is the pronoun and not a numeral ("World War I") or part of "i.e."."""
-        after = self.tokens[index + 1] if index + 1 < len(self.tokens) else ""
-        if token.islower() and (after.startswith(".") or not after.startswith(" ")):
-            return False
-        if self.words and self.words[-1] in _NUMBERED:
-            return False
-        if after.startswith(" ") or not self.words:
-            return True
-        return self.words[-1] in ("and", "or", "than", "do", "am", "have", "as", "like", "but")
 
     def _had_or_would(self, index: int) -> str:
         """Return the auxiliary behind 'd: "had" before a participle, else "would"."""
@@ -388,6 +380,7 @@ class _Rewriter:
 
 
 _BEFORE_LIKES = word_set("hope glad if that think know what happy see whatever")
+_BEFORE_I = word_set("and or than do am have as like but")
 _NUMBERED = word_set("war part type phase level chapter volume act elizabeth henry stage")
 _PLURAL = _EN.lists["both"]
 _FIRST = _PLURAL | _EN.lists["asker"]

@@ -154,34 +154,25 @@ def wording(text: str) -> Wording:
             for ch in plain
         )
     # Stricter about the language than the extractor: in "A Lucía llamó Mateo" the "a" says who called whom.
-    lists, found = _lists(), words(plain)
-    english, spanish = (sum(word in known for word in found) for known in (lists.english, lists.spanish))
+    lists, said = _lists(), words(plain)
+    english, spanish = (sum(word in known for word in said) for known in (lists.english, lists.spanish))
     code = "es" if spanish > english else "en" if english or plain.isascii() else ""
     fillers = frozenset() if detect_language(plain) == "other" else lists.fillers.get(code, frozenset())
-    clauses = (_clause(piece, fillers) for piece in _CLAUSE_END.split(plain))
+    clauses: list[tuple[str, ...]] = []
+    for clause in _CLAUSE_END.split(plain):
+        found: list[str] = []  # the words that count, with `_MARK` where a comma stands between two of them
+        for piece in _COMMA.split(clause if clause.isascii() else lists.unspaced.sub("", clause)):
+            if found and found[-1] != _MARK:
+                found.append(_MARK)
+            for word in _expanded(words(piece)):
+                digits = () if word in fillers or word in _ORDINALS else numbers(word)
+                cardinal = len(digits) == 1 and (word.isalpha() or word.replace(",", "").isdecimal())
+                if word not in fillers:
+                    found.append(digits[0] if cardinal else word)  # "two", "1,500"
+        clauses.append(tuple(found[:-1] if found[-1:] == [_MARK] else found))
     return Wording(
         tuple(clause for clause in clauses if clause), _SIGNS.intersection(text.replace("？", "?"))
     )
-
-
-def _clause(text: str, fillers: frozenset[str]) -> tuple[str, ...]:
-    """Return the words of one clause that count, with `_MARK` where a comma stands between two of them."""
-    lists = _lists()
-    if not text.isascii():
-        text = lists.unspaced.sub("", text)
-    out: list[str] = []
-    for piece in _COMMA.split(text):
-        if out and out[-1] != _MARK:
-            out.append(_MARK)
-
-        for word in _expanded(words(piece)):
-            digits = numbers(word) if word not in fillers and word not in _ORDINALS else ()
-            cardinal = len(digits) == 1 and (word.isalpha() or word.replace(",", "").isdecimal())
-            if word not in fillers:
-                out.append(digits[0] if cardinal else word)  # "two", "1,500"
-    while out and out[-1] == _MARK:
-        out.pop()
-    return tuple(out)
 
 
 def _expanded(found: list[str]) -> Iterator[str]:

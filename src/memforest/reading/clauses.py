@@ -591,26 +591,16 @@ def is_imperative(text: str, code: Code, *, to_assistant: bool = False) -> bool:
     if forbids:
         verb = found[2 if found[0] == "do" else 1 :][:1]
         return bool(verb) and _ENGLISH_REQUESTS["consoling"].isdisjoint(verb) and verb[0] not in STOP_WORDS
-    tells = found[0] in _TELLS and found[1] == "me" and found[2:3] != ["to"]  # "tell me more"
-    if tells or not _is_verb(found, to_assistant=to_assistant):
+    first, second, behind = found[0], found[1], found[1:]
+    if first in _TELLS and second == "me" and found[2:3] != ["to"]:  # "tell me more"
         return False
-    return to_assistant or polite or not _ME.isdisjoint(found[1:])
-
-
-def _is_verb(found: Sequence[str], *, to_assistant: bool) -> bool:
-    """Return whether a sentence begins with a verb in its base form: a known one, or a word in front of an object."""
-    first, second = found[0], found[1]
+    # It begins with a verb in its base form: a known one, or a word in front of an object.
+    finite, past = _ENGLISH_REQUESTS["finite"], _ENGLISH_REQUESTS["irregular_past"]
     if first in _VERBS:
-        return (
-            second not in _ENGLISH_REQUESTS["finite"]
-            and second not in _ENGLISH_REQUESTS["irregular_past"]
-            and not second.endswith("ed")
-        )
-    if first in _NO_VERBS or first in _ENGLISH_REQUESTS["states"] or first.endswith(("ed", "ing", "ly", "s")):
-        return False
-    joins = second in _OBJECTS or (to_assistant and second in _ENGLISH_REQUESTS["prepositions"])
-    return (
-        joins
-        and _ENGLISH_REQUESTS["finite"].isdisjoint(found[1:])
-        and _ENGLISH_REQUESTS["irregular_past"].isdisjoint(found[1:])
-    )
+        is_verb = second not in finite and second not in past and not second.endswith("ed")
+    else:
+        known = first in _NO_VERBS or first in _ENGLISH_REQUESTS["states"]
+        joins = second in _OBJECTS or (to_assistant and second in _ENGLISH_REQUESTS["prepositions"])
+        plain = not first.endswith(("ed", "ing", "ly", "s"))
+        is_verb = joins and plain and not known and finite.isdisjoint(behind) and past.isdisjoint(behind)
+    return is_verb and (to_assistant or polite or not _ME.isdisjoint(behind))

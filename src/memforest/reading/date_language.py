@@ -56,7 +56,6 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -306,18 +305,6 @@ class Language:
     anaphors: tuple[Rule, ...]
     triggers: Mapping[str, tuple[tuple[int, frozenset[str]], ...]]
     """Word -> the places of the rules that it may wake, and the words that must then stand there too."""
-
-    def rules_for(self, words: AbstractSet[str]) -> list[Rule]:
-        """Return the rules worth trying on a text that holds these folded words."""
-        triggers = self.triggers
-        wanted = {
-            index
-            for word in words
-            if word in triggers
-            for index, others in triggers[word]
-            if not others or others <= words
-        }
-        return [self.rules[index] for index in sorted(wanted)]
 
 
 @lru_cache(maxsize=64)

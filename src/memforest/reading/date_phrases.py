@@ -20,11 +20,11 @@ search instead of hiding evidence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
-from itertools import product
+from itertools import pairwise, product
 from operator import attrgetter
 from typing import Literal
 
@@ -34,6 +34,7 @@ from memforest.reading.date_language import (
     QUOTES,
     SLASH,
     WIDE,
+    Language,
     Rule,
     fold_text,
     load_language,
@@ -65,13 +66,12 @@ class FoundDate:
     direction: Direction = "at"
 
 
-def _with_anaphors(found: list[FoundDate]) -> list[FoundDate]:
+def _with_anaphors(found: list[FoundDate], rules: Sequence[tuple[Rule, Language]]) -> list[FoundDate]:
     """Add what is dated by the date before it: "two days later", "the following Monday"."""
     scene = found[0].scene
-    words = set(_WORD.findall(scene.text.lower()))
     added: list[FoundDate] = []
-    for rule, language in [(rule, one) for one in scene.speakers for rule in one.anaphors]:
-        for match in () if rule.words.isdisjoint(words) else rule.regex.finditer(scene.text):
+    for rule, language in rules:
+        for match in rule.regex.finditer(scene.text):
             start, end = match.span()
             before = [hit for hit in found if hit.end <= start]
             free = all(hit.end <= start or hit.start >= end for hit in found)
@@ -81,45 +81,38 @@ def _with_anaphors(found: list[FoundDate]) -> list[FoundDate]:
             period = _changed(match, rule, spoken, before[-1].period)
             if period is not None:
                 added.append(FoundDate(start, end, period, spoken))
-    return sorted([*found, *added], key=lambda hit: hit.start) if added else found
+    return sorted([*found, *added], key=attrgetter("start"))
 
 
 def _extended(found: Sequence[FoundDate]) -> list[FoundDate]:
-    """Let the words before each date change it; a date they swallow whole disappears."""
+    """Let the words around each date change it; a date that they swallow whole disappears.
+
+    These are a suffix and up to two prefixes, the nearer first: "the end of the week before 9 June".
+    """
     kept: list[FoundDate] = []
     for hit in found:
-        wider = _widened(hit)
-        while wider.start < hit.start and kept and kept[-1].start >= wider.start:
-            kept.pop()
-        if kept and kept[-1].end > wider.start:
-            wider = hit
-        kept.append(wider)
-    return kept
-
-
-def _widened(hit: FoundDate) -> FoundDate:
-    """Apply a suffix and up to two prefixes, the nearer first: "the end of the week before 9 June"."""
-    scene = hit.scene
-    for rule, language in [(rule, one) for one in scene.speakers for rule in one.suffixes]:
-        match = rule.regex.match(scene.text, hit.end)
-        period = match and _changed(match, rule, replace(scene, language=language), hit.period)
-        if match and period:
-            hit = replace(hit, end=match.end(), period=period)
-            break
-    prefixes = [(rule, one) for one in scene.speakers for rule in one.prefixes]
-    for _ in range(2):
-        low = max(0, hit.start - _PREFIX_REACH)
-        before = scene.text[low : hit.start]
-        words = set(_WORD.findall(before.lower()))
-        for rule, language in prefixes:
-            match = None if rule.words.isdisjoint(words) else rule.regex.search(before)
+        wider, scene = hit, hit.scene
+        prefixes = [(rule, one) for one in scene.speakers for rule in one.prefixes]
+        for rule, language in [(rule, one) for one in scene.speakers for rule in one.suffixes]:
+            match = rule.regex.match(scene.text, hit.end)
             period = match and _changed(match, rule, replace(scene, language=language), hit.period)
             if match and period:
-                hit = replace(hit, start=low + match.start(), period=period)
+                wider = replace(hit, end=match.end(), period=period)
                 break
-        else:
-            break
-    return hit
+        for _ in range(2):
+            low = max(0, wider.start - _PREFIX_REACH)
+            before = scene.text[low : wider.start]
+            words = set(_WORD.findall(before.lower()))
+            for rule, language in prefixes:
+                match = None if rule.words.isdisjoint(words) else rule.regex.search(before)
+                period = match and _changed(match, rule, replace(scene, language=language), wider.period)
+                if match and period:
+                    wider = replace(wider, start=low + match.start(), period=period)
+                    break
+        while wider.start < hit.start and kept and kept[-1].start >= wider.start:
+            kept.pop()
+        kept.append(hit if kept and kept[-1].end > wider.start else wider)
+    return kept
 
 
 def _changed(match: re.Match[str], rule: Rule, scene: Scene, base: Period) -> Period | None:
@@ -345,7 +338,16 @@ def find_dates(
         day_first = known[0].day_first
     ruled = tuple(one for one in known if one.verbs is not None)
     spoken = [(one, (one,)) for one in known] + [(one, ruled) for one in (load_language("any"),) if one]
-    found = _hits([Scene(folded, said, now, now.date(), tz, one, day_first, by) for one, by in spoken])
+    ends = [
+        0
+    ]  # a long text is cut at sentence ends, so that a word in one place does not wake its rules in all
+    while len(folded) - ends[-1] > _PIECE:
+        stop = _SENTENCE_END.search(folded, ends[-1] + _PIECE, ends[-1] + 2 * _PIECE)
+        ends.append(stop.end() if stop else min(ends[-1] + 2 * _PIECE, len(folded)))
+    found = _hits(
+        [Scene(folded, said, now, now.date(), tz, one, day_first, by) for one, by in spoken],
+        list(pairwise([*ends, len(folded)])),
+    )
     found = [hit for hit in found if not is_of_fiction(hit.scene, (hit.start, hit.end), hit.period)]
     found = _extended(found) if found else []
     if len(found) > 1:
@@ -353,8 +355,11 @@ def find_dates(
     found = [_bounded(hit) for hit in found]
     if len(found) > 1:
         found = _in_named_years(_joined(found))
-    if found:
-        found = _with_anaphors(found)
+    words = set(_WORD.findall(folded.lower())) if found else set()
+    speakers = found[0].scene.speakers if found else ()
+    later = [(rule, one) for one in speakers for rule in one.anaphors if not rule.words.isdisjoint(words)]
+    if later:
+        found = _with_anaphors(found, later)
     made = (
         _span(text, hit, positions, tz)
         for hit in found
@@ -363,30 +368,26 @@ def find_dates(
     return [span for span in made if span is not None]
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Cut a long text at sentence ends, so that a word in one place does not wake its rules in all."""
-    low = 0
-    while len(text) - low > _PIECE:
-        stop = _SENTENCE_END.search(text, low + _PIECE, low + 2 * _PIECE)
-        high = stop.end() if stop else min(low + 2 * _PIECE, len(text))
-        yield low, high
-        low = high
-    yield low, len(text)
-
-
-def _hits(scenes: Sequence[Scene]) -> list[FoundDate]:
-    """Return what the rules of every scene's language match in its text: of overlapping dates the leftmost, then the longest."""
+def _hits(scenes: Sequence[Scene], pieces: Sequence[tuple[int, int]]) -> list[FoundDate]:
+    """Return what the rules of all languages match in pieces of one text: of overlapping dates the leftmost, then the longest."""
     text = scenes[0].text if scenes else ""
     every = {name for name, present in ((SLASH, "/" in text), (WIDE, not text.isascii())) if present} | {
         DIGIT
     }
     hits: list[FoundDate] = []
-    for (low, high), scene in product(_pieces(text), scenes):
+    for (low, high), scene in product(pieces, scenes):
         words = set(_WORD.findall(text[low:high].lower()))
         if _HAS_DIGIT.search(text, low, high):
             words |= every
         own: list[FoundDate] = []
-        for rule in scene.language.rules_for(words):
+        rules, triggers = scene.language.rules, scene.language.triggers
+        woken = {
+            index
+            for word in words & triggers.keys()
+            for index, others in triggers[word]
+            if not others or others <= words
+        }
+        for rule in [rules[index] for index in sorted(woken)]:
             fallback = rule.args.get("fallback") and scene.speakers
             for match in () if fallback else rule.regex.finditer(text, low, high):
                 start, end = at(match)

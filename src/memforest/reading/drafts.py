@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
@@ -27,7 +26,7 @@ PASSAGE_WORDS = 90
 FINE_CHARS, ASSISTANT_FINE_CHARS = 4_000, 1_500
 
 _PERSON_PRONOUN = re.compile(r"(?P<who>he|she)(?P<tail>'s|'d|'ll|’s|’d|’ll)?(?= )", re.IGNORECASE)
-_SPEAKER_RELATIVE = re.compile(
+SPEAKER_RELATIVE = re.compile(
     r"\b(?:i|me|my|mine|we|us|our|ours|you|your|yours|here|yo|mi|mis|nosotros|nos|nuestr[oa]s?|tu|tus|usted)\b",
     re.IGNORECASE,
 )
@@ -107,22 +106,6 @@ def afterword(before: DraftFact, raw: str) -> None:
         before.negated = before.turned = True
 
 
-def with_speaker(draft: DraftFact, speaker: str) -> str:
-    """Return the text of a draft with its speaker in front unless it names them or has a subject of its own.
-
-    "Bob moved to Miami in July 2024." stands for itself, whoever said it; a "we" in it would not.
-    """
-    named = any(
-        one.role == "subject"
-        and one.kind in ("participant", "person")
-        and draft.text.startswith(f"{one.name} ")
-        for one in draft.names
-    )
-    if draft.attributed or (named and not _SPEAKER_RELATIVE.search(draft.text)):
-        return draft.text
-    return f"{speaker}: {draft.text}" if draft.changed else f'{speaker}: "{draft.text}"'
-
-
 def ended(text: str) -> str:
     """Return `text` with a capital first and a full stop last: statements that differ in their "!" are the same."""
     text = text.strip()
@@ -133,17 +116,15 @@ def ended(text: str) -> str:
     return text if text.endswith((".", "…", "]", '"', "”", "。")) else text.rstrip("!,;:- ") + "."
 
 
-def resolve_person(text: str, drafts: Sequence[DraftFact]) -> str | None:
+def resolve_person(text: str, before: DraftFact) -> str | None:
     """Return `text` with the "he" or "she" it starts with named, when the statement before leaves one choice."""
     found = _PERSON_PRONOUN.match(text)
-    if found is None or not drafts:
+    if found is None:
         return None
     tail = (found["tail"] or "").replace("’", "'")
-    who = _only_person(drafts[-1], male=found["who"].lower() == "he")
-    if who is None:
-        return None
+    who = _only_person(before, male=found["who"].lower() == "he")
     verb = {"'s": " is", "'ll": " will", "'d": " would"}.get(tail, "")
-    return f"{who}{verb}{text[found.end() :]}"
+    return None if who is None else f"{who}{verb}{text[found.end() :]}"
 
 
 def _only_person(draft: DraftFact, *, male: bool) -> str | None:

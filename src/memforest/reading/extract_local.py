@@ -52,6 +52,7 @@ from memforest.reading.drafts import (
     GROUP_WORDS,
     HEARD_CHARS,
     PASSAGE_WORDS,
+    SPEAKER_RELATIVE,
     Context,
     DraftFact,
     acting_names,
@@ -66,7 +67,6 @@ from memforest.reading.drafts import (
     picture_of,
     resolve_person,
     uncapitalised,
-    with_speaker,
 )
 from memforest.reading.entities import (
     Role,
@@ -234,29 +234,28 @@ class LocalExtractor:
         follows = context.drafts and context.heard.endswith(context.drafts[-1].raw[-1])
         if follows and is_afterword(raw):
             afterword(context.drafts[-1], raw)
-        elif is_question(raw):
-            head = (statement_before_question(raw) if context.language == "en" else None) or ""
-            asked = raw[len(head) :].lstrip(" ,;-—–")
-            if head:
-                self._keep(context, head, self._draft(context, head))
-            if is_request_question(asked, context.language):
-                self._keep(context, asked, self._request(context, asked, asked))
-            else:
-                context.skip(asked, "question")
-        elif (draft := self._draft(context, raw)) is not None:
-            draft.raw = [item]  # as it stands there, with its number in a list
-            self._keep(context, raw, draft)
-
-    def _keep(self, context: Context, raw: str, draft: DraftFact | None) -> None:
-        """Add a draft, joined to the one before where it belongs there, or skip it."""
-        if draft is None:
             return
-        if context.drafts and can_join(context.drafts[-1], draft, context.words):
-            join(context.drafts[-1], draft)
-        elif draft.comment:
-            context.skip(raw, "pleasantry")
-        else:
-            context.drafts.append(draft)
+        asks = is_question(raw)
+        head = "" if asks else raw  # a question may open with a statement
+        if asks and context.language == "en":
+            head = statement_before_question(raw) or ""
+        draft = self._draft(context, head) if head else None
+        if draft is not None and not asks:
+            draft.raw = [item]  # as it stands there, with its number in a list
+        made = [] if draft is None else [(head, draft)]
+        asked = raw[len(head) :].lstrip(" ,;-—–")
+        requests = asks and is_request_question(asked, context.language)
+        if requests:
+            made.append((asked, self._request(context, asked, asked)))
+        for said, draft in made:
+            if context.drafts and can_join(context.drafts[-1], draft, context.words):
+                join(context.drafts[-1], draft)
+            elif draft.comment:
+                context.skip(said, "pleasantry")
+            else:
+                context.drafts.append(draft)
+        if asks and not requests:
+            context.skip(asked, "question")
 
     def _draft(self, context: Context, raw: str) -> DraftFact | None:
         """Return the draft of one sentence that is no question (an answer, rewritten or quoted), or None after skipping it."""
@@ -288,7 +287,7 @@ class LocalExtractor:
             return None
         full = supply_subject(text)
         made = attribute(full, context.voices)
-        resolved = resolve_person(made.text, context.drafts)
+        resolved = resolve_person(made.text, context.drafts[-1]) if context.drafts else None
         draft = self._finish(
             context,
             raw,
@@ -402,8 +401,17 @@ class LocalExtractor:
         kinds = with_kinds(draft.text, mentions, draft.language)
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)
+        text = (
+            draft.text
+        )  # "Bob moved to Miami in July 2024." stands for itself, whoever said it; a "we" would not
+        people = [
+            one.name for one in draft.names if one.kind in ("participant", "person") and one.role == "subject"
+        ]
+        own = any(text.startswith(f"{name} ") for name in people) and not SPEAKER_RELATIVE.search(text)
+        if not (draft.attributed or own):
+            text = f"{speaker}: {text}" if draft.changed else f'{speaker}: "{text}"'
         return ExtractedFact(
-            text=with_speaker(draft, speaker),
+            text=text,
             turns=draft.turns,
             speaker=context.turn.speaker,
             quote=kept_quote(context.turn.text, draft.raw),

@@ -240,13 +240,14 @@ def read_mentions(question: str, names: Mapping[str, str], common: Collection[st
     """
     text = unicodedata.normalize("NFC", question).replace("’", "'").replace(MASK, " ")
     folded = text.casefold()
+    inside = [ch.isalnum() or unicodedata.category(ch).startswith("M") for ch in folded]  # of a word
     origin = [at for at, ch in enumerate(text) for _ in ch.casefold()]
     masked: list[str] = []
     back: list[int] = []
     entities: list[tuple[str, int]] = []
     at = 0
     while at < len(folded):
-        end = _name_end(folded, at, names)
+        end = _name_end(folded, inside, at, names)
         name, place = folded[at:end], origin[at]
         inner = place > 0 and text[place].isupper() and any(ch.isalnum() for ch in text[:place])
         back.append(place)
@@ -260,12 +261,7 @@ def read_mentions(question: str, names: Mapping[str, str], common: Collection[st
     return MaskedQuestion(text, "".join(masked), (*back, len(text)), tuple(entities))
 
 
-def _is_word(ch: str) -> bool:
-    """Return whether a character belongs to a word; combining marks do."""
-    return ch.isalnum() or unicodedata.category(ch).startswith("M")
-
-
-def _name_end(folded: str, at: int, names: Mapping[str, str]) -> int:
+def _name_end(folded: str, inside: Sequence[bool], at: int, names: Mapping[str, str]) -> int:
     """Return where the longest name that starts at `at` ends, or `at` if none does."""
     found = at
     if _UNSPACED.match(folded, at):
@@ -273,12 +269,12 @@ def _name_end(folded: str, at: int, names: Mapping[str, str]) -> int:
             if folded[at:end] in names:
                 found = end
         return found
-    if not _is_word(folded[at]) or (at > 0 and _is_word(folded[at - 1])):
+    if not inside[at] or (at > 0 and inside[at - 1]):
         return at
     words = 0
     for end in range(at + 1, len(folded) + 1):
-        within = end < len(folded) and _is_word(folded[end]) and not _UNSPACED.match(folded, end)
-        if within or not _is_word(folded[end - 1]):
+        goes_on = end < len(folded) and inside[end] and not _UNSPACED.match(folded, end)
+        if goes_on or not inside[end - 1]:
             continue
         words += 1
         if folded[at:end] in names:

@@ -399,8 +399,6 @@ class _Sentence:
                 subject = _NOBODY
         return self.found
 
-    # -- "Ada's aunt Noor" --------------------------------------------------------------------------
-
     def _reduced(self) -> list[Token]:
         """Return the tokens with a name in the place of "Ada's aunt Noor", and note whose aunt she is."""
         made: list[Token] = []
@@ -450,8 +448,6 @@ class _Sentence:
             return before[names[0]].names
         placed = all(self.words.plays(before[at - 1].text, "onward") for at in names[1:])
         return before[names[0]].names if placed else ()
-
-    # -- names in a row, clauses --------------------------------------------------------------------
 
     def _grouped(self) -> Iterator[Token]:
         """Yield the tokens, names in a row as one: "Ada, Noor and Tom"."""

@@ -330,8 +330,6 @@ class _Reader:
             if unreal:
                 subject = None
 
-    # -- subjects --------------------------------------------------------------------------------
-
     def _subject(self, at: int) -> _Subject | None:
         """Return the subject that begins at a place: names, "Ada's brother", "Ada's brother Tom", "el trabajo de Bob"."""
         if at not in self.known:
@@ -361,8 +359,6 @@ class _Reader:
             if name is not None and name[0] == end:
                 return _Subject((self.given[slice(*name)],), name[1], name[1] + 1)
         return None
-
-    # -- predicates ------------------------------------------------------------------------------
 
     def _asserted(self, subject: _Subject, at: int, *, only_ends: bool) -> Iterator[State]:
         """Yield the states of a predicate; of one that is not so only what it says to be over."""
@@ -441,8 +437,6 @@ class _Reader:
         ]
         return State(entity, attribute, cut[0] or "", cut[1], "end" if over else pattern.change)
 
-    # -- values ----------------------------------------------------------------------------------
-
     def _value(self, start: int, end: int | None, *, plain: bool, bare: bool = False) -> Span | None:
         """Return where the value at a place begins and ends, or None if no value can stand there.
 
@@ -452,7 +446,17 @@ class _Reader:
             plain: whether it may be written small.
             bare: whether then no "a" may stand in front of it, behind which a thing is new and has no name.
         """
-        tokens = self._tokens(start, end)
+        tokens: list[re.Match[str]] = []  # the words up to the first mark
+        for one in _TOKEN.finditer(self.masked, start, len(self.masked) if end is None else end):
+            marked = tokens and self.masked[tokens[-1].end() : one.start()].strip()
+            if marked or len(tokens) == _MAX_WORDS + 2:
+                break
+            text = one.group()
+            if text.endswith(".") and not _ABBREVIATED.search(text):
+                cut = _TOKEN.match(self.masked, one.start(), one.start() + len(text.rstrip(".")))
+                tokens += [cut] if cut else []
+                break
+            tokens.append(one)
         words = self.table.words
         articles = 0
         front = words["determiners"] | words["former"]
@@ -477,21 +481,6 @@ class _Reader:
         if _MASKED.match(chosen[-1].group()) and self.masked.startswith("'s", last - 2):
             return None
         return None if end is not None and self.masked[last:end].strip(" .") else (chosen[0].start(), last)
-
-    def _tokens(self, start: int, end: int | None) -> list[re.Match[str]]:
-        """Return the words of a value's text up to the first mark."""
-        found: list[re.Match[str]] = []
-        for one in _TOKEN.finditer(self.masked, start, len(self.masked) if end is None else end):
-            if found and self.masked[found[-1].end() : one.start()].strip():
-                break
-            text = one.group()
-            if text.endswith(".") and not _ABBREVIATED.search(text):
-                cut = _TOKEN.match(self.masked, one.start(), one.start() + len(text.rstrip(".")))
-                return [*found, cut] if cut else found
-            found.append(one)
-            if len(found) == _MAX_WORDS + 2:
-                break
-        return found
 
     def _named(self, tokens: Sequence[re.Match[str]]) -> int:
         """Return how many words a name has: those with a capital, and what joins them."""

@@ -156,8 +156,6 @@ class RecordCheck:
             return None
         return f"the line {_cut(line)} tells of somebody else than {participant}, in whose section it is"
 
-    # -- one sentence --------------------------------------------------------------------------------
-
     def _made_up(self, sentence: str, language: Code) -> str | None:
         plain, date = self._without_dates(sentence, language)
         if date is not None:
@@ -205,8 +203,6 @@ class RecordCheck:
             if run in own and "".join(run) not in self._squeezed:
                 return f"{_cut(' '.join(run))} is part of the instructions, and nobody said it"
         return None
-
-    # -- what it was made of -------------------------------------------------------------------------
 
     @cached_property
     def _source(self) -> ChunkSource:
