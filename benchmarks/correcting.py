@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 from memforest import MemForest
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.read.stored import CorrectionView
 from scale import BATCH, USER, config
 from synthetic.chat import Chat

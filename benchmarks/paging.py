@@ -20,7 +20,7 @@ from pathlib import Path
 
 from correcting import DIMENSION, build
 from memforest import MemForest
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from scale import USER, config
 
 LIMIT = 50

@@ -105,10 +105,10 @@ def ask_all(
     row = Asked(mode if spoil is None else f"{mode}, spoiled")
     with open_forest(folder, double.serve(cost, spoil=spoil)) as forest:
         # The first question opens the memory and the connections.
-        forest.ask(USER, "Is anybody there?", mode=mode)
+        forest.ask(USER, "Is anybody there?", mode=mode)  # type: ignore[arg-type]
         for text, when in questions:
             started = perf_counter()
-            found = forest.ask(USER, text, mode=mode, reference_date=when)
+            found = forest.ask(USER, text, mode=mode, reference_date=when)  # type: ignore[arg-type]
             row.add(found, perf_counter() - started)
     return row
 

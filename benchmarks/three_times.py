@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from memforest import Config, MemForest
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.testing import FrozenClock
 from synthetic.chat import USER as SPEAKER
 from synthetic.chat import Chat

@@ -29,7 +29,7 @@ from tests_long.worlds import differences, dump, fast_config, fast_folder, file_
 
 from memforest import MemForest
 from memforest.errors import CorrectionError, InputError, SessionConflictError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.trees.scenes import YOUNG
 
 __all__ = ["VERBS", "Life"]

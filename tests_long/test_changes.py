@@ -22,7 +22,7 @@ from tests_long.worlds import fast_config, file_of, make_sessions, said
 from memforest import InputError, MemForest, NotFoundError
 from memforest.cli.app import main
 from memforest.errors import TimestampError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.read.changes import Change
 from memforest.store.connections import Connection
 from memforest.testing import FrozenClock

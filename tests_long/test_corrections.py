@@ -18,7 +18,7 @@ from tests_long.worlds import dump, fast_config, file_of, said, summaries
 
 from memforest import MemForest
 from memforest.errors import CorrectionError, InputError, NotFoundError, TimestampError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Skipped, State
 from memforest.store.connections import Connection
 
@@ -402,7 +402,7 @@ def test_bad_input_is_refused_with_what_to_do_and_changes_nothing(tmp_path: Path
             (InputError, "give valid_from too", lambda: user.update(fact, valid_to="2020-01-01")),
             (TimestampError, "valid_from", lambda: user.update(fact, valid_from="some day")),
             (InputError, "takes a text, not None", lambda: user.pin(None)),  # type: ignore[arg-type]
-            (InputError, "no verdict 'odd'", lambda: user.list(verdict="odd")),
+            (InputError, "no verdict 'odd'", lambda: user.list(verdict="odd")),  # type: ignore[arg-type]
         ):
             with pytest.raises(error, match=message):
                 call()

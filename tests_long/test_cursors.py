@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, fast_folder, make_sessions
 
 from memforest import InputError, MemForest
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.plain import Listing
 from memforest.settings import MAX_CURSOR_CHARS, MAX_PAGE
 from memforest.store.directory import file_name

@@ -22,7 +22,7 @@ import pytest
 from tests.table import each
 
 from memforest.config import Config, Ranking
-from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint, registered_steps
+from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.reading.prompts import all_prompts
 from memforest.settings import hints_of
 from memforest.store.connections import PRAGMAS
@@ -181,7 +181,7 @@ def test_the_prompts_in_the_docs_are_those_in_use() -> None:
 
 def test_the_steps_in_the_docs_are_those_registered() -> None:
     """docs/prompts.md lists every step with what the model does in it."""
-    rows = [f"| `{one.name}` | {one.does} | {'yes' if one.waits else 'no'} |" for one in registered_steps()]
+    rows = [f"| `{one.name}` | {one.does} | {'yes' if one.waits else 'no'} |" for one in STEPS.values()]
     table = "| Step | The model | Somebody waits for it |\n|---|---|---|\n" + "\n".join(rows) + "\n"
     _check_block(ROOT / "docs" / "prompts.md", "steps", table)
 

@@ -34,7 +34,7 @@ from memforest.errors import (
     StoreKeyError,
     StoreLockedError,
 )
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.protection import Key
 from memforest.store import connections, files
 from memforest.store.database import Database

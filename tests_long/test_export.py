@@ -42,7 +42,7 @@ from tests_long.worlds import (
 
 from memforest import AsyncMemForest, Config, MemForest
 from memforest.errors import CorruptStoreError, InputError, NotFoundError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.models import HashEmbedder
 from memforest.store.transfer import MEMORY, STRUCTURE, SUMMARIES, VECTORS
 from memforest.testing import FrozenClock, FunctionChat

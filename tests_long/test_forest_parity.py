@@ -19,7 +19,8 @@ from tests_long.worlds import differences, dump, fast_config, file_of, make_sess
 
 from memforest import AsyncMemForest, MemForest
 from memforest.errors import InputError, MemForestError, TimestampError
-from memforest.memory.user import AsyncUserMemory, UserMemory
+from memforest.memory.blocking import UserMemory
+from memforest.memory.user import AsyncUserMemory
 from memforest.read.results import Evidence, IngestResult, QueryResult, Usage
 
 ROOT = str(Path(__file__).parent.parent)
@@ -108,12 +109,10 @@ with MemForest(sys.argv[1], fast_config()) as forest:
 def test_the_same_question_has_the_same_answer(filled: Path) -> None:
     """Asked twice, in parallel with others, and in a fresh process: the same evidence, scores to the last bit."""
     with MemForest(filled, fast_config()) as forest:
-        asked: list[dict[str, Any]] = [
-            {"user_id": "u", "question": q, "index": i} for q in QUESTIONS for i in ("memforest", "flat")
-        ]
-        first = [forest.query(**request) for request in asked]
-        again = forest.query_parallel(asked)
-        once_more = [forest.query(**request) for request in asked[::-1]][::-1]
+        asked = [(q, i) for q in QUESTIONS for i in ("memforest", "flat")]
+        first = [forest.query("u", q, index=i) for q, i in asked]
+        again = forest.query_parallel([{"user_id": "u", "question": q, "index": i} for q, i in asked])
+        once_more = [forest.query("u", q, index=i) for q, i in asked[::-1]][::-1]
     answers = [plain(result.evidence) for result in first]
     assert [plain(result.evidence) for result in again if isinstance(result, QueryResult)] == answers
     assert [plain(result.evidence) for result in once_more] == answers

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -21,6 +21,27 @@ from memforest.errors import InputError, MemForestError, NotFoundError, SomeUser
 from memforest.memory.memory import Memory
 from memforest.memory.pool import MemoryPool
 from memforest.read.results import IngestResult, QueryResult
+
+T = TypeVar("T")
+
+
+async def use(
+    pool: MemoryPool,
+    user: str,
+    verb: Callable[[Memory], Awaitable[T]],
+    *,
+    label: str | None = None,
+    first: Callable[[str], object] | None = None,
+) -> T:
+    """Run a verb on a memory of the pool."""
+    async with pool.open(user, label=label, check=first) as memory:
+        return await verb(memory)
+
+
+async def use_existing(pool: MemoryPool, user: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
+    """Run a verb on a memory that must exist."""
+    async with pool.existing(user) as memory:
+        return await verb(memory)
 
 
 async def nothing(memory: Memory) -> Memory:
@@ -71,12 +92,12 @@ def test_a_memory_is_opened_once_however_many_ask_for_it(folder: Path) -> None:
     """Also when they all come before it is open; the files that the pool counts are all that are open."""
 
     async def work(pool: MemoryPool) -> None:
-        found = await asyncio.gather(*(pool.use("u", nothing) for _ in range(6)))
+        found = await asyncio.gather(*(use(pool, "u", nothing) for _ in range(6)))
         assert held(folder) in (pool.open_files, None)
         assert all(one is found[0] for one in found)
         assert pool.opened == ["u"]
         assert pool.open_files == found[0].open_files
-        assert await pool.use("u", nothing) is found[0]
+        assert await use(pool, "u", nothing) is found[0]
 
     run(folder, work)
 
@@ -91,11 +112,11 @@ def test_an_opening_that_fails_fails_alone(folder: Path) -> None:
 
     async def work(pool: MemoryPool) -> None:
         found = await asyncio.gather(
-            *(pool.use("u", nothing, first=once) for _ in range(3)), return_exceptions=True
+            *(use(pool, "u", nothing, first=once) for _ in range(3)), return_exceptions=True
         )
         assert [type(one) for one in found] == [InputError, Memory, Memory]
-        task = asyncio.create_task(pool.use("v", nothing))
-        other = asyncio.create_task(pool.use("v", nothing))
+        task = asyncio.create_task(use(pool, "v", nothing))
+        other = asyncio.create_task(use(pool, "v", nothing))
         await asyncio.sleep(0)
         task.cancel()
         assert isinstance(await other, Memory)
@@ -109,10 +130,10 @@ def test_a_closed_pool_opens_again_at_the_next_use(folder: Path) -> None:
     """Closing is no end; what was said is there."""
 
     async def work(pool: MemoryPool) -> None:
-        one = await pool.use("u", nothing)
+        one = await use(pool, "u", nothing)
         await pool.close()
         assert pool.opened == []
-        other = await pool.use_existing("u", nothing)
+        other = await use_existing(pool, "u", nothing)
         assert other is not one
         assert pool.opened == ["u"]
 
@@ -125,12 +146,12 @@ def test_only_a_memory_that_is_there_is_known(folder: Path) -> None:
     async def work(pool: MemoryPool) -> None:
         for user in ("nobody", "x" * 500):
             with pytest.raises(NotFoundError) as caught:
-                await pool.use_existing(user, nothing)
+                await use_existing(pool, user, nothing)
             assert len(str(caught.value)) < 200
             assert not pool.exists(user)
-        for verb in (pool.use_existing, pool.use):
+        for verb in (use_existing, use):
             with pytest.raises(InputError, match="user_id"):
-                await verb("", nothing)
+                await verb(pool, "", nothing)
 
     run(folder, work)
     assert list(folder.iterdir()) == []
@@ -146,16 +167,16 @@ def test_what_comes_first_decides_whether_a_memory_is_made(folder: Path) -> None
 
     async def work(pool: MemoryPool) -> None:
         with pytest.raises(InputError):
-            await pool.use("u", nothing, first=refuse)
+            await use(pool, "u", nothing, first=refuse)
         with pytest.raises(InputError):
-            await pool.use("x" * 65, nothing, first=refuse)
+            await use(pool, "x" * 65, nothing, first=refuse)
         with pytest.raises(InputError):
-            await pool.use("u", nothing, label="Ana", first=refuse)
+            await use(pool, "u", nothing, label="Ana", first=refuse)
         assert (asked, pool.exists("u"), pool.opened) == (["u", "user", "Ana"], False, [])
-        await pool.use("u", nothing, first=asked.append)
-        await pool.use("u", nothing, first=refuse)
+        await use(pool, "u", nothing, first=asked.append)
+        await use(pool, "u", nothing, first=refuse)
         await pool.close()
-        await pool.use("u", nothing, first=refuse)
+        await use(pool, "u", nothing, first=refuse)
         assert asked == ["u", "user", "Ana", "u"]
 
     run(folder, work)
@@ -165,12 +186,12 @@ def test_a_name_that_is_given_later_holds_at_once_and_for_good(folder: Path) -> 
     """For the memory that is open already, and after it was closed; opening without one leaves it."""
 
     async def work(pool: MemoryPool) -> None:
-        memory = await pool.use("u", nothing)
+        memory = await use(pool, "u", nothing)
         assert memory.label == "u"
-        assert await pool.use("u", nothing, label="Ana") is memory
+        assert await use(pool, "u", nothing, label="Ana") is memory
         assert memory.label == "Ana"
         await pool.close()
-        assert (await pool.use("u", nothing)).label == "Ana"
+        assert (await use(pool, "u", nothing)).label == "Ana"
 
     run(folder, work)
 
@@ -183,7 +204,7 @@ def each(folder: Path) -> int:
     found: list[int] = []
 
     async def work(pool: MemoryPool) -> None:
-        await pool.use("one", nothing)
+        await use(pool, "one", nothing)
         found.append(pool.open_files)
 
     run(folder, work)
@@ -196,13 +217,13 @@ def test_the_memory_used_longest_ago_is_closed_first(folder: Path) -> None:
 
     async def work(pool: MemoryPool) -> None:
         for user in ("a", "b", "c"):
-            await pool.use(user, nothing)
+            await use(pool, user, nothing)
         assert (pool.opened, pool.open_files) == (["a", "b", "c"], 3 * files)
-        await pool.use("a", nothing)
-        await pool.use("d", nothing)
+        await use(pool, "a", nothing)
+        await use(pool, "d", nothing)
         assert pool.opened == ["c", "a", "d"]
-        await pool.use("c", nothing)
-        await pool.use("b", nothing)
+        await use(pool, "c", nothing)
+        await use(pool, "b", nothing)
         assert pool.opened == ["d", "c", "b"]
         assert pool.open_files == 3 * files
 
@@ -214,19 +235,19 @@ def test_a_memory_in_use_is_not_closed(folder: Path) -> None:
 
     async def work(pool: MemoryPool) -> None:
         one, other = Holding(), Holding()
-        tasks = [asyncio.create_task(pool.use("held", holding)) for holding in (one, other)]
+        tasks = [asyncio.create_task(use(pool, "held", holding)) for holding in (one, other)]
         await one.begun.wait()
         await other.begun.wait()
         for user in ("a", "b"):
-            await pool.use(user, nothing)
+            await use(pool, user, nothing)
             assert pool.opened == ["held", user]
         one.go.set()
         assert await tasks[0] > 0
-        await pool.use("c", nothing)
+        await use(pool, "c", nothing)
         assert pool.opened == ["held", "c"]
         other.go.set()
         assert await tasks[1] > 0
-        await pool.use("d", nothing)
+        await use(pool, "d", nothing)
         assert pool.opened == ["d"]
 
     run(folder, work, max_open_files=3)
@@ -240,15 +261,15 @@ def test_a_verb_that_fails_gives_its_memory_back(folder: Path) -> None:
 
     async def work(pool: MemoryPool) -> None:
         with pytest.raises(ZeroDivisionError):
-            await pool.use("a", fails)
+            await use(pool, "a", fails)
         holding = Holding()
-        task = asyncio.create_task(pool.use("b", holding))
+        task = asyncio.create_task(use(pool, "b", holding))
         await holding.begun.wait()
         assert pool.opened == ["b"]
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await pool.use("c", nothing)
+        await use(pool, "c", nothing)
         assert pool.opened == ["c"]
 
     run(folder, work, max_open_files=3)
@@ -282,7 +303,7 @@ def test_threads_with_loops_of_their_own_share_a_pool(folder: Path) -> None:
     def thread(n: int) -> None:
         async def work() -> None:
             for i in range(6):
-                await pool.use(f"user {(n + i) % 3}", nothing)
+                await use(pool, f"user {(n + i) % 3}", nothing)
 
         try:
             asyncio.run(work())
@@ -296,7 +317,7 @@ def test_threads_with_loops_of_their_own_share_a_pool(folder: Path) -> None:
         one.join()
     assert errors == []
     assert len(pool.opened) <= 3
-    asyncio.run(pool.use("last", nothing))
+    asyncio.run(use(pool, "last", nothing))
     assert (pool.opened, pool.open_files) == (["last"], files)
     asyncio.run(pool.close())
 
@@ -312,18 +333,18 @@ def request(user: str, session: str, *texts: str, **more: Any) -> dict[str, Any]
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (None, "a mapping with user_id, session_id, turns, not NoneType"),
-        (["u"], "a mapping with .*, not list"),
-        ({}, "lacks 'user_id'; it needs user_id, session_id, turns"),
+        (None, "a mapping, not None"),
+        (["u"], "a mapping, not"),
+        ({}, "lacks 'user_id'"),
         ({"user_id": "u"}, "lacks 'session_id'"),
         ({"user_id": "u", "session_id": "s"}, "lacks 'turns'"),
-        (request("u", "s", zoom=1, limit=2), "unknown argument 'limit'; known: .*infer, metadata, .*user_id"),
-        (request("u", "s", refresh=True), "unknown argument 'refresh'"),
-        (request("u", "s", budget=None), "unknown argument 'budget'"),
+        (request("u", "s", zoom=1, limit=2), "no option 'zoom'"),
+        (request("u", "s", refresh=True), "no option 'refresh'"),
+        (request("u", "s", budget=None), "no option 'budget'"),
         (request("", "s"), "user_id"),
         (request("a\0b", "s"), "user_id"),
-        (request("u", "s", infer="no"), r"ingest_parallel\(infer=...\) takes True or False, not 'no'"),
-        (request("u", "s", replace=1), r"ingest_parallel\(replace=...\) takes True or False, not 1"),
+        (request("u", "s", infer="no"), "infer"),
+        (request("u", "s", replace=1), "replace"),
         (request("u", "s", timestamp="soon"), "timestamp.*soon"),
     ],
 )
@@ -389,7 +410,7 @@ def test_a_request_has_all_that_a_session_may_have(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        (7, "a mapping with user_id, question, not int"),
+        (7, "a mapping, not 7"),
         ({"question": "Where?"}, "lacks 'user_id'"),
         ({"user_id": "u"}, "lacks 'question'"),
         ({"user_id": "u", "question": "Where?", "zoom": 1}, "no option 'zoom'"),

@@ -32,7 +32,9 @@ from memforest.errors import (
 )
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.memory.options import QueryOptions, read_options
+from memforest.memory.options import read_question
+from memforest.memory.user import AsyncUserMemory
+from memforest.memory.verbs import check_options
 from memforest.models import HashEmbedder
 from memforest.models.base import Vectors
 from memforest.ports import Answer, AnswerEvidence
@@ -227,9 +229,9 @@ def opened(folder: Path, config: Config | None = None, **chosen: Any) -> Memory:
 
 def asking(memory: Memory, mode: str | None = None, question: str = QUESTION, **options: Any) -> QueryResult:
     """Query a memory and close it."""
-    given: QueryOptions = {**options, "mode": mode}  # type: ignore[typeddict-item]  # options of the test
+    given = {**options, "mode": mode}
     try:
-        return run(memory.query(read_options(question, given, memory.config)))
+        return run(memory.query(read_question(memory.config, question, **given)))
     finally:
         memory.close()
 
@@ -272,9 +274,9 @@ def test_options_are_checked(world: Path) -> None:
     config = fast_config(mode="llm")
     for options in ({"mode": "best"}, {"budget": 3}):
         with pytest.raises(InputError, match=next(iter(options))):
-            read_options(QUESTION, options, config)  # type: ignore[arg-type]  # wrong on purpose
-    assert read_options(QUESTION, {}, config).mode == "llm"
-    assert read_options(QUESTION, {"mode": "emb"}, config).mode == "emb"
+            check_options("search", AsyncUserMemory.search, {"question": QUESTION, **options})
+    assert read_question(config, QUESTION).mode == "llm"
+    assert read_question(config, QUESTION, mode="emb").mode == "emb"
     with pytest.raises(ConfigError, match="browse_calls"):
         Config(browse_calls=-1)
 
@@ -823,7 +825,7 @@ def test_the_local_answerer_answers_where_a_model_cannot(world: Path, error: Mod
     def answered(**chosen: Any) -> Any:
         memory = opened(world, fast_config(answer_threshold=0.3), **chosen)
         try:
-            return run(memory.ask(read_options("Did Ana buy a red vase in Oslo?", {}, memory.config)))
+            return run(memory.ask(read_question(memory.config, "Did Ana buy a red vase in Oslo?")))
         finally:
             memory.close()
 

@@ -18,7 +18,7 @@ from tests_long.worlds import dump, fast_config, file_of, make_sessions, rows, s
 
 from memforest import ConfigError, InputError, MemForest, NotFoundError
 from memforest.errors import StoreWriteError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.store import indexes
 from memforest.trees import attached
 

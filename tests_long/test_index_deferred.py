@@ -18,7 +18,7 @@ from tests_long.shelf import ShelfIndex
 from tests_long.worlds import CLOCK, fast_config, file_of, rows, said
 
 from memforest import MemForest
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.models import HashEmbedder
 from memforest.store.connections import Tx
 from memforest.store.indexes import Items

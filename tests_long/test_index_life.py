@@ -35,7 +35,7 @@ from tests_long.shelf import ShelfIndex
 from tests_long.worlds import differences, dump, eager_config, fast_folder, file_of, make_sessions, rows
 
 from memforest import Config, ConfigError, MemForest, NotFoundError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.trees import attached
 
 OURS: dict[str, type[Any]] = {

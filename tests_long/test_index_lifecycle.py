@@ -16,7 +16,7 @@ from tests_long.dummy_index.index import Dummy
 from tests_long.worlds import dump, fast_config, file_of, make_sessions, rows, said
 
 from memforest import ConfigError, InputError, MemForest, NotFoundError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.store import indexes
 from memforest.store.connections import Tx
 from memforest.store.indexes import Items

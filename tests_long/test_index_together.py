@@ -17,7 +17,7 @@ from tests_long.shelf import ShelfIndex
 from tests_long.worlds import differences, dump, fast_config, file_of, make_sessions, rows, said
 
 from memforest import AsyncMemForest, ConfigError, MemForest, MemForestError, NotFoundError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.trees import attached
 
 SESSIONS = make_sessions(7, sessions=4, most_turns=4)

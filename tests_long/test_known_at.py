@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, make_sessions, said
 
 from memforest import MemForest, NotFoundError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.testing import FrozenClock
 
 START = "2024-06-01T12:00:00+00:00"

@@ -11,7 +11,9 @@ import pytest
 
 import memforest
 from memforest import Config, MemForest, errors, records, settings
-from memforest.memory.options import read_options
+from memforest.memory.options import read_question
+from memforest.memory.user import AsyncUserMemory
+from memforest.memory.verbs import check_options
 
 SOURCES = Path(memforest.__file__).parent
 
@@ -31,9 +33,9 @@ def forest(tmp_path: Path) -> Iterator[MemForest]:
 def test_a_question_asks_for_a_thousand_pieces_at_most() -> None:
     """`top_k` is taken up to the bound; one more is refused, and the message has the bound."""
     config = Config(embedder="none")
-    assert read_options("Where?", {"top_k": settings.MAX_TOP_K}, config).top_k == 1_000
-    with pytest.raises(errors.InputError, match=r"^top_k=1001: .* at most 1,000"):
-        read_options("Where?", {"top_k": 1_001}, config)
+    assert read_question(config, "Where?", top_k=settings.MAX_TOP_K).top_k == 1_000
+    with pytest.raises(errors.InputError, match=r"top_k=1001.* at most 1000"):
+        check_options("search", AsyncUserMemory.search, {"question": "Where?", "top_k": 1_001})
     assert Config(top_k=settings.MAX_TOP_K).top_k == 1_000
     with pytest.raises(errors.ConfigError, match="top_k"):
         Config(top_k=settings.MAX_TOP_K + 1)
@@ -126,7 +128,7 @@ def test_bounds_are_defined_nowhere_else() -> None:
     found = {
         path.relative_to(SOURCES).as_posix(): match[1]
         for path in SOURCES.rglob("*.py")
-        if path.name != "limits.py" and (match := again.search(path.read_text()))
+        if path.name != "settings.py" and (match := again.search(path.read_text()))
     }
     # How much of a turn a step reads is a matter of the step.
     assert set(found) <= {"reading/reply_source.py", "reading/extract_local.py"}

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
-from memforest.endpoint import STEPS, chat_step
+from memforest.endpoint import STEPS
 from memforest.errors import ConfigError, InputError
 from memforest.ports import ChatReply, join_sections
 from memforest.reading.extract_llm import check_extraction
@@ -65,7 +65,7 @@ def test_a_prompt_says_what_it_is(id: str) -> None:
     assert prompt.id == id
     assert prompt.version >= 1
     assert prompt.step in STEPS
-    step = chat_step(prompt.step)
+    step = STEPS.get(prompt.step)
     assert step is not None
     assert prompt.reply is step.reply(id)
     assert prompt.examples

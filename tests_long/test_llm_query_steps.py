@@ -26,7 +26,7 @@ from memforest.endpoint import Budget
 from memforest.errors import ModelRefusedError, ModelUnavailableError, ReplyError
 from memforest.memory.memory import Memory
 from memforest.memory.open import open_memory
-from memforest.memory.options import QueryOptions, read_options
+from memforest.memory.options import read_question
 from memforest.ports import AnswerEvidence, ChatReply, ChatRequest
 from memforest.read.results import AskResult, QueryResult
 from memforest.reading.prompts import Prompt, load_prompt, read_data_block, read_reply
@@ -381,8 +381,8 @@ def opened(folder: Path, model: Scripted) -> Memory:
 def query(folder: Path, model: Scripted, **options: Any) -> QueryResult:
     """Query the memory."""
     memory = opened(folder, model)
-    given: QueryOptions = {**options}  # type: ignore[typeddict-item]  # options of the test
-    found: QueryResult = run(memory.query(read_options(QUESTION, given, memory.config)))
+    given = {**options}
+    found: QueryResult = run(memory.query(read_question(memory.config, QUESTION, **given)))
     memory.close()
     return found
 
@@ -390,8 +390,8 @@ def query(folder: Path, model: Scripted, **options: Any) -> QueryResult:
 def ask_memory(folder: Path, model: Scripted, **options: Any) -> AskResult:
     """Ask the memory."""
     memory = opened(folder, model)
-    given: QueryOptions = {**options}  # type: ignore[typeddict-item]  # options of the test
-    found: AskResult = run(memory.ask(read_options(QUESTION, given, memory.config)))
+    given = {**options}
+    found: AskResult = run(memory.ask(read_question(memory.config, QUESTION, **given)))
     memory.close()
     return found
 
@@ -488,8 +488,8 @@ def test_queries_at_the_same_time_have_their_own_ledgers(world: Path) -> None:
     memory = opened(world, model)
 
     async def both() -> Sequence[QueryResult]:
-        none = read_options(QUESTION, {"budget": Budget(max_calls=0)}, memory.config)
-        free = read_options(QUESTION, {}, memory.config)
+        none = read_question(memory.config, QUESTION, budget=Budget(max_calls=0))
+        free = read_question(memory.config, QUESTION)
         return await asyncio.gather(memory.query(none), memory.query(free), memory.query(free))
 
     stopped, one, other = run(both())

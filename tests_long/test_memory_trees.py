@@ -17,7 +17,7 @@ from tests_long.worlds import fast_config, fast_folder, make_sessions
 
 from memforest import MemForest
 from memforest.errors import InputError, ModelError, NotFoundError, StepError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.read.stored import IndexView, TreeView
 from memforest.records import SummaryRequest
 

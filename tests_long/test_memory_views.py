@@ -18,7 +18,7 @@ from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions
 
 from memforest import MemForest
 from memforest.errors import InputError, NotFoundError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.read.stored import FactPage, FactView
 from memforest.reading.extract_local import LocalExtractor
 from memforest.records import Chunk, ChunkOutcome

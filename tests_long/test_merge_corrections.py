@@ -16,7 +16,7 @@ from tests_long.test_memory_near import config as near_config
 from tests_long.worlds import CLOCK, eager_config, fast_config, rows, said
 
 from memforest import MemForest
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.store.directory import file_name
 from memforest.testing import FrozenClock
 

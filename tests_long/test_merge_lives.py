@@ -19,7 +19,7 @@ from tests_long.worlds import CLOCK, differences, dump, fast_config, file_of, ro
 
 from memforest import MemForest
 from memforest.errors import NotFoundError, StoreKeyError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.testing import FrozenClock
 
 TOLD = ("I live in Davis.", "I met Zoltan in Bergen.", "I bought a tent.")

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions
 
 from memforest import MemForest
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.search import cache
 from memforest.store.connections import Connection, Tx
 from memforest.trees import memforest_rows

@@ -34,7 +34,7 @@ from tests_long.worlds import (
 from memforest import MemForest
 from memforest.endpoint import Budget
 from memforest.errors import BudgetError, StepError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.reading.extract_local import LocalExtractor, rules_version
 from memforest.records import Chunk, ChunkOutcome, Turn
 from memforest.store.database import Database

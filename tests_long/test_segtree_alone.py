@@ -96,11 +96,11 @@ def test_a_mode_that_browses_says_that_there_is_nothing_to_browse(tmp_path: Path
         tmp_path, config(indexes=("memforest", "segtree"), chat=FunctionChat(local_reply))
     ) as forest:
         memory = fill(forest)
-        found = memory.search(QUESTION, index="segtree", mode=mode)
+        found = memory.search(QUESTION, index="segtree", mode=mode)  # type: ignore[arg-type]
         assert found.trace["mode"] == "emb"
         assert any("'segtree' does not browse trees" in one for one in found.warnings) == (mode != "emb")
         assert shown(memory, index="segtree", mode=mode) == shown(memory, index="segtree", mode="emb")
-        assert memory.ask(QUESTION, index="segtree", mode=mode).answer
+        assert memory.ask(QUESTION, index="segtree", mode=mode).answer  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, file_of, rows, summaries
 
 from memforest import MemForest
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.models import HashEmbedder
 from memforest.testing import FrozenClock
 

@@ -29,7 +29,8 @@ from tests_long.taking_in import Tenants, request
 
 from memforest.config import Config
 from memforest.errors import StoreWriteError
-from memforest.memory.forest import AsyncMemForest, Readiness
+from memforest.memory.forest import AsyncMemForest
+from memforest.memory.together import Readiness
 from memforest.models import HashEmbedder
 from memforest.server.auth import Principal
 from memforest.server.jobs import Intake

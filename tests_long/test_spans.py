@@ -193,9 +193,9 @@ def test_a_call_with_wrong_arguments_raises_what_it_raises_without_spans(
     tmp_path: Path, exporter: Any
 ) -> None:
     """A call with wrong arguments raises what it raises without spans."""
-    with MemForest(tmp_path, config()) as forest, pytest.raises(TypeError, match="nonsense"):
+    with MemForest(tmp_path, config()) as forest, pytest.raises(InputError, match="nonsense"):
         forest.user(USER).stats(nonsense=1)  # type: ignore[call-arg]
-    assert named(exporter, "memforest.stats").attributes["error.type"] == "TypeError"
+    assert named(exporter, "memforest.stats").attributes["error.type"] == "InputError"
 
 
 def test_a_span_of_the_caller_is_the_parent_also_through_the_blocking_classes(

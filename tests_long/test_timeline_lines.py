@@ -16,7 +16,7 @@ from tests_long.worlds import fast_config, fast_folder
 
 from memforest import MemForest
 from memforest.errors import InputError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.read.stored import TimelineEntry
 
 SAID = (

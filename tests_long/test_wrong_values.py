@@ -27,8 +27,8 @@ from memforest import (
     Ranking,
     UserMemory,
 )
-from memforest.memory.importing import ImportOptions
-from memforest.memory.options import QueryOptions
+from memforest.memory.user import AsyncUserMemory
+from memforest.memory.verbs import options_of
 from memforest.models import HashEmbedder
 from memforest.reading.extract_local import LocalExtractor
 
@@ -236,8 +236,9 @@ OPTIONS: dict[str, dict[str, tuple[Any, ...]]] = {
     "flush": {"user_id": ("", *WRONG_TEXT), "budget": WRONG_BUDGET},
     "rebuild": {
         "user_id": ("", *WRONG_TEXT),
-        **dict.fromkeys(("scopes", "stale"), WRONG_FLAG),
+        **dict.fromkeys(("scopes", "stale", "embedder"), WRONG_FLAG),
         "index": WRONG_TEXT,
+        "progress": (5, "bar"),
         "budget": WRONG_BUDGET,
     },
     "save": {"user_id": ("", *WRONG_TEXT)},
@@ -435,5 +436,5 @@ def test_every_verb_is_in_the_tables() -> None:
             names = set(signature(getattr(kind, verb)).parameters) - {"self", "options", "user_id"}
             if verb not in ("ask", "search"):  # the same arguments as `query`
                 assert names <= set(table.get(verb, {})), verb
-    assert set(QueryOptions.__annotations__) <= set(OPTIONS["query"])
-    assert set(ImportOptions.__annotations__) <= set(IMPORT)
+    assert set(options_of(AsyncUserMemory.search).model_fields) - {"question"} <= set(OPTIONS["query"])
+    assert set(options_of(AsyncUserMemory.import_file).model_fields) - {"file"} <= set(IMPORT)

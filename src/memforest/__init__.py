@@ -23,9 +23,9 @@ if typing.TYPE_CHECKING:
         StoreError,
         TimestampError,
     )
-    from memforest.memory.blocking import MemForest
+    from memforest.memory.blocking import MemForest, UserMemory
     from memforest.memory.forest import AsyncMemForest
-    from memforest.memory.user import AsyncUserMemory, UserMemory
+    from memforest.memory.user import AsyncUserMemory
     from memforest.models import CallableEmbedder, CallableReranker, Embedder, Reranker
     from memforest.progress import IngestProgress
     from memforest.read.receipts import ImportResult
@@ -80,8 +80,8 @@ _HOMES = {
         "TimestampError",
     ),
     "memforest.memory.forest": ("AsyncMemForest",),
-    "memforest.memory.user": ("AsyncUserMemory", "UserMemory"),
-    "memforest.memory.blocking": ("MemForest",),
+    "memforest.memory.user": ("AsyncUserMemory",),
+    "memforest.memory.blocking": ("MemForest", "UserMemory"),
     "memforest.read.receipts": ("ImportResult",),
     "memforest.progress": ("IngestProgress",),
     "memforest.read.results": ("AskResult", "Evidence", "IngestResult", "QueryResult", "Source"),

@@ -123,7 +123,20 @@ def run(coroutine: Coroutine[Any, Any, R]) -> R:
         )
     future: Future[R] = Future()
     task: list[asyncio.Task[R]] = []
-    portal.loop.call_soon_threadsafe(lambda: task.append(_start(portal.loop, coroutine, future)))
+
+    def begin() -> None:
+        task.append(portal.loop.create_task(coroutine))
+        task[0].add_done_callback(settle)
+
+    def settle(done: asyncio.Task[R]) -> None:
+        if done.cancelled():
+            future.set_exception(CancelledError("memforest was stopped while this call was running"))
+        elif (error := done.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(done.result())
+
+    portal.loop.call_soon_threadsafe(begin)
     try:
         return future.result()
     except KeyboardInterrupt:
@@ -131,24 +144,6 @@ def run(coroutine: Coroutine[Any, Any, R]) -> R:
         portal.loop.call_soon_threadsafe(lambda: task[0].cancel())
         wait([future], STOP_TIMEOUT_S)
         raise
-
-
-def _start(
-    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, R], future: Future[R]
-) -> asyncio.Task[R]:
-    """Run a coroutine as a task whose end, whatever it is, settles the future."""
-    task = loop.create_task(coroutine)
-    task.add_done_callback(lambda done: _copy_outcome(done, future))
-    return task
-
-
-def _copy_outcome(done: asyncio.Task[R], future: Future[R]) -> None:
-    if done.cancelled():
-        future.set_exception(CancelledError("memforest was stopped while this call was running"))
-    elif (error := done.exception()) is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(done.result())
 
 
 class HasAsync(Protocol):

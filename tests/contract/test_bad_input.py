@@ -105,7 +105,7 @@ def test_ingest_parallel(check: Any, woods: MemForest) -> None:
     """No list of mappings; a request with an argument that is not there is an error in its place."""
     check(each(woods.ingest_parallel, ("x", 7, None)))
     for wrong in (7, "x", {"user_id": "anna", "session_id": "s", "turns": [TURN], "colour": 1}):
-        [one] = woods.ingest_parallel([wrong])  # type: ignore[list-item]
+        [one] = woods.ingest_parallel([wrong])
         assert isinstance(one, InputError)
 
 

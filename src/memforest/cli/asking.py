@@ -149,12 +149,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def _index_name(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
     """Return the index that is named; refuse a wrong name as wrong usage."""
-    from memforest.memory.options import read_index
+    from memforest.trees.attached import make_index
 
     try:
-        return read_index(value)
+        if value is not None:
+            make_index(value)
     except ConfigError as exc:
         raise click.BadParameter(str(exc)) from None
+    return value
 
 
 def question_options(command: F) -> F:

@@ -23,8 +23,7 @@ from memforest.times import UNSAFE, json_escape
 if TYPE_CHECKING:
     from memforest.cli.screen import Screen
     from memforest.config import Config
-    from memforest.memory.blocking import MemForest
-    from memforest.memory.user import UserMemory
+    from memforest.memory.blocking import MemForest, UserMemory
     from memforest.protection import Key
     from memforest.store.directory import Survey
 

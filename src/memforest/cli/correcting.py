@@ -15,7 +15,7 @@ from memforest.cli.call import Call, pass_call, shared_options
 from memforest.cli.screen import Screen, clean, columns, sources
 
 if TYPE_CHECKING:
-    from memforest.memory.user import UserMemory
+    from memforest.memory.blocking import UserMemory
     from memforest.read.receipts import DeleteReceipt
     from memforest.read.stored import CorrectionView, HistoryEntry
 

@@ -28,7 +28,7 @@ from memforest.cli.inspecting import draw_trees
 from memforest.cli.listing import draw_timeline
 from memforest.cli.screen import Screen, clean, columns, draw_facts, write_bar
 from memforest.errors import NotFoundError
-from memforest.memory.user import UserMemory
+from memforest.memory.blocking import UserMemory
 from memforest.read.receipts import ImportedMemory
 from memforest.read.results import AskResult
 from memforest.read.stored import FactView, TimelineEntry

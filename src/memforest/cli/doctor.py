@@ -24,7 +24,7 @@ from memforest.cli.inspecting import job_lines
 from memforest.cli.maintain import behind
 from memforest.cli.screen import Screen, clean, columns, counted
 from memforest.config import Config
-from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint, registered_steps
+from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError, MemForestError, ModelError
 from memforest.memory.blocking import MemForest
 from memforest.models.catalog import ModelStatus, available, open_embedder, open_reranker, reranker_status
@@ -83,7 +83,7 @@ def chat_checks(config: Config, *, connect: bool) -> Iterator[Check]:
 
 def _steps(config: Config) -> Iterator[Check]:
     """Say what the chat model does in each step and by which prompts, and whether these can be read."""
-    for step in registered_steps():
+    for step in STEPS.values():
         if step.name not in config.chat_steps:
             continue
         try:

@@ -19,7 +19,7 @@ from memforest.cli.screen import Screen, clean, columns, counted, leaf_counts, s
 from memforest.times import ordinals
 
 if TYPE_CHECKING:
-    from memforest.memory.user import UserMemory
+    from memforest.memory.blocking import UserMemory
     from memforest.read.stored import JobsView, Stats, TreeView, VerifyReport
     from memforest.records import StepUsage
 

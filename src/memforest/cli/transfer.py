@@ -82,7 +82,7 @@ def import_(call: Call, file: Path, max_calls: int | None, max_tokens: int | Non
     The memory is that of --user, or of the user who was exported, and must be a new one. All of the file is stored, or
     nothing of it. No chat model is asked; vectors that the file lacks are made by the embedder.
     """
-    from memforest.memory.moving import exported_user
+    from memforest.memory.transfer import exported_user
 
     from_stdin = str(file) == STREAM
     asked = None if call.user_from_environment and not from_stdin else call.user

@@ -7,7 +7,7 @@ from pathlib import Path
 from memforest import _sync
 from memforest.config import Config
 from memforest.memory.forest import AsyncMemForest
-from memforest.memory.user import UserMemory
+from memforest.memory.user import AsyncUserMemory
 
 
 class MemForest:
@@ -70,3 +70,54 @@ class MemForest:
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
+
+
+class UserMemory:
+    """The blocking twin of `AsyncUserMemory`; made by `MemForest.user`."""
+
+    def __init__(self, handle: AsyncUserMemory) -> None:
+        self._async = handle
+        self.user_id = handle.user_id
+
+    add = _sync.blocking(AsyncUserMemory.add)
+    import_file = _sync.blocking(AsyncUserMemory.import_file)
+    search = _sync.blocking(AsyncUserMemory.search)
+    ask = _sync.blocking(AsyncUserMemory.ask)
+    sessions = _sync.blocking(AsyncUserMemory.sessions)
+    turns = _sync.blocking(AsyncUserMemory.turns)
+    get = _sync.blocking(AsyncUserMemory.get)
+    list = _sync.blocking(AsyncUserMemory.list)
+    update = _sync.blocking(AsyncUserMemory.update)
+    history = _sync.blocking(AsyncUserMemory.history)
+    undo = _sync.blocking(AsyncUserMemory.undo)
+    pin = _sync.blocking(AsyncUserMemory.pin)
+    forget = _sync.blocking(AsyncUserMemory.forget)
+    timeline = _sync.blocking(AsyncUserMemory.timeline)
+    profile = _sync.blocking(AsyncUserMemory.profile)
+    entities = _sync.blocking(AsyncUserMemory.entities)
+    relations = _sync.blocking(AsyncUserMemory.relations)
+    path = _sync.blocking(AsyncUserMemory.path)
+    graph = _sync.blocking(AsyncUserMemory.graph)
+    merge_entities = _sync.blocking(AsyncUserMemory.merge_entities)
+    split_entity = _sync.blocking(AsyncUserMemory.split_entity)
+    entity_choices = _sync.blocking(AsyncUserMemory.entity_choices)
+    changes = _sync.blocking(AsyncUserMemory.changes)
+    diff = _sync.blocking(AsyncUserMemory.diff)
+    tree = _sync.blocking(AsyncUserMemory.tree)
+    stats = _sync.blocking(AsyncUserMemory.stats)
+    indexes = _sync.blocking(AsyncUserMemory.indexes)
+    add_index = _sync.blocking(AsyncUserMemory.add_index)
+    drop_index = _sync.blocking(AsyncUserMemory.drop_index)
+    advance = _sync.blocking(AsyncUserMemory.advance)
+    verify = _sync.blocking(AsyncUserMemory.verify)
+    flush = _sync.blocking(AsyncUserMemory.flush)
+    export = _sync.blocking(AsyncUserMemory.export)
+    import_ = _sync.blocking(AsyncUserMemory.import_)
+    backup = _sync.blocking(AsyncUserMemory.backup)
+    rebuild = _sync.blocking(AsyncUserMemory.rebuild)
+    stale = _sync.blocking(AsyncUserMemory.stale)
+    repair = _sync.blocking(AsyncUserMemory.repair)
+    delete = _sync.blocking(AsyncUserMemory.delete)
+    delete_all = _sync.blocking(AsyncUserMemory.delete_all)
+    expire = _sync.blocking(AsyncUserMemory.expire)
+    merge = _sync.blocking(AsyncUserMemory.merge)

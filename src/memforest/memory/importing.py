@@ -16,28 +16,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import InputError, MemForestError, SessionConflictError
 from memforest.importers.detect import ChatFile, open_chat
 from memforest.importers.files import FileSession, ReadOptions, Skips
-from memforest.memory import options as options_module
-from memforest.memory.options import TimeLike, check_flags, check_function, read_budget, read_time
+from memforest.memory.many import ingest_sessions
+from memforest.memory.options import read_time
 from memforest.memory.pool import MemoryPool
-from memforest.memory.spanned import spanned
-from memforest.progress import OnProgress, Watch, as_raised
+from memforest.progress import OnProgress, Watch
 from memforest.read import views
 from memforest.read.receipts import ImportedFile, ImportedMemory, ImportProgress, ImportResult
 from memforest.read.results import IngestResult
 from memforest.reading.date_rules import ambiguous_dates, numeric_order
 from memforest.records import Refused, Turn
 from memforest.times import shown
-from memforest.write.turns import TurnReader, check_id, time_key
+from memforest.write.turns import SessionInput, TurnReader, check_id, messages_of, time_key
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    pass
 
 
 TURNS_TOGETHER = 1024
@@ -68,6 +67,29 @@ class ImportRequest:
     budget: Budget = field(default_factory=Budget)
     on_session: OnSession | None = None
     on_progress: OnProgress | None = None
+
+    @classmethod
+    def of(cls, config: Config, file: object, user_id: str | None, **options: Any) -> ImportRequest:
+        """Return the request of a call, with the options of `AsyncMemForest.import_file`.
+
+        Raises:
+            InputError: if there is no file, or an id is no usable text.
+        """
+        files = (
+            (file,) if isinstance(file, (str, os.PathLike)) or callable(getattr(file, "read", None)) else file
+        )
+        if not isinstance(files, Sequence) or isinstance(files, (bytes, Mapping)) or not files:
+            raise InputError(
+                f"import_file(file) takes a path, a file open for reading bytes, or a list of them, not {shown(file)}"
+            )
+        for name in ("format", "session_id", "display_name", "default_user"):
+            if (value := options.get(name)) is not None:
+                check_id(value, name)
+        if user_id is not None:
+            check_id(user_id, "user_id")
+        options["timestamp"] = read_time(options["timestamp"], config, "timestamp")
+        options["budget"] = options["budget"] or config.ingest_budget
+        return cls(tuple(files), user_id, **options)
 
 
 async def import_files(pool: MemoryPool, request: ImportRequest) -> ImportResult:
@@ -110,8 +132,6 @@ class _Run:
     def close(self) -> None:
         """Close the files."""
         self._open.close()
-
-    # -- what the files hold --------------------------------------------------------------------
 
     def scan(self) -> None:
         """Open the files, and read what they hold.
@@ -244,8 +264,6 @@ class _Run:
         label = self._request.display_name or user
         return TurnReader(config.zone, label, config.max_turn_chars, when, None, order)
 
-    # -- into the memories ------------------------------------------------------------------------
-
     async def store(self) -> None:
         """Ingest the sessions of all files in order; one that is malformed or in conflict is noted, and the rest goes on.
 
@@ -256,7 +274,8 @@ class _Run:
         if request.display_name is not None:
             for memory in self.memories.values():
                 if memory.turns:
-                    await self._pool.use(memory.user, options_module.only_open, label=request.display_name)
+                    async with self._pool.open(memory.user, label=request.display_name):
+                        pass
         for memory in self.memories.values():
             Watch(memory.user, request.on_progress).received(None, memory.turns)
         for one in self.chats:
@@ -290,16 +309,10 @@ class _Run:
         started = time.perf_counter()
         memory = self.memories[batch[0][0]]
         results: dict[int, IngestResult | MemForestError] = {}
-        jobs = options_module.ingest_jobs(
-            [self._arrival(user, session) for user, session in batch],
-            self._pool,
-            results,
-            {
-                "budget": self._request.budget.less(memory.model_calls, memory.model_tokens),
-                "on_progress": self._request.on_progress,
-            },
-        )
-        await options_module.run_bounded(1, jobs)
+        given = {at: self._session_input(session) for at, (_, session) in enumerate(batch)}
+        budget = self._request.budget.less(memory.model_calls, memory.model_tokens)
+        how = {"budget": budget, "on_progress": self._request.on_progress}
+        await ingest_sessions(self._pool, memory.user, given, results, how)
         for at, (_, session) in enumerate(batch):
             result = results[at]
             if isinstance(result, (InputError, SessionConflictError)):
@@ -318,18 +331,17 @@ class _Run:
         memory.sessions_failed += 1
         memory.errors.append(f"{one.found.source}, session {shown(session.session_id)}{where}: {reason}")
 
-    def _arrival(self, user: str, session: FileSession) -> dict[str, Any]:
-        """Return a request of `ingest_parallel`."""
+    def _session_input(self, session: FileSession) -> SessionInput:
         request = self._request
-        return {
-            "user_id": user,
-            "session_id": session.session_id,
-            "turns": list(session.turns),
-            "timestamp": request.timestamp if session.timestamp is None else session.timestamp,
-            "infer": request.infer,
-            "replace": request.replace,
-            "metadata": session.metadata,
-        }
+        when = request.timestamp if session.timestamp is None else session.timestamp
+        return SessionInput(
+            session.session_id,
+            messages_of(list(session.turns)),
+            read_time(when, self._config, "timestamp"),
+            request.infer,
+            request.replace,
+            session.metadata,
+        )
 
     def _tell(self, session: FileSession) -> None:
         if self._request.on_session is not None:
@@ -347,124 +359,7 @@ class _Run:
             return
         if self._config.chat is not None and self._config.refresh in (None, "behind"):
             left = self._request.budget.less(memory.model_calls, memory.model_tokens)
-            memory.add(await self._pool.use_existing(user, lambda one: one.flush(left)))
-        memory.close(await self._pool.use_existing(user, lambda one: one.view(views.stats, user)))
-
-
-class ImportOptions(TypedDict, total=False):
-    """Optional arguments of an import; see `AsyncMemForest.import_file`. Their defaults are those of `ImportRequest`."""
-
-    format: str | None
-    session_id: str | None
-    timestamp: TimeLike | None
-    display_name: str | None
-    day_first: bool | None
-    infer: bool
-    replace: bool
-    dry_run: bool
-    budget: Budget | None
-    on_session: OnSession | None
-    on_progress: OnProgress | None
-
-
-class HasPool(Protocol):
-    """A forest."""
-
-    _pool: MemoryPool
-
-
-class HasMemory(HasPool, Protocol):
-    """A handle on one user's memory."""
-
-    user_id: str
-
-
-@spanned("upsert_memory")
-async def import_file(  # noqa: D417 - a method, whose self is not described
-    self: HasPool,
-    user_id: str | None,
-    file: FileLike | Sequence[FileLike],
-    *,
-    default_user: str | None = None,
-    **options: Unpack[ImportOptions],
-) -> ImportResult:
-    """Read chat files of other programs into memories; every session is durable when it is counted.
-
-    The formats are those of docs/importing.md, told by what is in a file. Files are read as streams, twice at least: first
-    what they hold and whether it fits together, then session by session. A part that cannot be read is named in
-    `ImportResult.problems` with its file and place, and everything else is stored. The same file again changes nothing; a
-    longer one adds what is new.
-
-    Args:
-        user_id: whose memory; None for the users that the files name.
-        file: a path, a file open for reading bytes (which is read into memory), or several of them.
-        format: the name of the files' format, if it is not to be told by their content.
-        session_id: names the files' only session, or a chat that is cut into days (``NAME/2024-05-01``).
-        timestamp: the time of messages that have none, neither of their own nor of their session.
-        display_name: who the user is: names what says only ``role: user``, and marks the turns of that participant as the user's.
-        day_first: whether ``03/04/2024`` is 3 April; None is as `Config.day_first` says, else as the file proves.
-        default_user: whose memory where the files do not say.
-        infer: extract statements; False stores the turns as they are.
-        replace: overwrite stored sessions that differ.
-        dry_run: store nothing, and return what would be.
-        budget: what may be spent on models for each user; `Config.ingest_budget` when not given.
-        on_session: called after each session that was stored, or could not be; must not raise.
-        on_progress: called with an `IngestProgress`: first, for each memory, with the turns that the files hold for it, then as
-            by `ingest_session`.
-
-    Raises:
-        InputError: if a file cannot be read at all or its format or date order is not known, two files have one session, or
-            nothing says whose memory it is. Nothing was stored.
-        StoreError: if a file of a memory cannot be written; what was counted is stored.
-    """
-    request = _request(self._pool.config, user_id, file, default_user, options)
-    return await as_raised(import_files(self._pool, request))
-
-
-@spanned("upsert_memory", verb="import_file")
-async def import_into_memory(
-    self: HasMemory, file: FileLike | Sequence[FileLike], **options: Unpack[ImportOptions]
-) -> ImportResult:
-    """Read chat files of other programs into this memory; the arguments are those of `AsyncMemForest.import_file`.
-
-    Raises:
-        InputError: as there, and if the files hold the memories of several users.
-        StoreError: if the file of the memory cannot be written; what was counted is stored.
-    """
-    request = _request(self._pool.config, self.user_id, file, None, options)
-    return await as_raised(import_files(self._pool, request))
-
-
-def _request(
-    config: Config, user_id: str | None, file: object, default_user: str | None, options: ImportOptions
-) -> ImportRequest:
-    """Return what is to be imported.
-
-    Raises:
-        InputError: if an argument is of the wrong type.
-    """
-    request = ImportRequest(_files(file), user_id, default_user, **options)  # type: ignore[arg-type]  # read below
-    check_flags("import_file", infer=request.infer, replace=request.replace, dry_run=request.dry_run)
-    for name in ("format", "session_id", "display_name", "default_user", "user_id"):
-        if (value := getattr(request, name)) is not None:
-            check_id(value, name)
-    check_function("import_file", "on_session", request.on_session)
-    options_module.check_hook("import_file", request.on_progress)
-    if request.day_first is not None:
-        check_flags("import_file", day_first=request.day_first)
-    return replace(
-        request,
-        timestamp=read_time(options.get("timestamp"), config, "timestamp"),
-        budget=read_budget("import_file", options.get("budget")) or config.ingest_budget,
-    )
-
-
-def _files(given: Any) -> tuple[FileLike, ...]:
-    """Return the files of a call, at least one."""
-    if isinstance(given, (str, os.PathLike)) or callable(getattr(given, "read", None)):
-        return (given,)
-    if not isinstance(given, Sequence) or isinstance(given, (bytes, Mapping)) or not given:
-        raise InputError(
-            f"import_file(file) takes a path, a file open for reading bytes, or a list of them, not {shown(given)}"
-        )
-    return tuple(given)
+            async with self._pool.existing(user) as opened:
+                memory.add(await opened.flush(left))
+        async with self._pool.existing(user) as opened:
+            memory.close(await opened.view(views.stats, user))

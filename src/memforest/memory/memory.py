@@ -1,26 +1,18 @@
-"""One user's memory: the verbs that write it.
+"""One user's open memory: its file, its models, and every verb of `AsyncUserMemory` that reads or writes it.
 
-Everything here is async; SQLite and other blocking work runs in worker threads, never on the loop, and
-nothing is held across a step that a model may do.
-
-
-What a memory is opened with.
-
-One user's open memory: its file, its models, and what is read of it.
-
-Everything here is async; SQLite and other blocking work runs in worker threads, never on the loop.
-
+Everything here is async; SQLite and other blocking work runs in worker threads, never on the loop, and no transaction is held across
+a step that a model may do.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from memforest.concurrency import Turns, reading, to_thread
 from memforest.config import Config
@@ -37,7 +29,7 @@ from memforest.read.profiles import GRAPH, Profile, graph_profile, kept_profile,
 from memforest.read.query import Query, QueryPath
 from memforest.read.receipts import DeleteReceipt, MergeResult
 from memforest.read.results import AskResult, FlushResult, IngestResult, QueryResult, Usage, usage
-from memforest.read.stored import IndexView, RepairReport, Stale, TreeView, VerifyReport
+from memforest.read.stored import CorrectionView, IndexView, RepairReport, Stale, TreeView, VerifyReport
 from memforest.read.summaries import Summaries, policy_of
 from memforest.read.verify import first_problem, verify, with_residue
 from memforest.read.views import (
@@ -66,7 +58,7 @@ from memforest.trees.index import Index, ProfileRequest
 from memforest.write import delete
 from memforest.write import rebuild as rebuild_module
 from memforest.write.batch import Batch, Refresh, SessionWriter, groups_of, groups_of_turns
-from memforest.write.correct import Corrector, decide_apart, decide_same
+from memforest.write.correct import Corrector, Update, decide_apart, decide_same
 from memforest.write.delete import DeleteTarget
 from memforest.write.jobs import Handlers, run_due
 from memforest.write.merge import MergeOptions, Other, merge_memory
@@ -89,11 +81,14 @@ class OpenedWith:
     """Configured turns per chunk, where the memory has another number."""
 
 
+T = TypeVar("T")
 R = TypeVar("R", QueryResult, AskResult)
 
+_log = logging.getLogger(__name__)
 
-class ReadableMemory:
-    """One user's memory as far as it is read; `memforest.memory.memory.Memory` writes it too."""
+
+class Memory:
+    """One user's open memory: its file, its models, and what is read and written; made by `open_memory`."""
 
     def __init__(self, db: Database, user_id: str, label: str, config: Config, opened: OpenedWith) -> None:
         self.user_id = user_id
@@ -108,11 +103,11 @@ class ReadableMemory:
         self._threshold = opened.threshold
         self._chunk_turns = opened.chunk_turns
         self._resuming, self._in_hand = Turns(), InHand()
-        self._attached = Attached(config)
-        self._receiver = Receiver(db, config, label, self._attached, opened.embedder)
+        self.attached = Attached(config)
+        self._receiver = Receiver(db, config, label, self.attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
-        self._summaries = Summaries(db, *made, self._attached, policy=policy, accounted=self._writes)
-        db.examine_with(partial(first_problem, attached=self._attached))
+        self._summaries = Summaries(db, *made, self.attached, policy=policy, spending=self._spending)
+        db.examine_with(partial(first_problem, attached=self.attached))
 
     def _check_embedder(self, tx: Tx) -> None:
         """Raise if the memory was given another embedder since it was opened: its vectors do not compare with this one's."""
@@ -129,11 +124,6 @@ class ReadableMemory:
         self._receiver = replace(self._receiver, label=name)
 
     @property
-    def attached(self) -> Attached:
-        """The indexes of the memory."""
-        return self._attached
-
-    @property
     def query_path(self) -> QueryPath:
         """The read path."""
         return QueryPath(
@@ -142,7 +132,7 @@ class ReadableMemory:
             self._steps,
             self._embedder,
             self._warnings,
-            self._attached,
+            self.attached,
             self.config,
             self._summaries,
             verdicts_at,
@@ -175,7 +165,7 @@ class ReadableMemory:
         def run() -> T:
             with self.db.read() as tx:
                 context = ViewContext(
-                    tx, cache, self.config, self._attached, present=self._present, moment=moment
+                    tx, cache, self.config, self.attached, present=self._present, moment=moment
                 )
                 return make(context, *args, **how)
 
@@ -186,11 +176,12 @@ class ReadableMemory:
         """Return trees, with the summaries that they show; see `AsyncUserMemory.tree`."""
 
         def shown(tx: Tx) -> list[int]:
-            context = ViewContext(tx, self._cache, self.config, self._attached)
+            context = ViewContext(tx, self._cache, self.config, self.attached)
             return shown_nodes(context, wanted)
 
         await self._ready()
-        await self._writes("refresh", None, lambda: self._summaries.ensure_fresh(shown, Timer()))
+        async with self._spending("refresh"):
+            await self._summaries.ensure_fresh(shown, Timer())
         return await self.view(tree_views, wanted)
 
     async def profile(
@@ -216,11 +207,8 @@ class ReadableMemory:
         wanted = self._wants(name, as_of_ms, said_by_ms)
         told, kind, zone = await self.view(profile_and_kind, wanted, moment=_said_by(wanted))
         when = from_ms(wanted.now_ms if wanted.bound_ms is None else wanted.bound_ms)
-        return await self._writes(
-            "profile",
-            budget or self.config.query_budget,
-            lambda: written(self._steps, told, kind, when, zone),
-        )
+        async with self._spending("profile", budget or self.config.query_budget):
+            return await written(self._steps, told, kind, when, zone)
 
     def _wants(self, participant: str | None, as_of_ms: int | None, said_by_ms: int | None) -> ProfileRequest:
         return ProfileRequest(to_ms(self.config.clock()), participant, as_of_ms, said_by_ms)
@@ -228,24 +216,22 @@ class ReadableMemory:
     async def _ready(self) -> list[str]:
         """Let indexes make what is due and costs no call; return why some of it could not be made."""
 
-        def ready() -> list[Index]:
+        def indexes() -> list[Index]:
             with self.db.read() as tx:
-                return self._attached.of(tx)
+                return self.attached.of(tx)
 
-        async def work() -> list[str]:
-            host = MemoryHost(
-                self.db, self._cache, self.config, self._steps, self._vector_maker(), self._summaries
-            )
-            return [why for index in await to_thread(ready) for why in await index.ready(host)]
-
-        return await self._writes("refresh", None, work)
+        host = MemoryHost(
+            self.db, self._cache, self.config, self._steps, self._vector_maker(), self._summaries
+        )
+        async with self._spending("refresh"):
+            return [why for index in await to_thread(indexes) for why in await index.ready(host)]
 
     async def verify(self, deleted: Sequence[str] = ()) -> VerifyReport:
         """Check every invariant, and that texts are nowhere; see `memforest.read.verify`."""
 
         def run() -> VerifyReport:
             with self.db.fresh() as tx:
-                report = verify(tx, self._attached)
+                report = verify(tx, self.attached)
                 return report if not deleted else with_residue(tx, self.db.path, report, deleted)
 
         with reading():
@@ -256,7 +242,7 @@ class ReadableMemory:
 
         def run() -> Stale:
             with self.db.read() as tx:
-                return what_is_stale(tx, self.config, self._attached, self._present, self._summaries.describe)
+                return what_is_stale(tx, self.config, self.attached, self._present, self._summaries.describe)
 
         with reading():
             return await to_thread(run)
@@ -267,17 +253,16 @@ class ReadableMemory:
         model = None if self._embedder is None else self._embedder.model_id
         return Makers(self._steps.extractor.name, self._steps.summariser, turns, model)
 
-    # -- what writes share ---------------------------------------------------------------------
-
     def _vector_maker(self) -> VectorMaker | None:
         return None if self._embedder is None else VectorMaker(self.db, self._embedder)
 
-    async def _writes(self, operation: str, budget: Budget | None, work: Callable[[], Awaitable[T]]) -> T:
-        """Run a write under a ledger, and keep what it spent with the memory, however it ends."""
+    @asynccontextmanager
+    async def _spending(self, operation: str, budget: Budget | None = None) -> AsyncIterator[Ledger]:
+        """Count what the block spends on models, within a budget, and keep it with the memory, however the block ends."""
         ledger = Ledger(budget or self.config.ingest_budget, operation)
         try:
             with keeping(ledger):
-                return await work()
+                yield ledger
         finally:
             if ledger.steps:
                 await to_thread(self._keep_spent, ledger.operation, ledger.steps)
@@ -290,8 +275,6 @@ class ReadableMemory:
     async def checkpoint(self) -> None:
         """Fold the write-ahead log into the file."""
         await to_thread(purge if self.db.unfinished else Database.checkpoint, self.db)
-
-    # -- what is held open --------------------------------------------------------------------
 
     @property
     def open_files(self) -> int:
@@ -326,20 +309,6 @@ class ReadableMemory:
                 purge(self.db)
         self.db.close()
 
-
-def _said_by(wanted: ProfileRequest) -> Moment | None:
-    """Return the moment by which was said what a profile may tell."""
-    return None if wanted.bound_ms is None else Moment(said_ms=wanted.bound_ms)
-
-
-_log = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-
-class Memory(ReadableMemory):
-    """One user's memory; made by `open_memory`."""
-
     async def ingest(
         self,
         arrivals: Sequence[SessionInput],
@@ -355,41 +324,28 @@ class Memory(ReadableMemory):
         An extractor that asks a model for every chunk gets the chunks of all sessions at once; the local one gets
         one session after the other, each written before the next is read. Another one than the memory's may be given.
         """
-        batch = Batch(self._writer(extractor, self._watch(on_progress)), self._warnings)
-
-        async def work() -> list[IngestResult | MemForestError]:
-            with self._in_hand.write() as number:
-                await (
-                    self._receive(batch, arrivals)
-                    if defer
-                    else self._ingest(batch, arrivals, refresh, number)
-                )
-            if batch.replaced:
-                # The log still holds what was overwritten in the file.
-                await to_thread(purge, self.db)
-            return [batch.result(at) for at in range(len(arrivals))]
+        batch = Batch(self._writer(extractor, Watch(self.user_id, on_progress)), self._warnings)
 
         with self._summaries.writing():
-            return await self._writes("ingest", budget, work)
-
-    async def _receive(self, batch: Batch, arrivals: Sequence[SessionInput]) -> None:
-        """Store sessions, each in a transaction of its own, and leave them to `resume`."""
-        for at, arrival in enumerate(arrivals):
-            if (stored := await batch.receive(at, arrival, self._receiver)) is not None:
-                await batch.defer(at, stored)
-        await batch.finish_deferred()
-
-    async def _ingest(
-        self, batch: Batch, arrivals: Sequence[SessionInput], refresh: bool | None, number: int
-    ) -> None:
-        for group in groups_of(arrivals, together=self._steps.extracts_apart):
-            stored: dict[int, StoredSession] = {}
-            for at in group:
-                if (one := await batch.receive(at, arrivals[at], self._receiver)) is not None:
-                    stored[at] = one
-                    self._in_hand.hold(number, one.row)
-            await batch.process(stored)
-        await self._finish(batch, refresh)
+            async with self._spending("ingest", budget):
+                with self._in_hand.write() as number:
+                    if defer:  # each is stored in a transaction of its own, and left to `resume`
+                        for at, arrival in enumerate(arrivals):
+                            if (stored := await batch.receive(at, arrival, self._receiver)) is not None:
+                                await batch.defer(at, stored)
+                        await batch.finish_deferred()
+                    else:
+                        for group in groups_of(arrivals, together=self._steps.extracts_apart):
+                            received: dict[int, StoredSession] = {}
+                            for at in group:
+                                if (one := await batch.receive(at, arrivals[at], self._receiver)) is not None:
+                                    received[at] = one
+                                    self._in_hand.hold(number, one.row)
+                            await batch.process(received)
+                        await self._finish(batch, refresh)
+                if batch.replaced:  # the log still holds what was overwritten in the file
+                    await to_thread(purge, self.db)
+                return [batch.result(at) for at in range(len(arrivals))]
 
     async def _finish(self, batch: Batch, refresh: bool | None) -> None:
         """Finish a write: make the summaries that the caller or the policy wants now, and start background work."""
@@ -408,29 +364,28 @@ class Memory(ReadableMemory):
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
         stored = await self._receiver.append(arrival)
-        batch = Batch(self._writer(watch=self._watch(on_progress)), self._warnings)
+        batch = Batch(self._writer(watch=Watch(self.user_id, on_progress)), self._warnings)
         batch.tell_received(stored)
 
-        async def finish() -> IngestResult:
-            with self._in_hand.write() as number:
-                self._in_hand.hold(number, stored.row)
-                await batch.process({0: stored})
-                await self._finish(batch, None)
-            return batch.only()
-
         with self._summaries.writing():
-            return await self._writes("ingest", budget, finish)
+            async with self._spending("ingest", budget):
+                with self._in_hand.write() as number:
+                    self._in_hand.hold(number, stored.row)
+                    await batch.process({0: stored})
+                    await self._finish(batch, None)
+                return batch.only()
 
     async def delete(self, target: DeleteTarget, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete something, or count what would go; see `AsyncUserMemory.delete`."""
         with self._summaries.writing():
-            work = partial(delete.delete, self._writer(), target, dry_run=dry_run)
-            return await self._writes("delete", None, work)
+            async with self._spending("delete"):
+                return await delete.delete(self._writer(), target, dry_run=dry_run)
 
     async def expire(self, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete what is kept no longer; see `AsyncUserMemory.expire`."""
         with self._summaries.writing():
-            return await self._writes("delete", None, partial(delete.expire, self._writer(), dry_run=dry_run))
+            async with self._spending("delete"):
+                return await delete.expire(self._writer(), dry_run=dry_run)
 
     async def merge(
         self, other: Memory, options: MergeOptions, *, budget: Budget | None = None
@@ -439,11 +394,8 @@ class Memory(ReadableMemory):
         owner = Owner("", self.user_id, self.label)
         there = Other(other.db, other.user_id, other.label)
         with self._summaries.writing():
-            work = partial(merge_memory, self._writer(), owner, there, options)
-            return await self._writes("merge", budget, work)
-
-    def _watch(self, on_progress: OnProgress | None) -> Watch:
-        return Watch(self.user_id, on_progress)
+            async with self._spending("merge", budget):
+                return await merge_memory(self._writer(), owner, there, options)
 
     def _writer(self, extractor: Extractor | None = None, watch: Watch = NOBODY) -> SessionWriter:
         return SessionWriter(
@@ -453,34 +405,43 @@ class Memory(ReadableMemory):
             self._vector_maker(),
             self._threshold,
             self._cache,
-            self._attached,
+            self.attached,
             self._summaries,
             watch,
         )
 
-    async def correct(self, work: Callable[[Corrector], Awaitable[T]]) -> T:
-        """Correct what was extracted; see `AsyncUserMemory.update`, `pin`, `forget` and `undo`."""
-        return await self._writes("correct", None, lambda: work(Corrector(self._writer())))
+    async def update(self, fact_id: str, given: Update) -> CorrectionView:
+        """Put another fact in the place of one; see `AsyncUserMemory.update`."""
+        async with self._spending("correct"):
+            return await Corrector(self._writer()).update(fact_id, given)
+
+    async def mark(self, fact_id: str, verdict: Literal["pin", "forget"]) -> CorrectionView:
+        """Pin or forget a fact; see `AsyncUserMemory.pin` and `forget`."""
+        async with self._spending("correct"):
+            return await Corrector(self._writer()).mark(fact_id, verdict)
+
+    async def undo(self, key: str) -> CorrectionView:
+        """Take a correction back; see `AsyncUserMemory.undo`."""
+        async with self._spending("correct"):
+            return await Corrector(self._writer()).undo(key)
 
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity; see `AsyncUserMemory.merge_entities`."""
         one, other = await self.view(entities.two_named, a, b)
-        await self._decide(
-            partial(decide_same, one=one.row, other=other.row, groups=(one.group, other.group))
-        )
+        await self._decide(decide_same, one=one.row, other=other.row, groups=(one.group, other.group))
         return await self.view(entities.entity_named, a)
 
     async def split_entity(self, entity: str, name: str) -> Entity:
         """Decide that a name is another entity; see `AsyncUserMemory.split_entity`."""
         found = await self.view(entities.name_within, entity, name)
         others = [row for row in found.group if row != found.row]
-        await self._decide(partial(decide_apart, one=found.row, others=others))
+        await self._decide(decide_apart, one=found.row, others=others)
         return await self.view(entities.entity_named, name)
 
-    async def _decide(self, decide: Callable[..., None]) -> None:
+    async def _decide(self, decide: Callable[..., None], **names: Any) -> None:
         def run() -> None:
             with self.db.write() as tx:
-                decide(tx, now_ms=to_ms(self.config.clock()))
+                decide(tx, now_ms=to_ms(self.config.clock()), **names)
 
         await to_thread(run)
 
@@ -496,9 +457,8 @@ class Memory(ReadableMemory):
         One call at a time does so in this process, and leaves to other writes what they are at work on: nothing is asked for
         twice.
         """
-        async with self._resuming.turn():
-            work = partial(self._resume, self._writer(watch=self._watch(on_progress)))
-            return await self._writes("resume", budget, work)
+        async with self._resuming.turn(), self._spending("resume", budget):
+            return await self._resume(self._writer(watch=Watch(self.user_id, on_progress)))
 
     async def _resume(self, writer: SessionWriter) -> list[IngestResult]:
         left = await to_thread(self._unfinished)
@@ -520,19 +480,16 @@ class Memory(ReadableMemory):
 
     def _paced(self) -> frozenset[str]:
         with self.db.read() as tx:
-            return self._attached.paced(tx)
+            return self.attached.paced(tx)
 
     async def rebuild(self, what: Rebuild, budget: Budget | None = None) -> Usage:
         """Rebuild what is derived; see `AsyncUserMemory.rebuild`."""
-
-        async def work() -> Usage:
+        async with self._spending("rebuild", budget) as ledger:
             if what.stale and self._chunk_turns is not None:
                 await to_thread(self._cut_otherwise, self._chunk_turns)
             writer, timer = self._writer(), Timer()
             await rebuild(writer, timer, what)
-            return usage(current_ledger(), timer.ms, {} if writer.vectors is None else writer.vectors.ran)
-
-        return await self._writes("rebuild", budget, work)
+            return usage(ledger, timer.ms, {} if writer.vectors is None else writer.vectors.ran)
 
     def _cut_otherwise(self, chunk_turns: int) -> None:
         """Cut what comes from now on into chunks of the configured size."""
@@ -543,29 +500,27 @@ class Memory(ReadableMemory):
 
     async def add_index(self, name: str, settings: Any, budget: Budget | None = None) -> IndexView:
         """Add an index; see `AsyncUserMemory.add_index`."""
-        work = partial(rebuild_module.add_index, self._writer(), name, settings)
-        return await self._writes("rebuild", budget, work)
+        async with self._spending("rebuild", budget):
+            return await rebuild_module.add_index(self._writer(), name, settings)
 
     async def drop_index(self, name: str) -> None:
         """Delete an index; see `AsyncUserMemory.drop_index`."""
-        await to_thread(rebuild_module.drop_index, self.db, self._attached, name)
+        await to_thread(rebuild_module.drop_index, self.db, self.attached, name)
 
     async def advance(
         self, as_of: datetime | None, *, force: bool = False, budget: Budget | None = None
     ) -> list[IndexView]:
         """Advance the deferred and the lagging indexes; see `AsyncUserMemory.advance`."""
-        return await self._writes(
-            "resume", budget, lambda: rebuild_module.advance(self._writer(), as_of, force=force)
-        )
+        async with self._spending("resume", budget):
+            return await rebuild_module.advance(self._writer(), as_of, force=force)
 
     async def advance_paced(self) -> list[str]:
         """Let paced indexes do what is due by the clock, but for what has failed; return which could not, and why."""
         names = await to_thread(self._paced)
         if not names:
             return []
-        problems: list[str] = await self._writes(
-            "refresh", None, lambda: self._writer().catch_up(names, failed=False, occasion="timer")
-        )
+        async with self._spending("refresh"):
+            problems = await self._writer().catch_up(names, failed=False, occasion="timer")
         for problem in problems:
             _log.warning("%s", getattr(problem, "logged", problem))
         return problems
@@ -576,15 +531,12 @@ class Memory(ReadableMemory):
         Returns:
             How many vectors were made, and which indexes could not place everything, and why.
         """
-
-        async def work() -> tuple[int, list[str]]:
+        async with self._spending("resume", budget):
             writer = self._writer()
             if vectors:
                 await to_thread(self._keep_embedder)
             made = await writer.fill_vectors() if vectors else 0
             return made, await writer.catch_up()
-
-        return await self._writes("resume", budget, work)
 
     def _keep_embedder(self) -> None:
         with self.db.write() as tx:
@@ -604,7 +556,7 @@ class Memory(ReadableMemory):
         found = await self.verify()
         if any(problem.part == "file" for problem in found.problems):
             return RepairReport((), found.problems)
-        did = await to_thread(repair_parts, self.db, self.config, self._attached, found)
+        did = await to_thread(repair_parts, self.db, self.config, self.attached, found)
         try:
             resumed = await self.resume()
         except ModelError as exc:
@@ -613,3 +565,8 @@ class Memory(ReadableMemory):
             did += [f"finished session {cut(repr(one.session_id), 60)}" for one in resumed]
         did += await to_thread(reclaim_space, self.db)
         return RepairReport(tuple(did), (await self.verify()).problems)
+
+
+def _said_by(wanted: ProfileRequest) -> Moment | None:
+    """Return the moment by which was said what a profile may tell."""
+    return None if wanted.bound_ms is None else Moment(said_ms=wanted.bound_ms)

@@ -1,20 +1,7 @@
-"""The memories of one directory: opened at first use, kept while in use, within bounds when idle.
+"""The memories of one directory: opened at first use, kept while in use, and closed beyond bounds when idle.
 
-Two bounds hold over all of them, and over those of further pools that share them (`memforest.memory.pool`).
-
-
-The bounds over the open memories of one pool, or of several that share them.
-
-Two bounds hold over all of them: open files (`Config.max_open_files`) and bytes of cached snapshots
-(`Config.max_cache_mb`). The memory used longest ago goes first, whichever pool it is in. One in use is never touched, so
-callers at work may exceed both for as long as they work.
-
-
-Advancing the open memories of a forest from time to time, so that windows close when nothing is written. Off by default.
-
-It is a task on the event loop of the call that began it, and ends with it; the next call on another loop begins it there. It
-does what a write would do behind it: what is due, and nothing that has failed and waits for somebody.
-
+The bounds on open files (`Config.max_open_files`) and on cached snapshots (`Config.max_cache_mb`) hold over all pools that share
+`Bounds`. The memory used longest ago goes first; one in use never does, so callers at work may exceed both while they work.
 """
 
 from __future__ import annotations
@@ -29,10 +16,9 @@ import tempfile
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
 
 from memforest.concurrency import Lanes, Turns, to_thread, within
 from memforest.config import Config
@@ -72,22 +58,20 @@ class Bounds:
         self.pools: weakref.WeakSet[MemoryPool] = weakref.WeakSet()
         self._most_files = config.max_open_files
         self._most_bytes = config.max_cache_mb * 1_000_000
-        self._uses = itertools.count()
-        self._used: weakref.WeakKeyDictionary[Memory, int] = weakref.WeakKeyDictionary()
-
-    def touch(self, memory: Memory) -> None:
-        """Record that a memory is used now; called under the lock."""
-        self._used[memory] = next(self._uses)
+        self.uses = itertools.count()
+        self.used: weakref.WeakKeyDictionary[Memory, int] = weakref.WeakKeyDictionary()
+        """When each open memory was last used, by the count of uses."""
 
     def beyond(self) -> list[Memory]:
         """Take idle memories beyond the bounds out of their pools, least recently used first; return those to be closed."""
         with self.lock:
             pools = list(self.pools)
-            surplus = sum(pool.count_bytes() for pool in pools) - self._most_bytes
-            too_many = sum(pool.count_files() for pool in pools) - self._most_files
-            if surplus <= 0 and too_many <= 0:
+            idle = [(self.used[one], pool, user, one) for pool in pools for user, one in pool.idle()]
+            if not idle:
                 return []
-            idle = [(self._used[one], pool, user, one) for pool in pools for user, one in pool.idle()]
+            opened = [memory for pool in pools for memory in pool.memories()]
+            surplus = sum(memory.cached_bytes for memory in opened) - self._most_bytes
+            too_many = sum(memory.open_files for memory in opened) - self._most_files
             idle.sort(key=lambda each: each[0])
             for _, _, _, memory in idle:
                 if surplus <= 0:
@@ -116,51 +100,8 @@ def _close(memories: Iterable[Memory]) -> None:
 
 _log = logging.getLogger(__name__)
 
-
-class Scheduler:
-    """Looks at the open memories again and again, until it is stopped.
-
-    Args:
-        every_s: seconds between the end of one look and the next; 0 for none at all.
-        opened: names the users whose memories are open.
-        advance: advances what one of them has, if it is still open.
-    """
-
-    def __init__(
-        self, every_s: float, opened: Callable[[], list[str]], advance: Callable[[str], Awaitable[object]]
-    ) -> None:
-        self._every_s = every_s
-        self._opened = opened
-        self._advance = advance
-        self._task = Behind(self._run)
-
-    def begin(self) -> None:
-        """Begin, on the event loop of the caller, unless it is under way or switched off."""
-        if self._every_s and not self._task.at_work:
-            self._task.begin(Budget())
-
-    async def stop(self) -> None:
-        """End what is under way, wherever it runs; it may be begun again."""
-        await self._task.stop()
-
-    async def _run(self, _budget: Budget) -> None:
-        while True:
-            await asyncio.sleep(self._every_s)
-            for user_id in self._opened():
-                await self._look(user_id)
-
-    async def _look(self, user_id: str) -> None:
-        """Advance one memory; whatever goes wrong there ends nothing."""
-        try:
-            error: Exception | None = await attempted(self._advance(user_id))
-        except MemForestError as exc:
-            error = exc
-        if error is not None:
-            why = error if isinstance(error, MemForestError) else named(error)
-            _log.warning("the memory of %s was not advanced: %s", cut(repr(user_id), 60), why)
-
-
-T = TypeVar("T")
+NOBODY = "-"
+"""User id of the one empty memory that all users without a memory are read from."""
 
 
 def no_memory(user_id: str) -> NotFoundError:
@@ -185,6 +126,8 @@ class MemoryPool:
     ) -> None:
         self.directory = directory
         self.config = config
+        # Several event loops, each in a thread of its own, may use one pool: `Bounds.lock` guards what follows, and nothing is
+        # awaited under it.
         self._own_steps = steps is None
         self._steps = choose_steps(config) if steps is None else steps
         self._bounds = bounds or Bounds(config)
@@ -193,37 +136,41 @@ class MemoryPool:
         self._opening: weakref.WeakValueDictionary[str, Turns] = weakref.WeakValueDictionary()
         self._lanes: weakref.WeakValueDictionary[str, Lanes] = weakref.WeakValueDictionary()
         self._shared = Lanes.of_directory()
-        self._scheduler = self._new_scheduler()
+        self._advancing = Behind(self._advance_all)
         self._nobody: tuple[MemoryPool, weakref.finalize[..., MemoryPool]] | None = None
-        with self._lock:
+        with self._bounds.lock:
             self._bounds.pools.add(self)
         _alive.add(self)
 
-    @property
-    def _lock(self) -> threading.Lock:
-        # Several event loops, each in a thread of its own, may use one pool. Nothing is awaited under the lock.
-        return self._bounds.lock
-
-    def _new_scheduler(self) -> Scheduler:
-        return Scheduler(self.config.advance_every_s, lambda: self.opened, self._advance_open)
-
-    def _at(self, user_id: str) -> AbstractContextManager[None]:
-        """Let what is done in the block for a user's memory take no threads of others."""
-        patience_s = self.config.busy_timeout_s
-        with self._lock:
-            lanes = self._lanes.get(user_id) or Lanes.of_memory(self._shared, patience_s)
-            self._lanes[user_id] = lanes
-        return within(lanes)
+    async def _advance_all(self, _budget: Budget) -> None:
+        """Advance the open memories by the calendar again and again, until stopped; what goes wrong in one ends nothing."""
+        while True:
+            await asyncio.sleep(self.config.advance_every_s)
+            for user_id in self.opened:
+                try:
+                    error: Exception | None = await attempted(self._advance_open(user_id))
+                except MemForestError as exc:
+                    error = exc
+                if error is not None:
+                    why = error if isinstance(error, MemForestError) else named(error)
+                    _log.warning("the memory of %s was not advanced: %s", cut(repr(user_id), 60), why)
 
     async def _advance_open(self, user_id: str) -> None:
-        """Let a memory do what is due by the calendar, if it is open."""
         memory = self._take(user_id)
         if memory is not None:
             try:
-                with self._at(user_id):
+                with within(self._lanes_of(user_id)):
                     await memory.advance_paced()
             finally:
                 self._give_back(user_id)
+
+    def _lanes_of(self, user_id: str) -> Lanes:
+        """Return the lanes of a memory's threads, which keep it from taking the threads of others."""
+        with self._bounds.lock:
+            lanes = self._lanes.get(user_id)
+            if lanes is None:
+                lanes = self._lanes[user_id] = Lanes.of_memory(self._shared, self.config.busy_timeout_s)
+            return lanes
 
     def exists(self, user_id: str) -> bool:
         """Return whether a user has a memory."""
@@ -237,29 +184,62 @@ class MemoryPool:
     @property
     def opened(self) -> list[str]:
         """Ids of the users whose memories are open."""
-        with self._lock:
+        with self._bounds.lock:
             return list(self._open)
 
-    async def use_existing(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
-        """Run a verb on a memory that must exist.
+    @asynccontextmanager
+    async def open(
+        self, user_id: str, *, label: str | None = None, check: Callable[[str], object] | None = None
+    ) -> AsyncIterator[Memory]:
+        """Open a user's memory for the block, making it when there is none; one in use is never closed.
+
+        Args:
+            user_id: whose memory.
+            label: a new display name of the user.
+            check: called with the user's display name before a memory is made; if it raises, none is made.
+        """
+        check_id(user_id, "user_id")
+        if self.config.advance_every_s and not self._advancing.at_work:
+            self._advancing.begin(Budget())
+        with within(self._lanes_of(user_id)):
+            memory = self._take(user_id) if label is None else None
+            surplus: list[Memory] = []
+            if memory is None:
+                memory, surplus = await self._opened(user_id, label, check)
+            try:
+                await close_all([*surplus, *self._bounds.beyond()])
+                yield memory
+            except (StoreReplacedError, EmbedderMismatchError):
+                # The next call opens what is there now; whoever else is at work on this one gets an error too.
+                with self._bounds.lock:
+                    if self._open.get(user_id) is memory:
+                        del self._open[user_id]
+                await to_thread(memory.close)
+                raise
+            finally:
+                self._give_back(user_id)
+
+    @asynccontextmanager
+    async def existing(self, user_id: str) -> AsyncIterator[Memory]:
+        """Open a user's memory for the block.
 
         Raises:
             NotFoundError: if the user has no memory.
         """
         await self._require(user_id)
-        return await self.use(user_id, verb)
+        async with self.open(user_id) as memory:
+            yield memory
 
-    async def read(self, user_id: str, verb: Callable[[Memory], Awaitable[T]], nothing: T | None = None) -> T:
-        """Run a verb that only reads; for a user without a memory on an empty one, or return `nothing` if it asks for a name."""
-        if self._is_open(user_id) or await asyncio.to_thread(self.exists, user_id):
-            return await self.use(user_id, verb)
-        empty = await asyncio.to_thread(self._empty)
-        try:
-            return await empty.use("-", verb)
-        except NotFoundError:
-            if nothing is None:
-                raise
-            return nothing
+    @asynccontextmanager
+    async def reading(self, user_id: str) -> AsyncIterator[Memory]:
+        """Open a user's memory for the block to read it; for a user without one, an empty memory that is `NOBODY`'s."""
+        if check_id(user_id, "user_id") in self._open or await to_thread(self.exists, user_id):
+            async with self.open(user_id) as memory:
+                yield memory
+        else:
+            empty = await to_thread(self._empty)
+            async with empty.open(NOBODY) as memory:
+                yield memory
 
     def _empty(self) -> MemoryPool:
         """Return a pool outside of the directory, for the one empty memory that all users without one are read from."""
@@ -267,98 +247,52 @@ class MemoryPool:
             folder = Path(tempfile.mkdtemp(prefix="memforest-"))
             made = MemoryPool(folder, self.config, bounds=self._bounds, steps=self._steps)
             found = made, weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            with self._lock:
+            with self._bounds.lock:
                 nobody = self._nobody = self._nobody or found
         return nobody[0]
 
-    async def use_apart(
-        self, user_id: str, verb: Callable[[Memory], Awaitable[T]], *, gives: bool = True
-    ) -> T:
-        """Run a verb on a memory opened for it alone, with the configured embedder, whichever the memory has.
+    @asynccontextmanager
+    async def apart(self, user_id: str, *, gives: bool = True) -> AsyncIterator[Memory]:
+        """Open a memory for the block alone, with the configured embedder, whichever embedder the memory has.
 
         Args:
             user_id: whose memory.
-            verb: an async function of the memory.
-            gives: the verb may give the memory that embedder. The pool's own, if it is open, goes on meanwhile; it is
+            gives: the block may give the memory that embedder. The pool's own memory, if it is open, goes on meanwhile; it is
                 closed behind that, and the next call opens it anew.
 
         Raises:
             NotFoundError: if the user has no memory.
         """
         await self._require(user_id)
-        with self._at(user_id):
-            return await self._use_apart(user_id, verb, gives)
-
-    async def _use_apart(self, user_id: str, verb: Callable[[Memory], Awaitable[T]], gives: bool) -> T:
-        memory = await self._open_file(user_id, None, other_embedder=True)
-        try:
-            return await verb(memory)
-        finally:
-            await to_thread(memory.close)
-            with self._lock:
-                idle = gives and user_id not in self._busy
-                outdated = self._open.pop(user_id, None) if idle else None
-            if outdated is not None:
-                await outdated.end()
+        with within(self._lanes_of(user_id)):
+            memory = await self._open_file(user_id, None, other_embedder=True)
+            try:
+                yield memory
+            finally:
+                await to_thread(memory.close)
+                with self._bounds.lock:
+                    idle = gives and user_id not in self._busy
+                    outdated = self._open.pop(user_id, None) if idle else None
+                if outdated is not None:
+                    await outdated.end()
 
     async def _require(self, user_id: str) -> None:
         """Raise if a user has no memory."""
-        if not self._is_open(user_id) and not await to_thread(self.exists, user_id):
+        if check_id(user_id, "user_id") not in self._open and not await to_thread(self.exists, user_id):
             raise no_memory(user_id)
 
-    async def use(
-        self,
-        user_id: str,
-        verb: Callable[[Memory], Awaitable[T]],
-        *,
-        label: str | None = None,
-        first: Callable[[str], object] | None = None,
-    ) -> T:
-        """Run a verb on a memory, opening or making it when needed; one in use is never closed.
+    @asynccontextmanager
+    async def filling(self, user_id: str) -> AsyncIterator[Memory]:
+        """Open a memory for a block that fills it, and close it then, so that the next call opens it with what it has now.
 
-        Args:
-            user_id: whose memory.
-            verb: an async function of the memory.
-            label: a new display name of the user.
-            first: called with the user's display name before a memory is made; if it raises, none is made.
-        """
-        check_id(user_id, "user_id")
-        self._scheduler.begin()
-        with self._at(user_id):
-            return await self._use(user_id, verb, label, first)
-
-    async def _use(
-        self,
-        user_id: str,
-        verb: Callable[[Memory], Awaitable[T]],
-        label: str | None,
-        first: Callable[[str], object] | None,
-    ) -> T:
-        memory = self._take(user_id) if label is None else None
-        surplus: list[Memory] = []
-        if memory is None:
-            memory, surplus = await self._opened(user_id, label, first)
-        try:
-            await close_all([*surplus, *self._bounds.beyond()])
-            return await verb(memory)
-        except (StoreReplacedError, EmbedderMismatchError):
-            # The next call opens what is there now; whoever else is at work on this one gets an error too.
-            self._forget(user_id, memory)
-            await to_thread(memory.close)
-            raise
-        finally:
-            self._give_back(user_id)
-
-    async def use_new(self, user_id: str, verb: Callable[[Memory], Awaitable[T]]) -> T:
-        """Run a verb that fills a memory, and close it then, so that the next call opens it with what it has now.
-
-        If the verb raises, a memory that was made for it and holds nothing is deleted.
+        If the block raises, a memory that was made for it and holds nothing is deleted.
         """
         there = await to_thread(self.exists, user_id)
         path = self.directory / file_name(user_id)
         salted = await to_thread(salt_file(path).exists)
         try:
-            result = await self.use(user_id, verb)
+            async with self.open(user_id) as memory:
+                yield memory
         except BaseException:
             if not there:
                 await self.let_go(user_id)
@@ -366,31 +300,32 @@ class MemoryPool:
                     await to_thread(discard_unwritten, path, self.key, salt=not salted)
             raise
         await self.let_go(user_id)
-        return result
 
     async def let_go(self, user_id: str) -> None:
         """Close a user's memory, if it is open; the next call opens it again."""
-        with self._lock:
+        with self._bounds.lock:
             memory = self._open.pop(user_id, None)
         if memory is not None:
             await memory.end()
 
     async def _opened(
-        self, user_id: str, label: str | None, first: Callable[[str], object] | None
+        self, user_id: str, label: str | None, check: Callable[[str], object] | None
     ) -> tuple[Memory, list[Memory]]:
         """Open a memory, in use from now on, unless another call does so just now; return it, and what is to be closed.
 
         A file that is open twice would stay so until the memory is closed: SQLite closes none of several before the last.
         """
-        with self._lock:
+        with self._bounds.lock:
             opening = self._opening.setdefault(user_id, Turns(patience_s=self.config.busy_timeout_s))
         async with opening.turn():
             memory = self._take(user_id) if label is None else None
             if memory is not None:
                 return memory, []
-            if first is not None and not await to_thread(self.exists, user_id):
-                await to_thread(first, label or label_of(user_id))
-            return self._keep(user_id, await self._open_file(user_id, label))
+            if check is not None and not await to_thread(self.exists, user_id):
+                await to_thread(check, label or label_of(user_id))
+            made = await self._open_file(user_id, label)
+            kept = self._take(user_id, made) or made
+            return kept, [] if kept is made else [made]
 
     async def remove(self, user_id: str, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete the files of a user's memory, or count what is in them; what is under way on it here ends with an error.
@@ -401,16 +336,16 @@ class MemoryPool:
             StoreError: if a file cannot be deleted.
         """
         path = self.directory / file_name(check_id(user_id, "user_id"))
-        with self._lock:
+        with self._bounds.lock:
             opening = self._opening.setdefault(user_id, Turns(patience_s=self.config.busy_timeout_s))
         async with opening.turn():
             if not await to_thread(path.exists):
                 raise NotFoundError(
                     f"user {cut(repr(user_id), 60)} has no memory; there is nothing to delete"
                 )
-            with self._lock:
+            with self._bounds.lock:
                 memory = None if dry_run else self._open.pop(user_id, None)
-            with self._at(user_id):
+            with within(self._lanes_of(user_id)):
                 if memory is not None:
                     await memory.end(finish=False)
                 wait = self.config.busy_timeout_s
@@ -438,39 +373,22 @@ class MemoryPool:
                 await to_thread((await job).close)
             raise
 
-    def _is_open(self, user_id: str) -> bool:
-        with self._lock:
-            return check_id(user_id, "user_id") in self._open
-
-    def _take(self, user_id: str) -> Memory | None:
-        """Return an open memory, in use from now on; None when it is not open."""
-        with self._lock:
+    def _take(self, user_id: str, made: Memory | None = None) -> Memory | None:
+        """Return an open memory, in use from now on; else the one that was just made; None when there is neither."""
+        with self._bounds.lock:
             memory = self._open.get(user_id)
+            if memory is None and (memory := made) is not None:
+                self._open[user_id] = memory
             if memory is not None:
-                self._in_use(user_id)
+                self._open.move_to_end(user_id)
+                self._bounds.used[memory] = next(self._bounds.uses)
+                self._busy[user_id] = self._busy.get(user_id, 0) + 1
+                if made is not None:
+                    memory.label = made.label
             return memory
 
-    def _keep(self, user_id: str, memory: Memory) -> tuple[Memory, list[Memory]]:
-        """Add an opened memory, unless another call has opened it meanwhile; return the one in use, and those to be closed."""
-        with self._lock:
-            have = self._open.setdefault(user_id, memory)
-            have.label = memory.label
-            self._in_use(user_id)
-            return have, [] if have is memory else [memory]
-
-    def _forget(self, user_id: str, memory: Memory) -> None:
-        """Remove a memory from the pool, unless another one has taken its place already."""
-        with self._lock:
-            if self._open.get(user_id) is memory:
-                del self._open[user_id]
-
-    def _in_use(self, user_id: str) -> None:
-        self._open.move_to_end(user_id)
-        self._bounds.touch(self._open[user_id])
-        self._busy[user_id] = self._busy.get(user_id, 0) + 1
-
     def _give_back(self, user_id: str) -> None:
-        with self._lock:
+        with self._bounds.lock:
             self._busy[user_id] -= 1
             if not self._busy[user_id]:
                 del self._busy[user_id]
@@ -479,6 +397,10 @@ class MemoryPool:
         """Return the open memories that nobody uses and nothing is made for, with their users; called under the lock."""
         return [(user, one) for user, one in self._open.items() if user not in self._busy and not one.at_work]
 
+    def memories(self) -> Iterable[Memory]:
+        """Return the open memories; called under the lock."""
+        return self._open.values()
+
     def give_up(self, user_id: str) -> Memory:
         """Take an open memory out of the pool, to be closed; called under the lock."""
         return self._open.pop(user_id)
@@ -486,27 +408,19 @@ class MemoryPool:
     @property
     def open_files(self) -> int:
         """Files that the open memories hold, their logs included."""
-        with self._lock:
-            return self.count_files()
+        with self._bounds.lock:
+            return sum(memory.open_files for memory in self._open.values())
 
     @property
     def cached_bytes(self) -> int:
         """Bytes of the snapshots that the open memories keep, about."""
-        with self._lock:
-            return self.count_bytes()
-
-    def count_files(self) -> int:
-        """Return `open_files`; called under the lock."""
-        return sum(memory.open_files for memory in self._open.values())
-
-    def count_bytes(self) -> int:
-        """Return `cached_bytes`; called under the lock."""
-        return sum(memory.cached_bytes for memory in self._open.values())
+        with self._bounds.lock:
+            return sum(memory.cached_bytes for memory in self._open.values())
 
     async def close(self) -> None:
         """Close every open memory; each opens again at its next use."""
-        await self._scheduler.stop()
-        with self._lock:
+        await self._advancing.stop()
+        with self._bounds.lock:
             closing = list(self._open.values())
             self._open.clear()
             nobody, self._nobody = self._nobody, None
@@ -525,7 +439,7 @@ class MemoryPool:
         self._busy = {}
         self._opening, self._lanes = weakref.WeakValueDictionary(), weakref.WeakValueDictionary()
         self._shared = Lanes.of_directory()
-        self._scheduler = self._new_scheduler()
+        self._advancing = Behind(self._advance_all)
         if self._nobody is not None:
             self._nobody[1].detach()  # its files are the parent's to delete
             self._nobody = None

@@ -1,52 +1,58 @@
-"""Handles on one user's memory: the verbs people type every day.
+"""One user's memory as people use it: every verb of a user, with its arguments read and the work handed to the memory.
 
-The verbs that correct one user's memory: update, history, undo, pin, forget.
-
-The verbs of one user's memory that list what was said: sessions, turns; and that look up one fact.
-
-The verbs of one user's memory on whom and what it knows: entities, their relations, and decisions on who is who.
-
-The verbs of one user's memory that read it over time: what was so, what was said, what was known, and what has changed.
+Each verb reads top-down: arguments of Python become those of the memory, the pool opens the file, and `Memory` or a function of
+`memforest.read` does the work. Annotated types say what values are allowed; `memforest.memory.verbs` checks them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
 
-from memforest import _sync
+from annotated_types import Ge, Le, MinLen
+
+from memforest import __version__
+from memforest.config import Ranking
 from memforest.endpoint import Budget
-from memforest.errors import InputError
-from memforest.memory.importing import import_into_memory
-from memforest.memory.memory import Memory
-from memforest.memory.moving import DeletesFromMemory, MergingVerbs, Transfer
+from memforest.errors import InputError, NotFoundError
+from memforest.memory.importing import FileLike, ImportRequest, OnSession, import_files
+from memforest.memory.open import embedder_for
 from memforest.memory.options import (
-    QueryOptions,
+    ExportTarget,
+    ImportSource,
     TimeLike,
-    check_flags,
-    check_text,
-    check_texts,
-    read_budget,
-    read_count,
-    read_index,
+    check_path,
+    read_deletion,
     read_moment,
-    read_options,
+    read_question,
     read_rebuild,
     read_time,
+    read_update,
     read_window,
+    to_ms_or_none,
 )
-from memforest.memory.pool import MemoryPool
-from memforest.memory.spanned import spanned
-from memforest.memory.writing import AddsToMemory
+from memforest.memory.pool import NOBODY, MemoryPool
+from memforest.memory.transfer import backup_memory, export_memory, import_memory, merge_from_directory
+from memforest.memory.verbs import takes_options_of, verb
 from memforest.plain import Listing
-from memforest.progress import Report
+from memforest.progress import OnProgress, Report, as_raised
 from memforest.read import changes, entities, facts, views
 from memforest.read.changes import ChangePage, Diff
 from memforest.read.entities import Entity, EntityChoice, EntityPage, GraphPicture, PathView, RelationView
 from memforest.read.facts import WantedFacts, facts_page, history
 from memforest.read.profiles import GRAPH, Profile
-from memforest.read.results import AskResult, FlushResult, QueryResult, Usage
+from memforest.read.receipts import (
+    BackupResult,
+    DeleteReceipt,
+    ExportResult,
+    ImportResult,
+    MemoryImport,
+    MergeResult,
+)
+from memforest.read.results import AskResult, FlushResult, IngestResult, QueryResult, Usage
 from memforest.read.stored import (
     CorrectionView,
     FactPage,
@@ -65,405 +71,275 @@ from memforest.read.stored import (
 from memforest.read.timelines import timeline_page
 from memforest.read.views import TreeQuery
 from memforest.records import EntityKind
-from memforest.settings import MAX_FACT_CHARS, MAX_PAGE, brief
-from memforest.text import cut, entity_key
-from memforest.times import to_ms
-from memforest.write.correct import Update
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
-
-class CorrectsMemory:
-    """The verbs of a handle on one user's memory that correct it."""
-
-    _pool: MemoryPool
-    user_id: str
-
-    @spanned("update_memory")
-    async def update(
-        self,
-        fact_id: str,
-        text: str | None = None,
-        *,
-        valid_from: TimeLike | None = None,
-        valid_to: TimeLike | None = None,
-    ) -> CorrectionView:
-        """Correct a statement: hide it, and put another one in its place. What was said stays as it was said.
-
-        The new statement stands at the same turns and counts as said then, by the same speaker; whom it names and what it
-        asserts is read by local rules. It holds for whatever is extracted anew from what was said: by ``replace=True`` with
-        the same turns, after a rebuild, in a merged memory. `undo` takes it back.
-
-        Args:
-            fact_id: of a statement that is shown; of one that was corrected, the newest.
-            text: what holds, best with names instead of "I". The old text when not given.
-            valid_from: from when on it is so. When not given, what a new text states, else what the old one states.
-            valid_to: until when it was so, exclusive.
-
-        Raises:
-            InputError: if the text is empty, nothing differs, or the time ends before it begins.
-            TimestampError: if a time is none.
-            NotFoundError: if there is no such fact.
-            CorrectionError: if it was corrected or forgotten already; the message names what holds now.
-            StoreError: if the file cannot be written.
-        """
-        check_text("update", "fact_id", fact_id, optional=False)
-        given = Update(
-            _read_text(text),
-            read_time(valid_from, self._pool.config, "valid_from"),
-            read_time(valid_to, self._pool.config, "valid_to"),
-        )
-        if given == Update():
-            raise InputError("update() is to change nothing; give text, valid_from or valid_to")
-        if given.start is not None and given.end is not None and given.end <= given.start:
-            raise InputError(
-                f"valid_to ({given.end.isoformat()}) is not after valid_from ({given.start.isoformat()})"
-            )
-        return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.correct(lambda it: it.update(fact_id, given))
-        )
-
-    @spanned("update_memory")
-    async def pin(self, fact_id: str) -> CorrectionView:
-        """Pin a statement: it is among the evidence of every question that it passes the time filters of.
-
-        Where it was not found, it takes the place of the last evidence; the first place stays that of what was found. The pin
-        goes on to a statement that corrects it. `undo` takes it back.
-
-        Raises:
-            NotFoundError: if there is no such fact.
-            CorrectionError: if it is pinned already, or was corrected or forgotten.
-            StoreError: if the file cannot be written.
-        """
-        check_text("pin", "fact_id", fact_id, optional=False)
-        return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.correct(lambda it: it.mark(fact_id, "pin"))
-        )
-
-    @spanned("delete_memory")
-    async def forget(self, fact_id: str) -> CorrectionView:
-        """Forget a statement: it is not shown any more, however often it is said or extracted. `undo` takes it back.
-
-        What was said stays in the file; to have it gone, delete it.
-
-        Raises:
-            NotFoundError: if there is no such fact.
-            CorrectionError: if it was corrected or forgotten already.
-            StoreError: if the file cannot be written.
-        """
-        check_text("forget", "fact_id", fact_id, optional=False)
-        return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.correct(lambda it: it.mark(fact_id, "forget"))
-        )
-
-    @spanned("update_memory")
-    async def undo(self, key: str) -> CorrectionView:
-        """Take a correction back: an update, a pin, or a forgetting. What it changed is as if it had not been made.
-
-        Args:
-            key: of the correction, as the verb returned it; `history` names those of a statement.
-
-        Raises:
-            NotFoundError: if there is no such correction.
-            CorrectionError: if it was undone already, or what it made was corrected since.
-            StoreError: if the file cannot be written.
-        """
-        check_text("undo", "key", key, optional=False)
-        return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.correct(lambda it: it.undo(key))
-        )
-
-    @spanned()
-    async def history(self, fact_id: str) -> Sequence[HistoryEntry]:
-        """Return what happened to a statement, in the order this memory recorded it: said, corrected, undone, superseded.
-
-        Args:
-            fact_id: of the statement as it was said, or of one that corrects it.
-
-        Raises:
-            NotFoundError: if there is no such fact, and no correction of one.
-        """
-        check_text("history", "fact_id", fact_id, optional=False)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.view(history, fact_id))
-
-
-def _read_text(text: str | None) -> str | None:
-    """Return the text of an update, without blanks around it.
-
-    Raises:
-        InputError: if it is empty, too long, or no text that can be stored.
-    """
-    check_text("update", "text", text)
-    if text is None:
-        return None
-    if not text.strip():
-        raise InputError("the text is empty; forget(fact_id) hides a statement without another in its place")
-    if len(text) > MAX_FACT_CHARS:
-        raise InputError(f"the text has {len(text)} characters; a statement has {MAX_FACT_CHARS} at most")
-    return text.strip()
-
+from memforest.settings import MAX_PAGE, MAX_TOP_K
+from memforest.text import entity_key
+from memforest.times import floor_ms
+from memforest.write.merge import MergeOptions
+from memforest.write.merge_plan import MergeNames
+from memforest.write.turns import SessionInput, messages_of, read_addition, redacted
 
 T = TypeVar("T")
 
+Limit = Annotated[int, Ge(1), Le(MAX_PAGE)]
+Positive = Annotated[int, Ge(1)]
+Natural = Annotated[int, Ge(0)]
+Text = Annotated[str, MinLen(1)]
+Trees = list[TreeView]
+Mode = Literal["emb", "emb+planner", "llm", "llm+planner"]
 
-class ReadsMemory:
-    """The verbs of a handle on one user's memory that list what was said."""
+_NO_PROFILE = Profile(None, None, None, (), maker=GRAPH, warnings=("nothing was said to this user's memory",))
 
-    _pool: MemoryPool
-    user_id: str
+
+class AsyncUserMemory:
+    """One user's memory; made by `AsyncMemForest.user`. The blocking twin is `memforest.memory.blocking.UserMemory`.
+
+    Of a user without a memory, `search`, `ask` and the verbs that list return nothing; those that name something raise a
+    `NotFoundError`. Every write is durable when it returns. Every verb that writes raises `StoreError` if the file cannot be
+    written; every verb raises `InputError` for an argument of the wrong type or out of range, and `TimestampError` for a time
+    that cannot be read.
+    """
+
+    def __init__(self, pool: MemoryPool, user_id: str) -> None:
+        self._pool = pool
+        self._config = pool.config
+        self.user_id = user_id
 
     async def _view(self, view: Callable[..., T], *args: Any, nothing: T | None = None, **how: Any) -> T:
-        return await self._pool.read(
-            self.user_id, lambda memory: memory.view(view, *args, **how), nothing=nothing
-        )
+        """Return what a view of the memory shows; `nothing` where a name is not found as the user has no memory."""
+        async with self._pool.reading(self.user_id) as memory:
+            try:
+                return await memory.view(view, *args, **how)
+            except NotFoundError:
+                if nothing is None or memory.user_id != NOBODY or self.user_id == NOBODY:
+                    raise
+                return nothing
 
-    @spanned()
-    async def sessions(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
+    @verb("upsert_memory")
+    async def add(
+        self,
+        content: Any,
+        *,
+        session_id: Text | None = None,
+        timestamp: TimeLike | None = None,
+        infer: bool = True,
+        metadata: Mapping[str, Any] | None = None,
+        budget: Budget | None = None,
+        idempotency_key: Text | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> IngestResult:
+        """Add something said just now: a text (by the user), a message, or a list of messages.
+
+        What has no time of its own is stamped with the clock's and flagged so. A message that is in the session already, by
+        its own ``id`` and what it says, is left out.
+
+        Args:
+            content: a text, a message or a list of messages, as for `AsyncMemForest.ingest_session`.
+            session_id: appended to this session; when not given, to that of the day of `timestamp`, or of today.
+            timestamp: the time of messages that have none.
+            infer: False stores the text verbatim, without extraction.
+            metadata: kept with each of the messages, beside what they have themselves; see `filters` of `search` and `list`.
+            budget: what may be spent on models; `Config.ingest_budget` when not given.
+            idempotency_key: a name of this write; a call that comes again with it writes nothing and returns what the first
+                one did. See `AsyncMemForest.ingest_session`.
+            on_progress: called with how far it has come; see `AsyncMemForest.ingest_session`.
+
+        Raises:
+            IdempotencyError: if the key was given with another request before.
+            InputError: if a message is malformed, none has text, or one has the id of another message of the session;
+                nothing was stored, and an unknown user stays unknown. A message whose text is missing or cannot be text is
+                refused alone: see `IngestResult.refused`.
+        """
+        if isinstance(content, str):
+            content = {"role": "user", "content": content}
+        if isinstance(content, (bytes, Mapping)) or not isinstance(content, Sequence):
+            content = [content]
+        when = read_time(timestamp, self._config, "timestamp")
+        given = SessionInput(
+            session_id, messages_of(content), when, infer, metadata=metadata, idempotency_key=idempotency_key
+        )
+        new = await redacted(given, self._config)
+
+        def check(label: str) -> None:
+            read_addition(new, self._config, label, floor_ms(self._config.clock()))
+
+        async with self._pool.open(self.user_id, check=check) as memory:
+            return await as_raised(memory.append(new, budget=budget, on_progress=on_progress))
+
+    @verb("upsert_memory")
+    async def import_file(
+        self,
+        file: FileLike | Sequence[FileLike],
+        *,
+        format: Text | None = None,
+        session_id: Text | None = None,
+        timestamp: TimeLike | None = None,
+        display_name: Text | None = None,
+        day_first: bool | None = None,
+        infer: bool = True,
+        replace: bool = False,
+        dry_run: bool = False,
+        budget: Budget | None = None,
+        on_session: OnSession | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> ImportResult:
+        """Read chat files of other programs into this memory; the arguments are those of `AsyncMemForest.import_file`.
+
+        Raises:
+            InputError: as there, and if the files hold the memories of several users.
+        """
+        request = ImportRequest.of(
+            self._config,
+            file,
+            self.user_id,
+            format=format,
+            session_id=session_id,
+            timestamp=timestamp,
+            display_name=display_name,
+            day_first=day_first,
+            infer=infer,
+            replace=replace,
+            dry_run=dry_run,
+            budget=budget,
+            on_session=on_session,
+            on_progress=on_progress,
+        )
+        return await as_raised(import_files(self._pool, request))
+
+    @verb("search_memory")
+    async def search(
+        self,
+        question: str,
+        *,
+        reference_date: TimeLike | None = None,
+        as_of: TimeLike | None = None,
+        during: tuple[TimeLike, TimeLike] | None = None,
+        said_by: TimeLike | None = None,
+        known_at: TimeLike | None = None,
+        filters: Mapping[str, Any] | None = None,
+        top_k: Annotated[int, Ge(1), Le(MAX_TOP_K)] | None = None,
+        max_tokens: Positive | None = None,
+        index: Text | None = None,
+        ranking: Ranking | None = None,
+        mode: Mode | None = None,
+        budget: Budget | None = None,
+        explain: bool = False,
+    ) -> QueryResult:
+        """Return ranked evidence for a question, best first; the same for the same state and arguments.
+
+        Args:
+            question: in any language.
+            reference_date: what "now" and "last month" in the question are relative to; the clock's time when not given.
+            as_of: keep what was so at that time; unknown validity counts from when it was said.
+            during: keep what overlaps [start, end).
+            said_by: what had been said by that time; what was said later is as if it were not there.
+            known_at: what this memory held at that time; what was stored later is as if it were not there. `warnings` say
+                how much of it has been deleted since.
+            filters: search only turns that have all of this metadata, of their own, of their call of `add` or of their
+                session; `warnings` name a key that none has.
+            top_k: most evidence returned; `Config.top_k` when not given.
+            max_tokens: budget for the texts of all evidence together, estimated.
+            index: which of the memory's indexes to search: ``"memforest"``, ``"flat"`` for the baseline without trees,
+                ``"facts"`` for facts by cosine alone, or one that was added; the first of `Config.indexes` that the memory
+                has when not given. `warnings` and ``trace["lag"]`` say how far it is behind.
+            ranking: weights for this question; `Config.ranking` when not given.
+            mode: how the recalled trees are browsed; `Config.mode` when not given.
+            budget: what may be spent on models; `Config.query_budget` when not given. What it does not allow is done without
+                a model, and `warnings` say so.
+            explain: put into ``trace["explain"]`` the plan, the trees recalled, what filters and time order did, and for each
+                evidence the named parts whose sum is its score, and its path.
+
+        Raises:
+            InputError: if the question is empty or an argument is out of range.
+            ConfigError: if the mode needs a chat model and there is none, or the index is unknown.
+            NotFoundError: if the memory does not have that index.
+            IndexStateError: if the index cannot be used as the file has it.
+        """
+        asked = read_question(
+            self._config,
+            question,
+            reference_date=reference_date,
+            as_of=as_of,
+            during=during,
+            said_by=said_by,
+            known_at=known_at,
+            filters=filters,
+            top_k=top_k,
+            max_tokens=max_tokens,
+            index=index,
+            ranking=ranking,
+            mode=mode,
+            budget=budget,
+            explain=explain,
+        )
+        async with self._pool.reading(self.user_id) as memory:
+            return await memory.query(asked)
+
+    @verb("search_memory")
+    @takes_options_of(search)
+    async def ask(self, question: str, **options: Any) -> AskResult:
+        """Answer a question from the best evidence, with citations, or abstain; the options are those of `search`."""
+        asked = read_question(self._config, question, **options)
+        async with self._pool.reading(self.user_id) as memory:
+            return await memory.ask(asked)
+
+    @verb()
+    async def sessions(self, *, limit: Limit | None = None, cursor: str | None = None) -> SessionPage:
         """Return the stored sessions in time order, all of them or a page.
 
         No session is on two pages or on none while others come and go. One that gains or loses its first turns may move.
 
         Args:
-            limit: most sessions on the page, 1 to 1000; None for all.
+            limit: most sessions on the page; None for all.
             cursor: `SessionPage.next_cursor` of the page before.
 
         Raises:
-            InputError: if `limit` is out of range, or the cursor is none of this listing.
+            InputError: if the cursor is not one of this listing.
         """
-        read_count("limit", limit, None, 1, MAX_PAGE)
         listing = Listing.of("sessions", self.user_id)
         return await self._view(views.session_page, listing, limit=limit, cursor=cursor)
 
-    @spanned()
+    @verb()
     async def turns(
-        self, session_id: str, *, limit: int | None = None, cursor: str | None = None
+        self, session_id: str, *, limit: Limit | None = None, cursor: str | None = None
     ) -> TurnPage:
         """Return the turns of a session, in order, as they were said, all of them or a page.
 
         Args:
             session_id: which session.
-            limit: most turns on the page, 1 to 1000; None for all.
+            limit: most turns on the page; None for all.
             cursor: `TurnPage.next_cursor` of the page before.
 
         Raises:
-            InputError: if `limit` is out of range, or the cursor is none of this listing.
+            InputError: if the cursor is not one of this listing.
             NotFoundError: if there is no such session.
         """
-        check_text("turns", "session_id", session_id, optional=False)
-        read_count("limit", limit, None, 1, MAX_PAGE)
         listing = Listing.of("turns", self.user_id, session_id)
         return await self._view(views.turn_page, session_id, listing, limit=limit, cursor=cursor)
 
-    @spanned()
+    @verb()
     async def get(self, fact_id: str) -> FactView:
         """Return one fact.
 
         Raises:
             NotFoundError: if there is none with that id.
         """
-        check_text("get", "fact_id", fact_id, optional=False)
         return await self._view(facts.one_fact, fact_id)
 
-
-MOST_HOPS = 8
-"""Most hops of a way: further apart everything is linked with everything."""
-
-
-class KnowsEntities(ReadsMemory):
-    """The verbs of a handle on one user's memory that tell of its graph."""
-
-    @spanned()
-    async def entities(
-        self,
-        kind: EntityKind | None = None,
-        query: str | None = None,
-        *,
-        limit: int | None = None,
-        cursor: str | None = None,
-    ) -> EntityPage:
-        """Return whom and what statements name, those that most statements name first. See docs/graph.md.
-
-        Args:
-            kind: only of this kind.
-            query: only those of which one name holds all words of this text, whatever their case and accents.
-            limit: most entities, up to 1,000; None for all.
-            cursor: `EntityPage.next_cursor` of the page before. One that is named more or less often meanwhile may move.
-
-        Raises:
-            InputError: if there is no such kind, the query is blank, `limit` is out of range, or the cursor is none of this
-                listing.
-        """
-        check_text("entities", "kind", kind)
-        check_text("entities", "query", query)
-        read_count("limit", limit, None, 1, MAX_PAGE)
-        if kind is not None and kind not in get_args(EntityKind):
-            raise InputError(
-                f"entities(kind={brief(kind)}): there is no such kind; there are {', '.join(get_args(EntityKind))}"
-            )
-        if query is not None and not query.strip():
-            raise InputError("entities(query=...) is blank; leave it out for all")
-        listing = Listing.of("entities", self.user_id, kind, query)
-        return await self._view(entities.entities, kind, query, limit, listing, cursor)
-
-    @spanned()
-    async def relations(self, entity: str, *, as_of: TimeLike | None = None) -> Sequence[RelationView]:
-        """Return what was said of an entity and another one: those that hold first, then by weight. Nothing is left out that ended.
-
-        Args:
-            entity: its name, any of those that it was seen by.
-            as_of: only what held at that time.
-
-        Raises:
-            NotFoundError: if nothing is known of the entity; the message has names that are near.
-        """
-        check_text("relations", "entity", entity, optional=False)
-        when = read_time(as_of, self._pool.config, "as_of")
-        return await self._view(entities.relations, entity, None if when is None else to_ms(when), nothing=())
-
-    @spanned()
-    async def path(self, a: str, b: str, *, hops: int = 4) -> PathView:
-        """Return the shortest way from one entity to another, each step with what says so; a false one where there is none.
-
-        Args:
-            a: the name of one.
-            b: the name of the other.
-            hops: most steps, 1 to 8.
-
-        Raises:
-            InputError: if `hops` is out of range.
-            NotFoundError: if nothing is known of one of them; the message has names that are near.
-        """
-        check_text("path", "a", a, optional=False)
-        check_text("path", "b", b, optional=False)
-        if read_count("hops", hops, 4, 1) > MOST_HOPS or hops is None:
-            raise InputError(f"hops={hops}: give a whole number of 1 to {MOST_HOPS}")
-        return await self._view(entities.path_between, a, b, hops)
-
-    @spanned()
-    async def graph(self) -> GraphPicture:
-        """Return a picture of the graph: its most named entities, 60 at most, and the heaviest 200 edges between them.
-
-        Relations come before statements that only name both.
-        """
-        return await self._view(entities.picture)
-
-    @spanned("update_memory")
-    async def merge_entities(self, a: str, b: str) -> Entity:
-        """Decide that two names are one entity, and return it. What was said stays; `split_entity` takes it back.
-
-        It holds for what is said later too, and over every rule. What was decided before on the two counts no more.
-
-        Args:
-            a: one name.
-            b: another one.
-
-        Raises:
-            InputError: if both names are one and the same already in what was said.
-            NotFoundError: if nothing is known of one of them; the message has names that are near.
-            StoreError: if the file cannot be written.
-        """
-        check_text("merge_entities", "a", a, optional=False)
-        check_text("merge_entities", "b", b, optional=False)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.merge_entities(a, b))
-
-    @spanned("update_memory")
-    async def split_entity(self, entity: str, name: str) -> Entity:
-        """Decide that a name is not one with the others of an entity, and return what it is now; `merge_entities` takes it back.
-
-        It holds for what is said later too, and over every rule.
-
-        Args:
-            entity: any name of the entity.
-            name: the one that is somebody or something else.
-
-        Raises:
-            InputError: if the name is none of the entity's, or the only one that it has; of a name that is spelled in several
-                ways, these stay together.
-            NotFoundError: if nothing is known of one of them; the message has names that are near.
-            StoreError: if the file cannot be written.
-        """
-        check_text("split_entity", "entity", entity, optional=False)
-        check_text("split_entity", "name", name, optional=False)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.split_entity(entity, name))
-
-    @spanned()
-    async def entity_choices(self) -> Sequence[EntityChoice]:
-        """Return what was decided by `merge_entities` and `split_entity` and counts, the oldest first."""
-        return await self._view(entities.choices)
-
-
-_NO_PROFILE = Profile(None, None, None, (), maker=GRAPH, warnings=("nothing was said to this user's memory",))
-
-
-def _ms(when: datetime | None) -> int | None:
-    return None if when is None else to_ms(when)
-
-
-class ReadsOverTime(ReadsMemory):
-    """The verbs of a handle on one user's memory that read it over time."""
-
-    @spanned()
-    async def timeline(
-        self,
-        entity: str,
-        *,
-        attribute: str | None = None,
-        kind: Literal["state", "event"] | None = None,
-        said_by: TimeLike | None = None,
-        known_at: TimeLike | None = None,
-        limit: int | None = None,
-        cursor: str | None = None,
-    ) -> TimelinePage:
-        """Return what is known of an entity in time order: states with their intervals, and events; all of it or a page.
-
-        Args:
-            entity: its name.
-            attribute: only states of this attribute.
-            kind: only ``"state"``, or only ``"event"``.
-            said_by: what had been said by that time.
-            known_at: what this memory held at that time, as far as it was not deleted since.
-            limit: most entries on the page, 1 to 1000; None for all.
-            cursor: `TimelinePage.next_cursor` of the page before.
-
-        Raises:
-            InputError: if `kind` is none of these, `limit` is out of range, or the cursor is none of this listing.
-            NotFoundError: if nothing is known of the entity.
-        """
-        check_text("timeline", "entity", entity, optional=False)
-        check_text("timeline", "attribute", attribute)
-        if kind not in (None, "state", "event"):
-            raise InputError(f"timeline: kind {cut(repr(kind), 60)} is none; give state or event")
-        read_count("limit", limit, None, 1, MAX_PAGE)
-        moment = read_moment(said_by, known_at, self._pool.config)
-        listing = Listing.of("timeline", self.user_id, entity_key(entity), attribute, kind, moment)
-        return await self._view(
-            timeline_page,
-            entity,
-            listing,
-            attribute=attribute,
-            kind=kind,
-            limit=limit,
-            cursor=cursor,
-            moment=moment,
-            nothing=TimelinePage((), 0),
-        )
-
-    @spanned()
+    @verb()
     async def list(
         self,
         *,
-        offset: int = 0,
-        limit: int = 50,
+        offset: Natural = 0,
+        limit: Limit = 50,
         cursor: str | None = None,
         filters: Mapping[str, Any] | None = None,
-        entity: str | None = None,
-        session_id: str | None = None,
+        entity: Text | None = None,
+        session_id: Text | None = None,
         as_of: TimeLike | None = None,
         during: tuple[TimeLike, TimeLike] | None = None,
         said_by: TimeLike | None = None,
         known_at: TimeLike | None = None,
-        verdict: str | None = None,
+        verdict: Literal["pinned", "forgotten", "corrected"] | None = None,
     ) -> FactPage:
         """Return a page of facts in time order, without those that were corrected or forgotten.
 
@@ -473,9 +349,9 @@ class ReadsOverTime(ReadsMemory):
 
         Args:
             offset: how many matching facts to pass over.
-            limit: most facts on the page, 1 to 1000.
+            limit: most facts on the page.
             cursor: `FactPage.next_cursor` of the page before, of the same arguments; `limit` may be another.
-            filters: only what was said in turns that have all of this metadata, of their own, of their call of `add` or of their
+            filters: only facts from turns that have all of this metadata, of their own, of their call of `add` or of their
                 session; the page's `warnings` name a key that none has.
             entity: a name that the fact must mention.
             session_id: a session that must support it.
@@ -483,143 +359,100 @@ class ReadsOverTime(ReadsMemory):
             during: keep what overlaps [start, end).
             said_by: what had been said by that time.
             known_at: what this memory held at that time; the page's `warnings` say how much of it has been deleted since.
-            verdict: instead return those that are ``"pinned"``, ``"forgotten"`` or ``"corrected"`` now.
+            verdict: instead return the facts that are pinned, forgotten or corrected now.
 
         Raises:
-            InputError: if `offset` or `limit` is out of range, `during` ends before it starts, there is no such verdict, the
-                cursor is none of this listing, or comes with an `offset`.
+            InputError: if `during` ends before it starts, or the cursor is not one of this listing, or comes with an offset.
             NotFoundError: if there is no such entity or session.
         """
-        read_count("offset", offset, None, 0)
-        read_count("limit", limit, None, 1, MAX_PAGE)
-        check_text("list", "entity", entity)
-        check_text("list", "session_id", session_id)
-        check_text("list", "verdict", verdict)
         if offset and cursor is not None:
             raise InputError("list: offset and cursor are two ways to page; give one of them")
-        moment = read_moment(said_by, known_at, self._pool.config, filters)
+        moment = read_moment(said_by, known_at, self._config, filters)
         wanted = WantedFacts(
             filters=filters or {},
             entity=entity,
             session_id=session_id,
-            as_of=read_time(as_of, self._pool.config, "as_of"),
-            during=read_window(during, self._pool.config),
+            as_of=read_time(as_of, self._config, "as_of"),
+            during=read_window(during, self._config),
             verdict=verdict,
         )
         listing = Listing.of("facts", self.user_id, wanted, moment)
+        paging = {"cursor": cursor, "offset": offset, "limit": limit}
         return await self._view(
-            facts_page,
-            wanted,
-            listing,
-            cursor=cursor,
-            offset=offset,
-            limit=limit,
-            moment=moment,
-            nothing=FactPage((), 0, None),
+            facts_page, wanted, listing, **paging, moment=moment, nothing=FactPage((), 0, None)
         )
 
-    @spanned()
-    async def profile(
+    @verb()
+    async def timeline(
         self,
-        participant: str | None = None,
+        entity: str,
         *,
-        as_of: TimeLike | None = None,
+        attribute: Text | None = None,
+        kind: Literal["state", "event"] | None = None,
         said_by: TimeLike | None = None,
-        index: str | None = None,
-        written: bool = False,
-        budget: Budget | None = None,
-    ) -> Profile:
-        """Return the profile in force, each line with its sources: of who takes part, or of anything else that is named.
-
-        Who takes part has one of the last month that had ended, where the index ``"timem"`` keeps it, see docs/timem.md. Without a
-        model what has ended is written first; no model is asked. Where no month had ended, it is empty and false, and `warnings`
-        say so. Of all others, and in a memory without that index, the graph tells what lasts and what was said last, see
-        docs/graph.md; such a profile has no month. A model is asked for it with `written` alone.
+        known_at: TimeLike | None = None,
+        limit: Limit | None = None,
+        cursor: str | None = None,
+    ) -> TimelinePage:
+        """Return what is known of an entity in time order: states with their intervals, and events; all of it or a page.
 
         Args:
-            participant: whose, by name or alias; None for all who took part in that month, or for those of whom the graph knows
-                most. Of one it is the last month in which they did.
-            as_of: the profile that was in force at that time: months that ended later are not told, nor what was said later.
-            said_by: the one that had been said by that time, whenever this memory received it.
-            index: the index that keeps it, or ``"graph"`` for what the graph tells; None chooses as above.
-            written: have the chat model write what the graph tells of `participant`, in one call; where it fails, the lines are
-                those of the graph, and `warnings` say why.
-            budget: what may be spent on that; `Config.query_budget` when not given.
+            entity: its name.
+            attribute: only states of this attribute.
+            kind: only states, or only events.
+            said_by: what had been said by that time.
+            known_at: what this memory held at that time, as far as it was not deleted since.
+            limit: most entries on the page; None for all.
+            cursor: `TimelinePage.next_cursor` of the page before.
 
         Raises:
-            NotFoundError: if nothing is known of that name, the memory does not have the index, or it keeps no profiles.
-            InputError: if `written` is given without a participant, or with an index.
-            ConfigError: if there is no such index at all, or no chat model for the step "summarise" that is to write.
+            InputError: if the cursor is not one of this listing.
+            NotFoundError: if nothing is known of the entity.
         """
-        check_text("profile", "participant", participant)
-        check_text("profile", "index", index)
-        check_flags("profile", written=written)
-        read_budget("profile", budget)
-        if index not in (None, GRAPH):
-            read_index(index)
-        if written and (participant is None or index not in (None, GRAPH)):
-            raise InputError(
-                "profile(written=True) is of one name, and of no index; give participant, leave out index"
-            )
-        config = self._pool.config
-        at_ms, said_ms = _ms(read_time(as_of, config, "as_of")), _ms(read_time(said_by, config, "said_by"))
-        if written and participant is not None:
-            return await self._pool.read(
-                self.user_id,
-                lambda memory: memory.written_profile(participant, at_ms, said_ms, budget),
-                nothing=_NO_PROFILE,
-            )
-        return await self._pool.read(
-            self.user_id,
-            lambda memory: memory.profile(participant, at_ms, said_ms, index),
-            nothing=_NO_PROFILE,
+        moment = read_moment(said_by, known_at, self._config)
+        listing = Listing.of("timeline", self.user_id, entity_key(entity), attribute, kind, moment)
+        how = {"attribute": attribute, "kind": kind, "limit": limit, "cursor": cursor}
+        return await self._view(
+            timeline_page, entity, listing, **how, moment=moment, nothing=TimelinePage((), 0)
         )
 
+    @verb()
     async def changes(
-        self,
-        since: TimeLike,
-        until: TimeLike | None = None,
-        *,
-        limit: int = 100,
-        after: str | None = None,
+        self, since: TimeLike, until: TimeLike | None = None, *, limit: Limit = 100, after: str | None = None
     ) -> ChangePage:
         """Return what this memory has stored, learnt, merged, superseded, corrected and deleted in [since, until), in order.
 
-        The times are those at which the memory did so, by its clock. A change is found by index: a page costs what is on
-        it, however large the memory is.
+        The times are those at which the memory did so, by its clock. A page costs what is on it, however large the memory is.
 
         Args:
             since: from when on.
             until: up to before when; None for no end.
-            limit: most changes on the page, 1 to 1000.
+            limit: most changes on the page.
             after: `ChangePage.next` of the page before.
 
         Raises:
-            InputError: if `limit` is out of range, `until` is not after `since`, or `after` is no `next`.
+            InputError: if `until` is not after `since`, or `after` is no `next`.
         """
-        read_count("limit", limit, None, 1, MAX_PAGE)
-        check_text("changes", "after", after)
-        config = self._pool.config
-        start, end = read_time(since, config, "since"), read_time(until, config, "until")
+        start, end = read_time(since, self._config, "since"), read_time(until, self._config, "until")
         if start is None:
             raise InputError("changes(since) takes a time, not None")
         if end is not None and end <= start:
             raise InputError("changes(since, until) takes a since before its until")
         return await self._view(changes.changes_since, start, end, limit, after)
 
-    @spanned()
+    @verb()
     async def diff(
         self,
         a: TimeLike,
         b: TimeLike,
         *,
-        entity: str | None = None,
+        entity: Text | None = None,
         said_by: TimeLike | None = None,
         known_at: TimeLike | None = None,
     ) -> Diff:
         """Return what was so at `a` and not at `b`, and the other way round: the states of entities, by valid time.
 
-        A value that came and went between the two is in none of them; `timeline` has it, and the events.
+        A value that came and went between the two is in neither; `timeline` has it, and the events.
 
         Args:
             a: one time.
@@ -631,46 +464,428 @@ class ReadsOverTime(ReadsMemory):
         Raises:
             NotFoundError: if nothing is known of the entity.
         """
-        check_text("diff", "entity", entity)
-        config = self._pool.config
-        one, other = read_time(a, config, "a"), read_time(b, config, "b")
+        one, other = read_time(a, self._config, "a"), read_time(b, self._config, "b")
         if one is None or other is None:
             raise InputError("diff(a, b) takes two times, not None")
-        moment = read_moment(said_by, known_at, config)
+        moment = read_moment(said_by, known_at, self._config)
         return await self._view(
             changes.diff_between, one, other, entity, moment=moment, nothing=Diff(one, other, ())
         )
 
+    @verb()
+    async def profile(
+        self,
+        participant: Text | None = None,
+        *,
+        as_of: TimeLike | None = None,
+        said_by: TimeLike | None = None,
+        index: Text | None = None,
+        written: bool = False,
+        budget: Budget | None = None,
+    ) -> Profile:
+        """Return the profile in force, each line with its sources: of a participant, or of anything else that is named.
 
-class AsyncUserMemory(
-    AddsToMemory, CorrectsMemory, DeletesFromMemory, KnowsEntities, MergingVerbs, ReadsOverTime, Transfer
-):
-    """A handle on one user's memory; made by `AsyncMemForest.user`."""
+        Where the index ``"timem"`` is kept, a participant's profile is that of the last month that had ended (docs/timem.md);
+        without a model, months that have ended are written first. Where no month had ended, it is empty, and `warnings` say
+        so. Of all others, and without that index, it comes from the entity graph (docs/graph.md) and has no month. No model
+        is asked unless `written`.
 
-    import_file = import_into_memory
+        Args:
+            participant: whose, by name or alias; None for all participants of that month, or for those of whom the graph
+                knows most.
+            as_of: the profile in force at that time: without months that ended later and what was said later.
+            said_by: the one that had been said by that time, whenever this memory received it.
+            index: the index that keeps it, or ``"graph"``; None chooses as above.
+            written: have the chat model write the graph's profile of `participant`, in one call; where it fails, the lines are
+                those of the graph, and `warnings` say why.
+            budget: what may be spent on that; `Config.query_budget` when not given.
 
-    @spanned("search_memory")
-    async def search(self, /, question: str, **options: Unpack[QueryOptions]) -> QueryResult:
-        """Return ranked evidence; the options are those of `AsyncMemForest.query`."""
-        asked = read_options(question, options, self._pool.config)
-        return await self._pool.read(self.user_id, lambda memory: memory.query(asked))
+        Raises:
+            NotFoundError: if nothing is known of that name, the memory does not have the index, or it keeps no profiles.
+            InputError: if `written` is given without a participant, or with an index.
+            ConfigError: if there is no such index at all, or no chat model for the step "summarise" that is to write.
+            IndexStateError: if that index cannot be used as the file has it.
+        """
+        if written and (participant is None or index not in (None, GRAPH)):
+            raise InputError(
+                "profile(written=True) is of one name, and of no index; give participant, leave out index"
+            )
+        at_ms = to_ms_or_none(read_time(as_of, self._config, "as_of"))
+        said_ms = to_ms_or_none(read_time(said_by, self._config, "said_by"))
+        async with self._pool.reading(self.user_id) as memory:
+            try:
+                if written and participant is not None:
+                    return await memory.written_profile(participant, at_ms, said_ms, budget)
+                return await memory.profile(participant, at_ms, said_ms, index)
+            except NotFoundError:
+                if memory.user_id == self.user_id:
+                    raise
+                return _NO_PROFILE
 
-    @spanned("search_memory")
-    async def ask(self, /, question: str, **options: Unpack[QueryOptions]) -> AskResult:
-        """Answer from the best evidence, or abstain; the options are those of `AsyncMemForest.query`."""
-        asked = read_options(question, options, self._pool.config)
-        return await self._pool.read(self.user_id, lambda memory: memory.ask(asked))
+    @verb()
+    async def entities(
+        self,
+        kind: EntityKind | None = None,
+        query: Text | None = None,
+        *,
+        limit: Limit | None = None,
+        cursor: str | None = None,
+    ) -> EntityPage:
+        """Return the entities that facts name, most often named first. See docs/graph.md.
 
-    @spanned()
+        Args:
+            kind: only of this kind.
+            query: only those with a name that holds all words of this text, whatever their case and accents.
+            limit: most entities; None for all.
+            cursor: `EntityPage.next_cursor` of the page before. An entity that is named more or less often meanwhile may move.
+
+        Raises:
+            InputError: if the query is blank, or the cursor is not one of this listing.
+        """
+        if query is not None and not query.strip():
+            raise InputError("entities(query=...) is blank; leave it out for all")
+        listing = Listing.of("entities", self.user_id, kind, query)
+        return await self._view(entities.entities, kind, query, limit, listing, cursor)
+
+    @verb()
+    async def relations(self, entity: str, *, as_of: TimeLike | None = None) -> Sequence[RelationView]:
+        """Return the relations of an entity with others: those that hold first, then by weight; ended ones too.
+
+        Args:
+            entity: its name, any of those that it was seen by.
+            as_of: only what held at that time.
+
+        Raises:
+            NotFoundError: if nothing is known of the entity; the message has names that are near.
+        """
+        at_ms = to_ms_or_none(read_time(as_of, self._config, "as_of"))
+        return await self._view(entities.relations, entity, at_ms, nothing=())
+
+    @verb()
+    async def path(self, a: str, b: str, *, hops: Annotated[int, Ge(1), Le(8)] = 4) -> PathView:
+        """Return the shortest path from one entity to another, each step with its source; a false one where there is none.
+
+        Args:
+            a: the name of one.
+            b: the name of the other.
+            hops: most steps; further apart everything is linked with everything.
+
+        Raises:
+            NotFoundError: if nothing is known of one of them; the message has names that are near.
+        """
+        return await self._view(entities.path_between, a, b, hops)
+
+    @verb()
+    async def graph(self) -> GraphPicture:
+        """Return a picture of the graph: its most named entities, 60 at most, and the heaviest 200 edges between them.
+
+        Relations come before facts that only name both.
+        """
+        return await self._view(entities.picture)
+
+    @verb("update_memory")
+    async def merge_entities(self, a: str, b: str) -> Entity:
+        """Decide that two names are one entity, and return it; `split_entity` takes it back.
+
+        It holds for what is said later too, and over every rule. What was decided before on the two counts no more.
+
+        Args:
+            a: one name.
+            b: another one.
+
+        Raises:
+            InputError: if both names are one and the same already in what was said.
+            NotFoundError: if nothing is known of one of them; the message has names that are near.
+        """
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.merge_entities(a, b)
+
+    @verb("update_memory")
+    async def split_entity(self, entity: str, name: str) -> Entity:
+        """Decide that a name is another entity than the rest of its names, and return it; `merge_entities` takes it back.
+
+        It holds for what is said later too, and over every rule.
+
+        Args:
+            entity: any name of the entity.
+            name: the one that is somebody or something else.
+
+        Raises:
+            InputError: if the name is none of the entity's, or the only one that it has; of a name that is spelled in several
+                ways, these stay together.
+            NotFoundError: if nothing is known of one of them; the message has names that are near.
+        """
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.split_entity(entity, name)
+
+    @verb()
+    async def entity_choices(self) -> Sequence[EntityChoice]:
+        """Return what was decided by `merge_entities` and `split_entity` and counts, the oldest first."""
+        return await self._view(entities.choices)
+
+    @verb("update_memory")
+    async def update(
+        self,
+        fact_id: str,
+        text: str | None = None,
+        *,
+        valid_from: TimeLike | None = None,
+        valid_to: TimeLike | None = None,
+    ) -> CorrectionView:
+        """Correct a fact: hide it, and put another one in its place. What was said stays as it was said; `undo` takes it back.
+
+        The new fact stands at the same turns and counts as said then, by the same speaker; local rules read whom it names and
+        what it asserts. It holds for whatever is extracted anew: by ``replace=True``, after a rebuild, in a merged memory.
+
+        Args:
+            fact_id: of a fact that is shown; of one that was corrected, the newest.
+            text: what holds, best with names instead of "I". The old text when not given.
+            valid_from: from when on it is so. When not given, what a new text states, else what the old one states.
+            valid_to: until when it was so, exclusive.
+
+        Raises:
+            InputError: if the text is empty, nothing differs, or the time ends before it begins.
+            NotFoundError: if there is no such fact.
+            CorrectionError: if it was corrected or forgotten already; the message names what holds now.
+        """
+        given = read_update(self._config, text, valid_from, valid_to)
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.update(fact_id, given)
+
+    @verb("update_memory")
+    async def pin(self, fact_id: str) -> CorrectionView:
+        """Pin a fact: it is among the evidence of every question whose time filters it passes. `undo` takes it back.
+
+        Where it was not found, it takes the place of the last evidence. The pin goes on to a fact that corrects it.
+
+        Raises:
+            NotFoundError: if there is no such fact.
+            CorrectionError: if it is pinned already, or was corrected or forgotten.
+        """
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.mark(fact_id, "pin")
+
+    @verb("delete_memory")
+    async def forget(self, fact_id: str) -> CorrectionView:
+        """Forget a fact: it is not shown any more, however often it is said or extracted. `undo` takes it back.
+
+        What was said stays in the file; `delete` removes it.
+
+        Raises:
+            NotFoundError: if there is no such fact.
+            CorrectionError: if it was corrected or forgotten already.
+        """
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.mark(fact_id, "forget")
+
+    @verb("update_memory")
+    async def undo(self, key: str) -> CorrectionView:
+        """Take a correction back: an update, a pin, or a forgetting. What it changed is as if it had not been made.
+
+        Args:
+            key: of the correction, as the verb returned it; `history` names those of a fact.
+
+        Raises:
+            NotFoundError: if there is no such correction.
+            CorrectionError: if it was undone already, or what it made was corrected since.
+        """
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.undo(key)
+
+    @verb()
+    async def history(self, fact_id: str) -> Sequence[HistoryEntry]:
+        """Return what happened to a fact, in the order this memory recorded it: said, corrected, undone, superseded.
+
+        Args:
+            fact_id: of the fact as it was said, or of one that corrects it.
+
+        Raises:
+            NotFoundError: if there is no such fact, and no correction of one.
+        """
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.view(history, fact_id)
+
+    @verb("delete_memory")
+    async def delete(
+        self,
+        fact_id: str | None = None,
+        *,
+        turn: tuple[str, str] | None = None,
+        session_id: str | None = None,
+        entity: str | None = None,
+        during: tuple[TimeLike | None, TimeLike] | None = None,
+        dry_run: bool = False,
+    ) -> DeleteReceipt:
+        """Delete one thing with everything that was made of it, so that no byte of its text is left in the memory's files.
+
+        A fact that was said elsewhere too loses only what was said here. Deleting a fact or an entity deletes the sentences
+        that it was made from as well, and of an entity those that name it, and all that it said. What is kept outside of the
+        memory (backups, traces, what a model's endpoint logs) is not reached: see docs/deleting.md.
+
+        Args:
+            fact_id: a fact.
+            turn: session id and turn id.
+            session_id: a whole session.
+            entity: a name: of who spoke, or of who or what was spoken of.
+            during: [start, end), of when it was said; a start of None is the beginning.
+            dry_run: only count what would go.
+
+        Raises:
+            InputError: if not exactly one thing is given, or the window ends before it begins.
+            NotFoundError: if there is no such fact, turn, session or entity.
+        """
+        target = read_deletion(self._config, fact_id, turn, session_id, entity, during)
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.delete(target, dry_run=dry_run)
+
+    @verb("delete_memory")
+    async def delete_all(self, *, dry_run: bool = False) -> DeleteReceipt:
+        """Delete the whole memory, as `AsyncMemForest.delete_user` does, or count what is in it; the next `add` begins a new one.
+
+        Raises:
+            NotFoundError: if there is no file for the user.
+            StoreError: if a file cannot be deleted.
+        """
+        return await self._pool.remove(self.user_id, dry_run=dry_run)
+
+    @verb("delete_memory")
+    async def expire(self, *, dry_run: bool = False) -> DeleteReceipt:
+        """Delete the turns that were said longer ago than `Config.retention`, with everything that was made of them.
+
+        Every ingest and `add` does the same, at most once a day by the configured clock, and says so in its warnings.
+
+        Raises:
+            ConfigError: if `Config.retention` is not set.
+            NotFoundError: if the user has no memory.
+        """
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.expire(dry_run=dry_run)
+
+    @verb("upsert_memory")
+    async def merge(
+        self,
+        from_user: Text,
+        *,
+        dry_run: bool = False,
+        same_person: bool | None = None,
+        same: Mapping[str, str] | None = None,
+        apart: Sequence[Text] = (),
+        directory: str | Path | None = None,
+        refresh: bool | None = None,
+        budget: Budget | None = None,
+    ) -> MergeResult:
+        """Merge another user's memory into this one; the other stays as it is.
+
+        Sessions, facts, corrections and trees are copied, and nothing is extracted again. A session that is here already is
+        left, one that has grown there grows here; one whose id is taken by another gets another id, and `renamed` says so.
+        Merging again brings what is new since. Every turn keeps whose memory it came from.
+
+        People and things of one name become one, and `participants_joined` and `entities_joined` name them. The two
+        users are two people, unless `same_person` says otherwise; if they have one display name it must say so.
+
+        Args:
+            from_user: whose memory.
+            dry_run: write nothing, and return what would be done.
+            same_person: True if both users are one person: what the other said is then this user's. False if they have
+                one name and are two: the other one is then called "NAME (USER)".
+            same: names there -> names here, of who or what is called otherwise here.
+            apart: names there of who or what has the name of somebody else here; they become "NAME (USER)".
+            directory: the other memory's forest, if it is not this one.
+            refresh: as in `AsyncMemForest.ingest_session`.
+            budget: what may be spent on models, which judge near facts and make summaries; `Config.ingest_budget` when not
+                given.
+
+        Raises:
+            InputError: if both are one memory, or the caller has to say who is who.
+            NotFoundError: if the other user has no memory, or this one in a dry run.
+            EmbedderMismatchError: if the vectors of the two are of different embedders.
+            CorruptStoreError: if the other memory is damaged; sessions that were merged before are whole.
+            StoreKeyError: if it is encrypted with another key than this one, or only one of both is.
+            SchemaVersionError: if another version has written it.
+        """
+        names = MergeNames(same_person, same or {}, tuple(apart))
+        options = MergeOptions(names, dry_run, False, refresh)
+        return await merge_from_directory(self._pool, self.user_id, directory, from_user, options, budget)
+
+    @verb()
+    async def export(
+        self, target: ExportTarget, *, vectors: bool = False, summaries: bool = True, overwrite: bool = False
+    ) -> ExportResult:
+        """Write everything that the memory holds into a file of JSON Lines, from which `import_` makes an equal one.
+
+        It is of one moment, whoever writes meanwhile; the file is private, and there whole or not at all. A memory that
+        cannot be written can be exported. docs/export.md has the schema.
+
+        Args:
+            target: path of a new file, or a stream of bytes.
+            vectors: write vectors too, so that the import need not make them.
+            summaries: write the summaries of trees too: a model may have been paid for them.
+            overwrite: replace a file that is there.
+
+        Raises:
+            NotFoundError: if the user has no memory.
+            InputError: if the file is there already, or its directory is not.
+            StoreError: if the file cannot be written, or the memory cannot be read.
+        """
+        check_path("export", "target", target, "write")
+        async with self._pool.existing(self.user_id) as memory:
+            how = {"vectors": vectors, "summaries": summaries, "overwrite": overwrite}
+            return await export_memory(memory, target, version=__version__, **how)
+
+    @verb("upsert_memory")
+    async def import_(self, source: ImportSource, *, budget: Budget | None = None) -> MemoryImport:
+        """Make this user's memory from a file that `export` wrote; no chat model is asked.
+
+        All of it is stored or nothing. A user without a memory is registered. Vectors that the file lacks are made by
+        the embedder; if that fails, everything else is stored, and `resume` makes them.
+
+        Args:
+            source: path of the file, or a stream of bytes.
+            budget: what the embedder may spend behind an endpoint; `Config.ingest_budget` when not given.
+
+        Raises:
+            InputError: if the file is no export, of a newer memforest, not whole, or has a wrong line, which is named by
+                its number; or the user's memory holds something already. Nothing was stored.
+            ModelError: if vectors cannot be made.
+        """
+        check_path("import_", "source", source, "read")
+        async with self._pool.filling(self.user_id) as memory:
+            done, vectors = await import_memory(memory, source, partial(embedder_for, self._config))
+        async with self._pool.existing(self.user_id) as memory:
+            made, behind = await memory.settle(vectors=vectors, budget=budget)
+        return replace(done, embedded=made, warnings=(*done.warnings, *behind))
+
+    @verb()
+    async def backup(self, target: str | Path, *, overwrite: bool = False) -> BackupResult:
+        """Copy the memory's file as it is at this moment, and check the copy; others may write meanwhile.
+
+        The copy is private, there whole or not at all, and takes no more memory however large it is. docs/backup.md says
+        how to restore one.
+
+        Args:
+            target: path of a new file.
+            overwrite: replace a file that is there.
+
+        Raises:
+            NotFoundError: if the user has no memory.
+            InputError: if the file is there already, or its directory is not.
+            CorruptStoreError: if the memory's file is damaged.
+            StoreError: if the copy cannot be written.
+        """
+        check_path("backup", "target", target)
+        async with self._pool.existing(self.user_id) as memory:
+            return await backup_memory(memory, Path(target), overwrite=overwrite)
+
+    @verb()
     async def tree(
         self,
-        scope: str | None = None,
+        scope: Text | None = None,
         *,
-        index: str | None = None,
-        depth: int = 1,
-        limit: int | None = None,
-        node: int | None = None,
-    ) -> list[TreeView]:
+        index: Text | None = None,
+        depth: Natural = 1,
+        limit: Positive | None = None,
+        node: Positive | None = None,
+    ) -> Trees:
         """Return the trees, or those of one session, entity or scene ("scene 7"), unfolded `depth` levels below the root.
 
         Summaries that are shown and out of date are made first, as far as that succeeds; `TreeView.dirty` says where not.
@@ -683,25 +898,21 @@ class AsyncUserMemory(
             node: `TreeView.node_id` of a node: only this one is unfolded, instead of trees.
 
         Raises:
-            InputError: if `depth` is below 0, `limit` or `node` below 1, or `node` is given with a scope or an index.
+            InputError: if `node` is given with a scope or an index.
             NotFoundError: if no tree has that scope, there is no such node, or the memory does not have the index.
             ConfigError: if there is no such index at all.
+            IndexStateError: if the index cannot be used as the file has it.
         """
-        check_text("tree", "scope", scope)
-        check_text("tree", "index", index)
-        read_count("depth", depth, None, 0)
-        read_count("limit", limit, None, 1)
-        read_count("node", node, None, 1)
-        wanted = TreeQuery(scope, index, depth, limit, node)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.tree(wanted))
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.tree(TreeQuery(scope, index, depth, limit, node))
 
-    @spanned()
+    @verb()
     async def stats(self) -> Stats:
         """Return counts, the embedder, the schema and the size on disk."""
         return await self._view(views.stats, self.user_id)
 
-    @spanned()
-    async def verify(self, *, deleted: Sequence[str] = ()) -> VerifyReport:
+    @verb()
+    async def verify(self, *, deleted: Sequence[Annotated[str, MinLen(1)]] = ()) -> VerifyReport:
         """Check every invariant that the store can state of itself; `.ok` and `.problems`.
 
         Args:
@@ -710,101 +921,42 @@ class AsyncUserMemory(
                 one is found is a problem of part ``"residue"``.
 
         Raises:
-            InputError: if `deleted` is no list of texts, or one of them is empty.
+            InputError: if one of the texts is blank.
         """
-        check_texts("verify", "deleted", deleted)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.verify(tuple(deleted)))
+        if any(not text.strip() for text in deleted):
+            raise InputError("verify(deleted) takes a list of texts, none of them empty")
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.verify(tuple(deleted))
 
-    @spanned()
-    async def flush(self, *, budget: Budget | None = None) -> FlushResult:
-        """Wait for the summaries that are made behind writes, make those that are left, and return what all that did.
+    @verb()
+    async def repair(self) -> RepairReport:
+        """Repair what can be made anew from what was said, and finish what an interrupted write left.
 
-        Args:
-            budget: what may be spent on models for those that are left; `Config.ingest_budget` when not given.
-
-        Raises:
-            StoreError: if the file cannot be written.
+        Lexical rows, vectors, trees and scenes that `verify` finds broken are made anew, sessions and summaries finished,
+        the index merged, and free space given back. Turns, sessions and facts are never changed, nothing is made of a damaged
+        turn, and a file that SQLite itself finds damaged is not touched at all: `.left` names what is left. A damaged turn is
+        healed by its session, ingested again with ``replace=True``.
         """
-        read_budget("flush", budget)
-        return await self._pool.use_existing(self.user_id, lambda memory: memory.flush(budget))
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.repair()
 
-    # -- indexes ------------------------------------------------------------------------------
-
-    @spanned()
-    async def indexes(self) -> Sequence[IndexView]:
-        """Return the memory's indexes, by name: how far each lags behind, what it owns, what it says of itself."""
-        return await self._view(views.indexes)
-
-    @spanned()
-    async def add_index(
-        self, name: str, settings: Mapping[str, Any] | object | None = None, *, budget: Budget | None = None
-    ) -> IndexView:
-        """Add an index, let it place everything that the memory holds, and return what is there then.
-
-        It is placed in short transactions: others read and write meanwhile, and after a crash `resume` goes on. One that
-        this version cannot use (written by another version of it) is made anew.
-
-        Args:
-            name: of an index that there is.
-            settings: its settings, laid over those of `Config.index_settings`; they are kept in the file.
-            budget: what may be spent on models; `Config.ingest_budget` when not given.
-
-        Raises:
-            ConfigError: if there is no such index, the memory has it already, or a setting is unknown or cannot be.
-            IndexStateError: if the index raises. It lags then; `resume` tries again, and `drop_index` takes it away.
-            StoreError: if the file cannot be written.
-        """
-        check_text("add_index", "name", name, optional=False)
-        read_budget("add_index", budget)
-        return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.add_index(name, settings, budget)
+    @verb()
+    async def stale(self) -> Stale:
+        """Return what would be made otherwise now, and why; `rebuild(stale=True)` makes that anew. Nothing is written."""
+        automatic = self._config.embedder == "auto"
+        opening = (
+            self._pool.existing(self.user_id) if automatic else self._pool.apart(self.user_id, gives=False)
         )
+        async with opening as memory:
+            return await memory.stale()
 
-    @spanned()
-    async def drop_index(self, name: str) -> None:
-        """Take an index away with everything that it has in the file; what was said stays as it is.
-
-        Raises:
-            NotFoundError: if the memory does not have it.
-            ConfigError: if it is the last one.
-            StoreError: if the file cannot be written.
-        """
-        check_text("drop_index", "name", name, optional=False)
-        await self._pool.use_existing(self.user_id, lambda memory: memory.drop_index(name))
-
-    @spanned()
-    async def advance(
-        self, as_of: TimeLike | None = None, *, force: bool = False, budget: Budget | None = None
-    ) -> Sequence[IndexView]:
-        """Let indexes go on that are not placed by the writes themselves, or are behind, and return how all stand.
-
-        Every ingest does the same for the former; an index closes its calendar windows so when nothing is written. One
-        that raises stays where it is: its `reason` says why.
-
-        Args:
-            as_of: the present; the clock's when not given.
-            force: have also what is not due yet, such as calendar windows that have not ended.
-            budget: what may be spent on models; `Config.ingest_budget` when not given.
-
-        Raises:
-            TimestampError: if `as_of` is no time.
-            InputError: if `force` is no bool.
-            StoreError: if the file cannot be written.
-        """
-        read_budget("advance", budget)
-        check_flags("advance", force=force)
-        when = read_time(as_of, self._pool.config, "as_of")
-        return await self._pool.use_existing(
-            self.user_id, lambda memory: memory.advance(when, force=force, budget=budget)
-        )
-
-    @spanned()
+    @verb()
     async def rebuild(
         self,
         *,
         scopes: bool = False,
         stale: bool = False,
-        index: str | None = None,
+        index: Text | None = None,
         embedder: bool = False,
         progress: Report | None = None,
         budget: Budget | None = None,
@@ -836,81 +988,73 @@ class AsyncUserMemory(
             IndexStateError: if an index raises; it lags then, and everything else is made anew.
             StepError: if some sessions could not be read again; they are as they were, and everything else is made anew.
             BudgetError: if the budget is used up; what was made stays, and the same call goes on.
-            StoreError: if the file cannot be written.
         """
         what = read_rebuild(scopes=scopes, stale=stale, index=index, embedder=embedder, progress=progress)
-        read_budget("rebuild", budget)
-        use = self._pool.use_apart if embedder else self._pool.use_existing
-        return await use(self.user_id, lambda memory: memory.rebuild(what, budget))
+        opening = self._pool.apart(self.user_id) if embedder else self._pool.existing(self.user_id)
+        async with opening as memory:
+            return await memory.rebuild(what, budget)
 
-    @spanned()
-    async def stale(self) -> Stale:
-        """Return what would be made otherwise now, and why; `rebuild(stale=True)` makes that anew. Nothing is written."""
-        if self._pool.config.embedder == "auto":
-            return await self._pool.use_existing(self.user_id, Memory.stale)
-        return await self._pool.use_apart(self.user_id, Memory.stale, gives=False)
+    @verb()
+    async def flush(self, *, budget: Budget | None = None) -> FlushResult:
+        """Wait for the summaries that are made behind writes, make those that are left, and return what all that did.
 
-    @spanned()
-    async def repair(self) -> RepairReport:
-        """Repair what can be made anew from what was said, and finish what an interrupted write left.
+        Args:
+            budget: what may be spent on models for those that are left; `Config.ingest_budget` when not given.
+        """
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.flush(budget)
 
-        Lexical rows, vectors, trees and scenes that `verify` finds broken are made anew, sessions and summaries
-        finished, the index merged, and free space given back. Turns, sessions and facts are never changed, of a
-        damaged turn nothing is made, and a file that SQLite itself finds damaged is not touched at all: `.left`
-        names what is left. A damaged turn is healed by its session, ingested again with ``replace=True``.
+    @verb()
+    async def indexes(self) -> Sequence[IndexView]:
+        """Return the memory's indexes, by name: how far each lags behind, what it owns, and what it reports."""
+        return await self._view(views.indexes)
+
+    @verb()
+    async def add_index(
+        self, name: str, settings: Mapping[str, Any] | object | None = None, *, budget: Budget | None = None
+    ) -> IndexView:
+        """Add an index, let it place everything that the memory holds, and return what is there then.
+
+        It is placed in short transactions: others read and write meanwhile, and after a crash `resume` goes on. One that
+        this version cannot use (written by another version of it) is made anew.
+
+        Args:
+            name: of an index that there is.
+            settings: its settings, laid over those of `Config.index_settings`; they are kept in the file.
+            budget: what may be spent on models; `Config.ingest_budget` when not given.
 
         Raises:
-            StoreError: if the file cannot be written.
+            ConfigError: if there is no such index, the memory has it already, or a setting is unknown or cannot be.
+            IndexStateError: if the index raises. It lags then; `resume` tries again, and `drop_index` takes it away.
         """
-        return await self._pool.use_existing(self.user_id, Memory.repair)
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.add_index(name, settings, budget)
 
+    @verb()
+    async def drop_index(self, name: str) -> None:
+        """Take an index away with everything that it has in the file; what was said stays as it is.
 
-class UserMemory:
-    """The blocking twin of `AsyncUserMemory`; made by `MemForest.user`."""
+        Raises:
+            NotFoundError: if the memory does not have it.
+            ConfigError: if it is the last one.
+        """
+        async with self._pool.existing(self.user_id) as memory:
+            await memory.drop_index(name)
 
-    def __init__(self, handle: AsyncUserMemory) -> None:
-        self._async = handle
-        self.user_id = handle.user_id
+    @verb()
+    async def advance(
+        self, as_of: TimeLike | None = None, *, force: bool = False, budget: Budget | None = None
+    ) -> Sequence[IndexView]:
+        """Let indexes go on that are not placed by the writes themselves, or are behind, and return how all stand.
 
-    add = _sync.blocking(AsyncUserMemory.add)
-    import_file = _sync.blocking(AsyncUserMemory.import_file)
-    search = _sync.blocking(AsyncUserMemory.search)
-    ask = _sync.blocking(AsyncUserMemory.ask)
-    sessions = _sync.blocking(AsyncUserMemory.sessions)
-    turns = _sync.blocking(AsyncUserMemory.turns)
-    get = _sync.blocking(AsyncUserMemory.get)
-    list = _sync.blocking(AsyncUserMemory.list)
-    update = _sync.blocking(AsyncUserMemory.update)
-    history = _sync.blocking(AsyncUserMemory.history)
-    undo = _sync.blocking(AsyncUserMemory.undo)
-    pin = _sync.blocking(AsyncUserMemory.pin)
-    forget = _sync.blocking(AsyncUserMemory.forget)
-    timeline = _sync.blocking(AsyncUserMemory.timeline)
-    profile = _sync.blocking(AsyncUserMemory.profile)
-    entities = _sync.blocking(AsyncUserMemory.entities)
-    relations = _sync.blocking(AsyncUserMemory.relations)
-    path = _sync.blocking(AsyncUserMemory.path)
-    graph = _sync.blocking(AsyncUserMemory.graph)
-    merge_entities = _sync.blocking(AsyncUserMemory.merge_entities)
-    split_entity = _sync.blocking(AsyncUserMemory.split_entity)
-    entity_choices = _sync.blocking(AsyncUserMemory.entity_choices)
-    changes = _sync.blocking(AsyncUserMemory.changes)
-    diff = _sync.blocking(AsyncUserMemory.diff)
-    tree = _sync.blocking(AsyncUserMemory.tree)
-    stats = _sync.blocking(AsyncUserMemory.stats)
-    indexes = _sync.blocking(AsyncUserMemory.indexes)
-    add_index = _sync.blocking(AsyncUserMemory.add_index)
-    drop_index = _sync.blocking(AsyncUserMemory.drop_index)
-    advance = _sync.blocking(AsyncUserMemory.advance)
-    verify = _sync.blocking(AsyncUserMemory.verify)
-    flush = _sync.blocking(AsyncUserMemory.flush)
-    export = _sync.blocking(AsyncUserMemory.export)
-    import_ = _sync.blocking(AsyncUserMemory.import_)
-    backup = _sync.blocking(AsyncUserMemory.backup)
-    rebuild = _sync.blocking(AsyncUserMemory.rebuild)
-    stale = _sync.blocking(AsyncUserMemory.stale)
-    repair = _sync.blocking(AsyncUserMemory.repair)
-    delete = _sync.blocking(AsyncUserMemory.delete)
-    delete_all = _sync.blocking(AsyncUserMemory.delete_all)
-    expire = _sync.blocking(AsyncUserMemory.expire)
-    merge = _sync.blocking(AsyncUserMemory.merge)
+        Every ingest does the same for the former; an index closes its calendar windows so when nothing is written. One
+        that raises stays where it is: its `reason` says why.
+
+        Args:
+            as_of: the present; the clock's when not given.
+            force: have also what is not due yet, such as calendar windows that have not ended.
+            budget: what may be spent on models; `Config.ingest_budget` when not given.
+        """
+        when = read_time(as_of, self._config, "as_of")
+        async with self._pool.existing(self.user_id) as memory:
+            return await memory.advance(when, force=force, budget=budget)

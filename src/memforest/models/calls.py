@@ -27,7 +27,7 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
-from memforest.endpoint import chat_step
+from memforest.endpoint import STEPS
 from memforest.errors import ConfigError, ModelError, ModelRefusedError, ModelUnavailableError, StepError
 from memforest.models.ledger import Ledger, counted, current_ledger
 from memforest.ports import ChatModel, ChatReply, ChatRequest
@@ -316,7 +316,7 @@ class Calls:
 
 def _rank(step: str, operation: str) -> int:
     """Return the priority of a call, smallest first: questions, then writes, then background work."""
-    known = chat_step(step)
+    known = STEPS.get(step)
     if known is not None and known.waits:
         return 0
     return 2 if operation == "refresh" else 1

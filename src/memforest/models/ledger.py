@@ -37,11 +37,14 @@ def counted(reported: Any, estimate: int) -> int:
     return int(reported) if whole and 0 <= reported <= MOST_COUNTED else estimate
 
 
+_UNBOUNDED = Budget()
+
+
 @dataclass(slots=True)
 class Ledger:
     """Counts what an operation spends, and refuses a call that its budget does not allow."""
 
-    budget: Budget = field(default_factory=Budget)
+    budget: Budget = _UNBOUNDED
     operation: str = ""
     """The verb, e.g. ``"ingest"``; shown in traces."""
     steps: dict[str, StepUsage] = field(default_factory=dict)

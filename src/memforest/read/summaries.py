@@ -21,15 +21,15 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from memforest.concurrency import Turns, to_thread, writing
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import MemForestError, StoreClosedError, StoreLockedError, StoreWriteError
-from memforest.models.ledger import current_ledger
+from memforest.models.ledger import Ledger, current_ledger
 from memforest.ports import Embedder, is_remote
 from memforest.progress import NOBODY, Timer, Watch
 from memforest.read.results import FlushResult, usage
@@ -213,14 +213,8 @@ ChooseWork = Callable[[Tx], Sequence[NodeWork]]
 _Make = Callable[[VectorMaker | None, Timer], Awaitable[Refreshed]]
 
 
-class Accounted(Protocol):
-    """Runs work under a ledger, and keeps what it spent with the memory."""
-
-    async def __call__(
-        self, operation: str, budget: Budget | None, work: Callable[[], Awaitable[Any]]
-    ) -> Any:
-        """Run it."""
-        ...
+Spending = Callable[[str, Budget | None], AbstractAsyncContextManager[Ledger]]
+"""Counts what a block spends under an operation's name, within a budget, and keeps it with the memory."""
 
 
 def policy_of(config: Config, steps: Steps) -> str:
@@ -237,7 +231,7 @@ class Summaries:
         embedder: None in a memory that works by words alone.
         attached: the memory's indexes, which say how nodes are summarised.
         policy: one of `memforest.config.REFRESH`.
-        accounted: runs what is not part of another operation.
+        spending: counts what is made outside of another operation.
     """
 
     def __init__(
@@ -248,14 +242,14 @@ class Summaries:
         attached: Attached,
         *,
         policy: str,
-        accounted: Accounted,
+        spending: Spending,
     ) -> None:
         self.policy = policy
         self._db = db
         self._steps = steps
         self._embedder = embedder
         self._attached = attached
-        self._accounted = accounted
+        self._spending = spending
         self._turns = Turns()
         self._behind = Behind(self._run_behind)
         self._early = Behind(self._run_early)
@@ -479,20 +473,15 @@ class Summaries:
 
     async def _refresh(self, budget: Budget | None, make: _Make) -> FlushResult:
         """Run a refresh that is no part of another operation, and return its counts."""
-
-        async def work() -> FlushResult:
+        async with self._spending("refresh", budget) as ledger:
             timer, maker = Timer(), self._maker()
             done = await make(maker, timer)
-            ledger = current_ledger()
             return FlushResult(
                 nodes_refreshed=done.nodes,
                 nodes_dirty=done.left,
                 usage=usage(ledger, timer.ms, {} if maker is None else maker.ran),
                 warnings=(*done.failures, *_over_budget(ledger.refused), *ledger.warnings),
             )
-
-        did: FlushResult = await self._accounted("refresh", budget, work)
-        return did
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for background refreshes, refresh what is left, and return the counts of both."""

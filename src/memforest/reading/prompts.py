@@ -30,7 +30,7 @@ from typing import Any, Generic, TypeVar, get_origin
 
 from pydantic import ValidationError
 
-from memforest.endpoint import prompt_step, registered_steps
+from memforest.endpoint import STEPS, prompt_step
 from memforest.errors import ConfigError, InputError, ReplyError
 from memforest.models.calls import Calls
 from memforest.models.ledger import current_ledger
@@ -158,7 +158,7 @@ def all_prompts() -> list[Prompt[Any]]:
     Raises:
         ConfigError: as `load_prompt`.
     """
-    return [load_prompt(id) for step in registered_steps() for id in sorted(step.prompts)]
+    return [load_prompt(id) for step in STEPS.values() for id in sorted(step.prompts)]
 
 
 @lru_cache(maxsize=64)
@@ -201,8 +201,7 @@ def prompt_data(id: str) -> dict[str, Any]:
     Raises:
         ConfigError: if there is no such prompt.
     """
-    step = prompt_step(id)
-    file = resources.files("memforest" if step is None else step.package) / "prompts" / f"{id}.toml"
+    file = resources.files("memforest") / "prompts" / f"{id}.toml"
     if not _NAME.fullmatch(id) or not file.is_file():
         raise ConfigError(f"there is no prompt {id!r}")
     return tomllib.loads(file.read_text(encoding="utf-8"))

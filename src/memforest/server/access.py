@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING
 
 from memforest.config import Config
 from memforest.errors import ConfigError, RateLimitError, UnauthenticatedError
-from memforest.memory.forest import AsyncMemForest, Together
+from memforest.memory.forest import AsyncMemForest
+from memforest.memory.together import Together
 from memforest.server.auth import AccessSettings, Principal
 from memforest.server.keys import PREFIX, KeyStore, KnownKeys
 from memforest.server.tokens import Fetch, Issuer, looks_like_token

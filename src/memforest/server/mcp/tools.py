@@ -10,7 +10,7 @@ The tools of the profile "full" that look into a memory: a fact, sessions, trees
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import quote as percent
 from urllib.parse import unquote
 
@@ -19,7 +19,6 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from memforest.errors import NotFoundError
-from memforest.memory.options import QueryOptions
 from memforest.read.results import Evidence
 from memforest.read.stored import Source
 from memforest.reading.timestamps import zone_named
@@ -80,7 +79,7 @@ async def search_memory(
     user: User,
 ) -> Annotated[CallToolResult, SearchShape]:
     """Find what was said or learnt in earlier conversations: dated quotations, best first."""
-    options: QueryOptions = {
+    options: dict[str, Any] = {
         "as_of": given(as_of),
         "during": window(during),
         "filters": filters,
@@ -103,7 +102,7 @@ async def ask_memory(
     user: User,
 ) -> Annotated[CallToolResult, AnswerShape]:
     """Answer one question from memory, with evidence, or abstain."""
-    options: QueryOptions = {"as_of": given(as_of), "reference_date": given(reference_date)}
+    options: dict[str, Any] = {"as_of": given(as_of), "reference_date": given(reference_date)}
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.ask(question, **options)
     evidence = [citation_of(one) for one in result.citations]

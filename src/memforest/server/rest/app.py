@@ -29,7 +29,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memforest import __version__
 from memforest.config import Config
 from memforest.errors import MemForestError
-from memforest.memory.forest import AsyncMemForest, Readiness
+from memforest.memory.forest import AsyncMemForest
+from memforest.memory.together import Readiness
 from memforest.server.access import Shares
 from memforest.server.auth import PRINCIPAL, Access, OpenAccess, Principal, from_elsewhere
 from memforest.server.jobs import Intake, IntakeBounds

@@ -17,7 +17,6 @@ from typing import Annotated, Literal
 from fastapi import Body, Query, Request, Response
 
 from memforest.errors import NotFoundError
-from memforest.memory.user import MOST_HOPS
 from memforest.read.changes import ChangePage, Diff
 from memforest.read.entities import Entity, EntityChoice, EntityPage, GraphPicture, PathView, RelationView
 from memforest.read.profiles import Profile
@@ -141,7 +140,7 @@ async def path(
     memory: Memory,
     a: NameText,
     b: NameText,
-    hops: Annotated[int, Query(ge=1, le=MOST_HOPS, description="most steps")] = 4,
+    hops: Annotated[int, Query(ge=1, le=8, description="most steps")] = 4,
 ) -> Response:
     """Return the shortest way from one entity to another, each step with what says so."""
     return answer(await memory.path(a, b, hops=hops))
