@@ -1,34 +1,19 @@
 """Answers without a model: a quote of the best evidence with speaker and day, or an abstention that names the nearest.
 
 Nothing is composed, so it is the same in every language. Where a timeline leads and the quote has its value, the value
-stands in front; where a question asks for a time and the evidence states one, the time does. Every piece has a chance to be
-a right answer (`memforest.reading.answer_local`). Two pieces that are a turn and the reply to it are one exchange: quoted
-together, they are right if either is. Below `Config.answer_threshold` nothing is answered. The evidence is
-untrusted text: it is compared and quoted, never interpreted. Summaries are passed over, as nobody said them.
+stands in front; where a question asks for a time and the evidence states one, the time does. Two pieces that are a turn and
+the reply to it are one exchange: quoted together, they are right if either is. Below `Config.answer_threshold` nothing is
+answered. The evidence is untrusted text: it is compared and quoted, never interpreted. Summaries are passed over, as nobody
+said them.
 
-
-What a question asks for (a number, a time, a person, a place, a reason), and whether a text has such a thing.
-
-Only the form is looked at: any number answers "How many?" here. A table per language (`memforest/data/asked_for.toml`)
-has the words by which a question asks; what a text holds is told by digits and number words, the words that dates are
-made of, the names it mentions and a few words of the table.
-
-
-How likely each of some pieces of evidence is a right answer, or none of them: a softmax over them and "none".
-
-The weight of a piece is the exponential of a weighted sum of what is known of it (`memforest.reading.answer_local`), that
-of "none" is 1. So pieces compete: of two that look alike neither is sure. The weights come from
-`scripts/calibrate_answers.py`, fitted to which pieces were right answers in conversations written for it; the chance of a
-piece is the share of such pieces that were right there, and no promise for other talk.
-
-
-What is known of a piece of evidence as an answer to a question, and what rules it out; nothing is interpreted.
+What a question asks for (a number, a time, a person, a place, a reason), and whether a text has such a thing, is read by form
+alone: any number answers "How many?". A table per language (`memforest/data/asked_for.toml`) has the words.
 
 A piece is judged as an exchange: the turn without the questions in it, its statement, and the turn before, which says what
-it replies to. `read_features` says what is known of it without understanding it: how many of the question's words it says,
-whether it replies to a question that says them, whether it has such a thing as is asked for, and its place in the ranking.
-`memforest.reading.answer_local` makes a probability of that.
-
+it replies to. How likely each piece is a right answer is a softmax over the pieces and "none": the weight of a piece is the
+exponential of a weighted sum of its features (`read_features`), that of "none" is 1. So pieces compete: of two that look alike
+neither is sure. The weights come from `scripts/calibrate_answers.py`, fitted to which pieces were right answers in
+conversations written for it; the chance of a piece is no promise for other talk.
 """
 
 from __future__ import annotations

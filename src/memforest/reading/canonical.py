@@ -551,10 +551,10 @@ class EntityBook:
             return self._speakers[key]
         speakers = {row for full, row in self._speakers.items() if is_short_form(key, full)}
         if len(speakers) == 1:
-            row = speakers.pop()
+            (speaker,) = speakers
             if occurrence is not None:
-                use_alias(self._tx, key, row, occurrence)
-            return row
+                use_alias(self._tx, key, speaker, occurrence)
+            return speaker
         row = self._look_up(key)
         if row is None or kind not in self._kinds.setdefault(row, set()):
             row = facts.put_entity(self._tx, key, name, "unknown" if kind == "participant" else kind)

@@ -1,31 +1,21 @@
-"""What comes again: the Fridays, Mays, summers and Christmases around a day, and which of them words mean.
+"""The rules that turn a match into days: dates with names and numbers, what comes again, and words around a date.
 
-"Last", "this", "next", "before last", "after next", "two ... ago" and "two ... from now" are read alike for all of them:
+A language file names the operation of a rule. Each takes the match, the rule and the scene, and returns a period, or None
+when the words turn out not to be a date. It may raise `ValueError` or `OverflowError` for days that do not exist; the caller
+reads that as None. What counts units from now is in `memforest.reading.date_scene`.
+
+"Last", "this", "next", "before last", "after next", "two ... ago" and "two ... from now" are read alike for all that comes
+again (Fridays, Mays, summers, Christmases):
 
 - "last Friday" is the latest Friday before today, also on a Friday; "this Friday" the coming one, or today, or in the
-  past tense the latest; "next Friday" lies in the next Monday-to-Sunday week. Which a bare "Friday" is, and which a
-  "May", is for `memforest.reading.date_scene` to say.
+  past tense the latest; "next Friday" lies in the next Monday-to-Sunday week. Which a bare "Friday" or "May" is,
+  `memforest.reading.date_scene` decides.
 - Of a unit, "last" is the calendar unit before the current one, and "next" the one behind it.
 - "Two Fridays ago" is the last but one that is over; "two Fridays from now" the second that has not begun.
 
-
-The order of day and month in numeric dates: what proves it, and what leaves it open.
-
-The operations that the rules of a language file name: from a match to a run of days.
-
-Each takes the match, the rule and the scene, and returns a period, or None when the words turn out not
-to be a date. They may raise `ValueError` or `OverflowError` for days that do not exist; the caller
-reads that as None.
-
-Here are the dates with numbers and names; what counts units from now is in `memforest.reading.date_scene`, and what comes
-again, such as Fridays and summers, in `memforest.reading.date_rules`.
-
-
-What words in front of a date make of it: "early June", "the week before 9 June", "the first Monday of May".
-
-"The week before" a day is the seven days before it; "two weeks before" it is the Monday-to-Sunday week
-that contains the day a fortnight earlier, as with "two weeks ago". Month and year are calendar units.
-
+Words in front of a date: "early June", "the week before 9 June", "the first Monday of May". "The week before" a day is the
+seven days before it; "two weeks before" it is the Monday-to-Sunday week that contains the day a fortnight earlier, as with
+"two weeks ago". Month and year are calendar units.
 """
 
 from __future__ import annotations

@@ -303,9 +303,8 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
     others = [name for name in people if name != turn.speaker]
     listener = named.get(others[0]) if len(others) == 1 else None
     own, assistant = named.get(turn.speaker), is_assistant(turn.speaker, turn.role)
-    question, asked_in, about = None, (), None
-    if previous is not None and previous.speaker != turn.speaker:
-        question, asked_in, about = _open_question(previous, turn, chunk, people)
+    asker = previous if previous is not None and previous.speaker != turn.speaker else None
+    question, asked_in, about = _NO_QUESTION if asker is None else _open_question(asker, turn, chunk, people)
     recent = previous is not None and turn.said - previous.said < timedelta(days=1)
     return Context(
         turn=turn,
@@ -327,6 +326,9 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
         day_first=chunk.day_first,
         heard=previous.text[-HEARD_CHARS:] if previous is not None and recent else "",
     )
+
+
+_NO_QUESTION: tuple[None, tuple[int, ...], None] = None, (), None
 
 
 @lru_cache(maxsize=256)
@@ -356,15 +358,14 @@ def _open_question(
 
     There is such a statement where the question has no content of its own ("Since when?"): the one said last before it.
     """
-    none: tuple[None, tuple[int, ...], None] = None, (), None
     if not any(mark in previous.text[-400:] for mark in "?？؟"):
-        return none
+        return _NO_QUESTION
     pieces = [piece.text for piece in split_sentences(CAPTION.sub(" ", previous.text[-600:]))]
     questions = [piece for piece in pieces if is_question(piece)]
     address = _forms_of_address(chunk.participants)
     asked = {word.lower() for word in words(questions[-1])} if questions else set()
     if not questions or (lacks_content(questions[-1], address) and _ASKING.isdisjoint(asked)):
-        return none
+        return _NO_QUESTION
     shown = questions[-1].replace('"', "'").split()
     question = " ".join(shown if len(shown) <= _QUESTION_WORDS else ["…", *shown[-_QUESTION_WORDS:]])
     turns = [*chunk.before, *chunk.turns]
@@ -382,5 +383,5 @@ def _open_question(
                 shown = told[-1].replace('"', "'").rstrip(".!… ").split()
                 about = " ".join(shown if len(shown) <= _ABOUT_WORDS else ["…", *shown[-_ABOUT_WORDS:]])
     if about is None and lacks_content(question, _forms_of_address(people)):
-        return none
+        return _NO_QUESTION
     return question, (previous.ordinal,) if previous in chunk.turns else (), about

@@ -404,11 +404,12 @@ def date_statement(
     """
     own = _own_dates(text, language, supports, source)
     span, left_out = _chosen(statement, own, supports, source)
-    days = [window_of(said.turn.said, "day", source.zone).interval for said in supports]
+    days = [window_of(said.turn.said, "day", source.zone) for said in supports]
     translated = source.is_translated(language, supports)
     out, plain, found = text, text, []
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
-        own_days = () if one.direction == "for" else days  # how long something takes is no day
+        spoken = [Interval(day.start, day.end) for day in days]
+        own_days = [] if one.direction == "for" else spoken  # how long something takes is no day
         known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *own_days))
         if not known and (one.direction == "for" or date_is_spelt(one.text, supports)):
             continue  # how long something takes is checked as a number, and words may be no date by themselves

@@ -1,25 +1,13 @@
-"""The noun phrases of a statement: what it names, and where.
+"""The noun phrases of a statement, and the wording by which English says that something begins, ends or is only thought of.
 
 A statement is a fact's text: who said it, the question it answers if it is an answer, and its sentences. A
 sentence's phrases are its capitalised runs and its runs of content words, with every shorter run inside them,
 because which of "weekly rye bread", "rye bread" and "bread" is the thing shows only in the rest of the memory.
 
-
-The wording by which English tells whether something is so, begins, ends or is only thought of.
-
-Patterns and word lists of ``data/stance/en.toml``, compiled once. They name classes of wording, no attributes.
-
-
-Two things that a sentence sets against each other: "from *A* to *B*", "*B* instead of *A*", "*A* is history, *B* it is".
-
-Which of the two is the new one shows in the words between them and in front of them, whatever the verb is.
-
-
-Words of change and the things behind them: "dropped the *oolong* for the *sencha*", "plays the *flute*".
-
-This reading looks at one sentence and asks nobody whom it is about: it finds out which of a memory's phrases
-are things that are begun, ended or had at all.
-
+The wording is patterns and word lists of ``data/stance/en.toml``; they name classes of wording, no attributes. Words of change
+govern the things behind them ("dropped the *oolong* for the *sencha*", "plays the *flute*"), whoever it is about. Where a
+sentence sets two things against each other ("from *A* to *B*", "*B* instead of *A*", "*A* is history, *B* it is"), the words
+between them and in front of them show which is the new one, whatever the verb is.
 """
 
 from __future__ import annotations

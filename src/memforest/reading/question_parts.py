@@ -73,7 +73,7 @@ def _patterns_of(code: str) -> Patterns:
     found: dict[str, list[re.Pattern[str]]] = {}
     for name, texts in table["patterns"].items():
         for text in texts:
-            for part, pattern in (parts | table["macros"]).items():
+            for part, pattern in {**parts, **table["macros"]}.items():
                 text = text.replace(f"{{{part}}}", pattern)
             text = re.sub(r"\((?!\?)", "(?:", text).replace(" .. ", r"(?: [^\s,;?!]+){0,8}? ")
             text = text.replace("<X>", "(?P<anchor>.+)").replace("<x>", "(?P<anchor>[^,;?!]{1,80}?)")

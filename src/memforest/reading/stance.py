@@ -1,25 +1,13 @@
 """How a statement stands to the things it names: is it so, since when, is it over, or only thought of?
 
 "Bob still trains at Ironworks", "Bob left Ironworks for Fitbox", "Bob might try Fitbox": three stances to a gym,
-and nothing in them is about gyms. This module reads the stance of a sentence to each noun phrase in it from
-aspect, tense and modality alone, so that a timeline can be made of any attribute.
+and nothing in them is about gyms. The stance of a sentence to each noun phrase in it is read from
+aspect, tense and modality alone, so that a timeline can be made of any attribute: the words of change around a thing
+("*joined* Kinetik", "*gave* the oboe *up*", "*has not left* Acme"), the role that it has for somebody ("Bob's new *physio* is a
+man called Piet"; the noun is whatever stands behind an owner, no role is listed), and whose it is ("Bob's dentist trains at
+Ironworks" is no news of Bob's gym, "half of Ana's rye bread" is Ana's, and "her boss at Acme" puts her at Acme too).
 
 English has rules (``data/stance/en.toml``); a statement in another language has no stances.
-
-
-The change that the words right around a thing tell: "*joined* Kinetik", "*gave* the oboe *up*", "*has not left* Acme".
-
-The role that a thing or a person has for somebody: "Bob's new *physio* is a man called Piet", "Piet is my *physio*".
-
-What fills the same role is of one kind, and a person who fills one is as much a value as a city or a tea. The noun is
-whatever stands behind an owner; no role is listed.
-
-
-Whose a phrase is: which person a sentence is about, and what in it belongs to somebody else.
-
-"Bob's dentist trains at Ironworks" is no news of Bob's gym, "half of Ana's rye bread" is Ana's, and "her boss at
-Acme" puts her at Acme too.
-
 """
 
 from __future__ import annotations

@@ -1,25 +1,16 @@
-"""Summaries by a model: one call for each node whose children are too long to be kept as they are.
+"""Summaries and records by a chat model: one call for each node whose children are too long to be kept as they are.
 
-A prompt for each kind of tree, as a session, a stretch of conversation, a person and a theme are told differently, and one
-for records that have an instruction, a history or a window of their own. A request that names a level's own prompt is
-answered by `memforest.reading.summarise_llm`.
+A session, a stretch of conversation, a person and a theme each have a prompt of their own, and so have records that have an
+instruction, a history or a window. A request may also name the prompt (`SummaryRequest.prompt`) of a memory that is
+consolidated by the calendar (segment, session, day, week, profile), or of what is alike (memory).
 
+Such a record is checked against all that it was made of, sent back once with what is wrong, and then given up: that record
+alone has failed. Held strictly is what must never be made up: names, numbers, dates, quotations, and whose a line of a profile
+is. Of the other words a part has to be there. It catches what a model made up, took from its instructions or from its
+examples, or was talked into; it cannot tell a true record from a false one of the same words.
 
-Whether a record that a model wrote of a window is borne out by what it was made of.
-
-Held strictly is what must never be made up: names, numbers, dates, quotations, and whose a line of a profile is. Of the
-other words a part has to be there. It catches what a model made up, took from its instructions or from its examples, or was
-talked into; it cannot tell a true record from a false one of the same words.
-
-
-Records of a memory that is consolidated by the calendar (segment, session, day, week, profile), or of what is alike (memory).
-
-Each has a prompt of its own, which a request names (`SummaryRequest.prompt`). A reply is checked against all that it
-was made of (`memforest.reading.summarise_llm`), sent back once with what is wrong, and then given up: that record alone has
-failed.
-
-Source: TiMem (arXiv 2601.02845), §3: what a level holds; H-Mem (arXiv 2605.15701), §3.1: what is consolidated from day to year. The prompts are our own.
-
+Source: TiMem (arXiv 2601.02845), §3: what a level holds; H-Mem (arXiv 2605.15701), §3.1: what is consolidated from day to
+year. The prompts are our own.
 """
 
 from __future__ import annotations
@@ -603,7 +594,7 @@ class ChatSummariser:
             self._prompts[kind],
             self._data(kind, request, inputs),
             max_tokens=MAX_REPLY_TOKENS,
-            check=_Check(inputs, request),
+            check=lambda reply: _summary_problem(reply.summary, inputs, request),
         )
         return within(reply.summary, request.max_words)
 
@@ -634,29 +625,20 @@ def _prompt_of(request: SummaryRequest) -> str:
     return request.kind if request.kind in _KINDS else "scene"
 
 
-class _Check:
-    """Says what is wrong with the summary of one node."""
-
-    def __init__(self, inputs: Sequence[str], request: SummaryRequest) -> None:
-        self._inputs = inputs
-        self._request = request
-
-    def __call__(self, reply: Summary) -> str | None:
-        size, most = count_words(reply.summary), self._request.max_words
-        if not any(ch.isalnum() for ch in reply.summary):
-            return "the summary is empty"
-        if size > TOO_LONG * most:
-            return f"the summary has {size} words; at most {most} are allowed"
-        text = "\n".join((*self._inputs, *self._request.history))
-        if detect_language(reply.summary) != detect_language(text):
-            return None  # a translation shares few words
-        mine = forms_of(reply.summary)
-        shared = len(mine & forms_of(f"{text} {self._request.label}"))
-        return (
-            None
-            if shared >= MIN_SHARED * len(mine)
-            else "the summary is about something that is not in the notes"
-        )
+def _summary_problem(summary: str, inputs: Sequence[str], request: SummaryRequest) -> str | None:
+    """Return what is wrong with the summary of one node; None if nothing."""
+    size, most = count_words(summary), request.max_words
+    if not any(ch.isalnum() for ch in summary):
+        return "the summary is empty"
+    if size > TOO_LONG * most:
+        return f"the summary has {size} words; at most {most} are allowed"
+    text = "\n".join((*inputs, *request.history))
+    if detect_language(summary) != detect_language(text):
+        return None  # a translation shares few words
+    mine = forms_of(summary)
+    if len(mine & forms_of(f"{text} {request.label}")) < MIN_SHARED * len(mine):
+        return "the summary is about something that is not in the notes"
+    return None
 
 
 def _day(moment: datetime, zone: tzinfo) -> str:
