@@ -162,15 +162,12 @@ NAMES = ("place", "said", "hits", "heard", "replied", "lacks", "new", "leads")
 Weights = Mapping[str, float]
 
 
+@cache
 def weights_for(model: str | None) -> Weights | None:
     """Return the weights for a cross-encoder, None if it was not calibrated; for None those of words alone."""
-    return _table().get(model or "words")
-
-
-@cache
-def _table() -> Mapping[str, Weights]:
     text = files("memforest.data").joinpath("answer_scores.json").read_text(encoding="utf-8")
-    return {name: one["weights"] for name, one in json.loads(text)["scorers"].items()}
+    scorer = json.loads(text)["scorers"].get(model or "words")
+    return None if scorer is None else scorer["weights"]
 
 
 def chances(known: Sequence[Mapping[str, float]], weights: Weights) -> list[float]:
@@ -224,7 +221,10 @@ class QuestionWords:
 def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
     """Return a question as evidence is compared with it."""
     stems = tuple(dict.fromkeys(lexical_tokens(text)))
-    named = {name: _name_stems(name) for name in plan.entities}
+    named = {
+        name: frozenset(lexical_tokens(name)) or frozenset(filter(None, [entity_key(name)]))
+        for name in plan.entities
+    }
     here = {name: own for name, own in named.items() if own and not own.isdisjoint(stems)}
     asker = next((name for name in named if name not in here), None)
     operator = plan.operator or plan.kind_operator
@@ -258,10 +258,6 @@ def _stop_stems(code: str) -> frozenset[str]:
 def _date_stems() -> frozenset[str]:
     """Return the stems of the words that dates are made of, in the languages with a calendar."""
     return frozenset(lexical_tokens(" ".join(date_words("en") | date_words("es"))))
-
-
-def _name_stems(name: str) -> frozenset[str]:
-    return frozenset(lexical_tokens(name)) or frozenset(filter(None, [entity_key(name)]))
 
 
 def sentences(text: str) -> list[str]:
@@ -322,15 +318,13 @@ class EvidencePiece:
 
 def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[EvidencePiece]:
     """Return pieces of evidence, each with its index, as they are compared with a question."""
-    return [_piece(index, one) for index, one in evidence]
-
-
-def _piece(index: int, one: AnswerEvidence) -> EvidencePiece:
-    whole = len(one.quote) <= READ_CHARS or not one.spoken
-    told = _told(one.quote if whole else one.spoken[-1].text)
-    return EvidencePiece(
-        index, one, told, TextStems(told, _told(one.text), one.speaker), TextStems(one.before[1])
-    )
+    pieces: list[EvidencePiece] = []
+    for index, one in evidence:
+        whole = len(one.quote) <= READ_CHARS or not one.spoken
+        told = _told(one.quote if whole else one.spoken[-1].text)
+        turn = TextStems(told, _told(one.text), one.speaker)
+        pieces.append(EvidencePiece(index, one, told, turn, TextStems(one.before[1])))
+    return pieces
 
 
 def _told(text: str) -> str:
@@ -455,7 +449,11 @@ class LocalAnswerer:
             StepError: if the cross-encoder cannot be used.
         """
         question = asked_in(question)
-        told = [(at, _by_statement(one)) for at, one in enumerate(evidence) if one.turns is None][:TOP]
+        told = [  # each with its statement, or the turn and its speaker, as its text: who did it stands in it
+            (at, replace(one, text=one.statement or f"{one.speaker}: {one.text}"))
+            for at, one in enumerate(evidence)
+            if one.turns is None
+        ][:TOP]
         if not told:
             why = "the evidence is summaries only, which are no statements to quote"
             return Answer(None, reason=why if evidence else "no evidence")
@@ -476,7 +474,8 @@ class LocalAnswerer:
             why = f"the nearest evidence scores {below:.2f}, and an answer needs {self._threshold:.2f}"
             nearest = max(chosen, key=lambda one: one.chance).piece.index
             return Answer(None, reason=why, nearest=nearest, score=score)
-        return self._answered(asked, chosen, score)
+        parts = [self._worded(asked, one.piece.evidence) for one in chosen]
+        return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
 
     async def scored(
         self,
@@ -488,8 +487,13 @@ class LocalAnswerer:
         """Return the pieces that may answer with their chances, in the order of the ranking."""
         known, model = read_features(asked, able, pieces), None
         if self._reranker is not None and _is_latin(question):
+            texts = []  # a turn with its speaker, behind the end of the turn before
+            for one in (piece.evidence for piece in able):
+                speaker, before = one.before
+                front = f"{speaker}: {before[-BEFORE_CHARS:]} " if before else ""
+                texts.append(f"{front}{one.speaker}: {one.quote}")
             try:
-                logits = await self._reranker.score(question, [_exchange(one.evidence) for one in able])
+                logits = await self._reranker.score(question, texts)
             except ModelError as exc:
                 raise StepError(f"{exc}: evidence is judged by words alone") from exc
             known = [{**one, "logit": float(logit)} for one, logit in zip(known, logits, strict=True)]
@@ -499,10 +503,6 @@ class LocalAnswerer:
             weights is not None
         )  # of the words there always are, of a reranker it was asked when it was taken
         return [ScoredPiece(*one) for one in zip(able, known, chances(known, weights), strict=True)]
-
-    def _answered(self, asked: QuestionWords, chosen: Sequence[ScoredPiece], score: float) -> Answer:
-        parts = [self._worded(asked, one.piece.evidence) for one in chosen]
-        return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
 
     def _worded(self, asked: QuestionWords, one: AnswerEvidence) -> str:
         """Return the quote, and in front of it the value of a timeline, or the time for which it was asked."""
@@ -522,13 +522,6 @@ class LocalAnswerer:
             return ""
         end = one.end if one.end is not None and one.end > one.start else None
         return format_interval(Interval(one.start, end), one.precision, zone=self._zone)
-
-
-def _by_statement(piece: AnswerEvidence) -> AnswerEvidence:
-    """Return a piece with its statement, or the turn and its speaker, as its text: who did it stands in it."""
-    if piece.statement:
-        return replace(piece, text=piece.statement)
-    return replace(piece, text=f"{piece.speaker}: {piece.text}")
 
 
 def quoted(text: str, speaker: str, said: datetime, zone: tzinfo) -> str:
@@ -577,13 +570,6 @@ def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
     if (stated or holds) and meets(one.start or one.said, one.end):
         return True
     return not stated and meets(one.said, one.said + timedelta(microseconds=1))
-
-
-def _exchange(one: AnswerEvidence) -> str:
-    """Return a turn with its speaker, behind the end of the turn before, as a cross-encoder reads it."""
-    speaker, text = one.before
-    front = f"{speaker}: {text[-BEFORE_CHARS:]} " if text else ""
-    return f"{front}{one.speaker}: {one.quote}"
 
 
 def best(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:

@@ -90,7 +90,13 @@ def rules() -> Mapping[str, re.Pattern[str]]:
     for name, sources in _raw().items():
         if isinstance(sources, str) or name == "clause":
             continue
-        joined = "|".join(f"(?:{_with_forms(source)})" for source in sources)
+        spelt = (  # the forms of each verb behind "~" are written out
+            _VERBS.sub(
+                lambda verbs: f"(?:{'|'.join(map(_forms, (verbs[1] or verbs[2]).split('|')))})", source
+            )
+            for source in sources
+        )
+        joined = "|".join(f"(?:{source})" for source in spelt)
         found[name] = re.compile(rf"(?<![\w-])(?:{joined})(?![\w-])", re.IGNORECASE)
     clauses = "|".join(re.escape(mark) for mark in _raw()["clause"])
     found["clause"] = re.compile(clauses)
@@ -100,27 +106,16 @@ def rules() -> Mapping[str, re.Pattern[str]]:
 _VERBS = re.compile(r"~(?:\(\?:([a-z|]+)\)|([a-z]+))")
 
 
-def _with_forms(source: str) -> str:
-    """Return a pattern with the forms of each verb behind "~" spelt out."""
-    return _VERBS.sub(
-        lambda found: f"(?:{'|'.join(_forms(verb) for verb in (found[1] or found[2]).split('|'))})", source
-    )
-
-
 def _forms(verb: str) -> str:
     """Return a pattern for all forms of a verb; regular ones by rule, a doubled consonant where there may be one."""
-    own = "".join(f"|{form}" for form in _irregular().get(verb, ()))
+    entries = (entry.split() for entry in _raw()["irregular"].split(","))
+    irregular = {name: forms for name, *forms in entries}
+    own = "".join(f"|{form}" for form in irregular.get(verb, ()))
     if verb.endswith("e"):
         return f"{verb[:-1]}(?:es?|ed|ing){own}"
     if verb.endswith("y") and verb[-2] not in "aeou":
         return f"{verb[:-1]}(?:y|ies|ied|ying){own}"
     return f"{verb}(?:e?s|{verb[-1]}?(?:ed|ing))?{own}"
-
-
-@lru_cache(maxsize=1)
-def _irregular() -> Mapping[str, Sequence[str]]:
-    found = (entry.split() for entry in _raw()["irregular"].split(","))
-    return {verb: forms for verb, *forms in found}
 
 
 @lru_cache(maxsize=8)
@@ -224,13 +219,18 @@ def _phrases(text: str) -> Iterator[Phrase]:
                 yield from _parts(tokens, index, end, named=True)
         else:
             end = index
-            while end < len(tokens) and (
-                is_content(tokens[end][0])
-                or _is_gerund(tokens, end)
-                or _is_modifier(tokens, end)
-                or _is_inner_of(tokens, index, end)
-                or (end == index and _is_participle(tokens, end))
-            ):
+            while end < len(tokens):
+                word = tokens[end][0]
+                follows = end + 1 < len(tokens) and is_content(tokens[end + 1][0])
+                modifies = word in listed("no_noun") or word in word_list("generic_topics")  # "*night* shift"
+                inner = word == "of" and index < end  # "chief of staff"
+                if not (
+                    is_content(word)
+                    or _is_gerund(tokens, end)
+                    or (follows and (modifies or inner))
+                    or (end == index and _is_participle(tokens, end))
+                ):
+                    break
                 end += 1
             first = tokens[index][0]
             verb = first.endswith("ing") and len(first) >= SHORTEST_GERUND
@@ -238,17 +238,6 @@ def _phrases(text: str) -> Iterator[Phrase]:
                 index += 1  # "baking rye bread": the bread counts
             yield from _parts(tokens, index, end, named=False)
         index = max(end, index + 1)
-
-
-def _is_inner_of(tokens: list[Token], start: int, at: int) -> bool:
-    """Return whether "of" stands between two content words: "chief of staff"."""
-    return tokens[at][0] == "of" and start < at < len(tokens) - 1 and is_content(tokens[at + 1][0])
-
-
-def _is_modifier(tokens: list[Token], at: int) -> bool:
-    """Return whether a word that is no thing of its own stands in front of a noun: "*night* shift"."""
-    follows = at + 1 < len(tokens) and is_content(tokens[at + 1][0])
-    return follows and (tokens[at][0] in listed("no_noun") or tokens[at][0] in word_list("generic_topics"))
 
 
 def _is_gerund(tokens: list[Token], at: int) -> bool:
@@ -273,15 +262,9 @@ def _is_participle(tokens: list[Token], at: int) -> bool:
     if not word.islower() or at + 1 == len(tokens) or not is_content(tokens[at + 1][0]):
         return False
     if word.endswith("ing"):
-        return before in _before_participle()
+        return before in word_list("determiners") or before in listed("before_participle")
     past = word.endswith("ed") or word in word_list("irregular_past")
     return past and before in word_list("determiners")
-
-
-@lru_cache(maxsize=1)
-def _before_participle() -> frozenset[str]:
-    """Return the words behind which a word in -ing may qualify a noun."""
-    return word_list("determiners") | listed("before_participle")
 
 
 def is_content(word: str) -> bool:
@@ -354,18 +337,11 @@ def _parts(tokens: list[Token], start: int, end: int, *, named: bool) -> Iterato
 
 def _splits_name(tokens: list[Token], start: int, end: int, i: int, j: int) -> bool:
     """Return whether ``tokens[i:j]`` is only a piece of a run's capitalised words; without "The" is no piece."""
-    from_start = (
-        i == start
-        or (i == start + 1 and (tokens[start][0] == "The" or _opens_small(tokens, start)))
-        or tokens[i - 1][0] in _APART
-    )
+    first = tokens[start]  # with a capital only because a sentence begins: "Her Acme", "Still Oslo"
+    small = first[0] == "The" or (first[1] == 0 and first[0].lower() in _breaks())
+    from_start = i == start or (i == start + 1 and small) or tokens[i - 1][0] in _APART
     cut = j < end and tokens[j][0] in _APART - {"&"}
     return not from_start or (not cut and any(token[0][0].isupper() for token in tokens[j:end]))
-
-
-def _opens_small(tokens: list[Token], at: int) -> bool:
-    """Return whether a word has its capital only because a sentence begins: "Her Acme", "Still Oslo"."""
-    return tokens[at][1] == 0 and tokens[at][0].lower() in _breaks()
 
 
 def contrasted(text: str, phrases: Sequence[Phrase], found: Mapping[Phrase, Stance]) -> dict[Phrase, Stance]:

@@ -1,16 +1,13 @@
-"""A chunk prepared for checking statements against it: its turns, words, numbers and dates.
+"""A chunk prepared for checking statements against it, and the checks of what they deny, whose they are, and what they join.
 
-Whose a sentence of a record is: said by a participant, naming them, going on from one that does, or in their section.
+*Denial* (English and Spanish): a clause of a statement is held against those of its turns that share words with it; the nearest
+decides. Where it cannot be decided, nothing is wrong: "gave up" may be put with a "not" or without, and a question denies
+nothing.
 
-Whether a statement denies what its turns assert, or asserts what they deny, clause by clause. English and Spanish.
+*Whose*: a statement must not give to one participant what another one says of themselves (English); a sentence of a record is
+somebody's who says it, whom it names, whom it goes on about, or in whose section it stands.
 
-A clause of a statement is held against those of its turns that share words with it; the nearest decides. Where it cannot
-be told, nothing is wrong: "gave up" may be put with a "not" or without, and a question denies nothing.
-
-
-Whether a statement gives to one participant what another one says of themselves. English.
-
-Checks what a model says that a statement tells of its entities: their states, and the relations between two of them.
+*What it joins*: the states of its entities, and the relations between two of them, have to stand in it.
 """
 
 from __future__ import annotations

@@ -209,7 +209,9 @@ class RecordCheck:
 
     @cached_property
     def _days(self) -> tuple[Interval, ...]:
-        return (*self._source.stated, *_window(self._request.start, self._request.end))
+        start, end = self._request.start, self._request.end  # an instant is one millisecond
+        own = [Interval(start, end)] if start < end else [Interval.at(start)] if start <= LATEST else []
+        return (*self._source.stated, *own)
 
     @cached_property
     def _iso(self) -> frozenset[str]:
@@ -275,19 +277,12 @@ def _numbers(text: str) -> frozenset[str]:
     return fractions(plain).union(*(one.readings for piece in pieces for one in figures(piece)))
 
 
-def _window(start: datetime, end: datetime) -> tuple[Interval, ...]:
-    """Return the time of a record; an instant is one millisecond."""
-    if start < end:
-        return (Interval(start, end),)
-    return (Interval.at(start),) if start <= LATEST else ()
-
-
 def _is_of(line: str, own: Sequence[Passage], foreign: Sequence[Passage], people: frozenset[str]) -> bool:
     """Return whether a line may be taken from a participant's own passages, rather than from those of others alone."""
     mine = forms_of(line) - people
     if not mine or not foreign:
         return True
-    own_forms, foreign_forms = (_all_forms(some) for some in (own, foreign))
+    own_forms, foreign_forms = ({form for one in some for form in one.forms} for some in (own, foreign))
     if _has_figure_of_others(line, own, foreign):
         return False
     if len(mine & own_forms) >= len(mine & foreign_forms):
@@ -307,10 +302,6 @@ def _has_figure_of_others(line: str, own: Sequence[Passage], foreign: Sequence[P
 @lru_cache(maxsize=4096)
 def _readings(sentence: str) -> frozenset[str]:
     return frozenset(reading for one in figures(sentence) for reading in one.readings)
-
-
-def _all_forms(some: Sequence[Passage]) -> frozenset[str]:
-    return frozenset(form for one in some for form in one.forms)
 
 
 def _best(mine: frozenset[str], some: Sequence[Passage]) -> int:
@@ -396,7 +387,8 @@ class RecordWriter:
         inputs = readable(_spaced(not_blank(request.inputs)))
         if not inputs or request.max_words <= 0:
             return ""
-        if _stands_alone(request, inputs):
+        alone = request.prompt == MEMORY and len(inputs) == 1 and request.summarise == "kept"
+        if alone and count_words(inputs[0]) <= request.max_words:
             return UnchangedText(inputs[0])
         history = readable(not_blank(request.history))
         prompt = self._prompts[request.prompt]
@@ -421,12 +413,6 @@ class RecordWriter:
             check=lambda reply: _problem(reply.summary, check),
         )
         return within(reply.summary, request.max_words)
-
-
-def _stands_alone(request: SummaryRequest, inputs: Sequence[str]) -> bool:
-    """Return whether a memory is of one text, which may stand as it is and fits."""
-    alone = request.prompt == MEMORY and len(inputs) == 1 and request.summarise == "kept"
-    return alone and count_words(inputs[0]) <= request.max_words
 
 
 def _values(

@@ -326,17 +326,13 @@ def _changes(units: Sequence[Sentence], participants: Sequence[str]) -> Iterator
             known = values.setdefault(key, [])
             if state.change != "is" or state.previous is not None:
                 changed.add(key)
-            if not any(_alike(state.value, value) for value in known):
+            mine = set(words(fold(state.value)))
+            others = (set(words(fold(value))) for value in known)
+            if not any(mine <= other or other <= mine for other in others):
                 known.append(state.value)
     for key, lines in told.items():
         if key in changed or len(values[key]) > 1:
             yield lines[0], lines[-1]
-
-
-def _alike(one: str, other: str) -> bool:
-    """Return whether the words of one value are among those of the other."""
-    left, right = set(words(fold(one))), set(words(fold(other)))
-    return left <= right or right <= left
 
 
 def _units(inputs: Sequence[str], participants: Collection[str]) -> list[Sentence]:
@@ -355,16 +351,11 @@ def _units(inputs: Sequence[str], participants: Collection[str]) -> list[Sentenc
             [said] if count_words(said) <= WHOLE_WORDS else [piece.text for piece in split_sentences(said)]
         )
     ]
-    return [
-        _record_unit(place, child, speaker, text, people)
-        for place, (child, speaker, text) in enumerate(found)
-    ]
-
-
-def _record_unit(place: int, child: int, speaker: str, text: str, people: frozenset[str]) -> Sentence:
-    """Return a line without those of its sentences that tell nothing, if others do."""
-    shorten = _telling if len(text) <= MAX_READ_CHARS else _telling.__wrapped__
-    return sentence_of(place, child, 0, speaker, shorten(text, people), people)
+    units: list[Sentence] = []
+    for place, (child, speaker, text) in enumerate(found):
+        shorten = _telling if len(text) <= MAX_READ_CHARS else _telling.__wrapped__
+        units.append(sentence_of(place, child, 0, speaker, shorten(text, people), people))
+    return units
 
 
 @lru_cache(maxsize=4_096)
@@ -444,10 +435,7 @@ class LocalSummariser:
 
     async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str]:
         """Return one summary per request, in order; the batch runs in one worker thread."""
-        return await asyncio.to_thread(self._all, list(requests))
-
-    def _all(self, requests: list[SummaryRequest]) -> list[str]:
-        return [self.summarise_one(request) for request in requests]
+        return await asyncio.to_thread(list, map(self.summarise_one, requests))
 
     def summarise_one(self, request: SummaryRequest) -> str:
         """Return the summary of one node, at most ``request.max_words`` words (see `count_words`).
@@ -474,7 +462,13 @@ class LocalSummariser:
         said = [one for one in said if one.tells] or said
         if sum(one.words for one in said) <= request.max_words:
             return _render(said)
-        fitting = [one for unit in said for one in _apart(unit, request.max_words)]
+        most = request.max_words  # of a unit that has no room, those of its sentences that tell
+        fitting = [
+            one
+            for unit in said
+            for one in ((unit,) if unit.words <= most else unit.parts)
+            if one is unit or (one.tells and one.words <= most)
+        ]
         if not fitting:
             return cut_words(_render(said[-1:]), request.max_words)
         return _render(_chosen(fitting, request.max_words))
@@ -603,13 +597,6 @@ def _unit(parts: Sequence[Sentence]) -> Sentence:
 
 def _parts(one: Sentence) -> tuple[Sentence, ...]:
     return one.parts or (one,)
-
-
-def _apart(unit: Sentence, most: int) -> list[Sentence]:
-    """Return what of a unit has room within so many words: all of it, else those of its sentences that tell."""
-    if unit.words <= most:
-        return [unit]
-    return [one for one in unit.parts if one.tells and one.words <= most]
 
 
 def _distinct(sentences: Sequence[Sentence]) -> list[Sentence]:

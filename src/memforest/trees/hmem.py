@@ -215,7 +215,7 @@ def _span(
 
 def _owns(word: str) -> bool:
     """Return whether a word says whose something is, in one of the languages of `memforest/data/relations`."""
-    return any(load_words(code).is_("owners", word.lower()) for code in LANGUAGES)
+    return any(load_words(code).plays(word.lower(), "owners") for code in LANGUAGES)
 
 
 def _named(words: Sequence[str], span: tuple[int, int], name: str) -> str:
