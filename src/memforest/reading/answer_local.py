@@ -292,7 +292,7 @@ class TextStems:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePiece:
-    """A piece of evidence as it is compared: what the turn tells without its questions, its words, and those of the turn before."""
+    """A piece of evidence as it is compared: the turn without its questions, its words, and those of the turn before."""
 
     index: int
     evidence: AnswerEvidence
@@ -335,7 +335,7 @@ def _told(text: str) -> str:
 def read_features(
     asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece]
 ) -> list[dict[str, float]]:
-    """Return what is known of each piece that may answer, by name; `pieces` are all that were read.
+    """Return the features of each piece that may answer, by name; `pieces` are all that were read.
 
     - ``place``: the logarithm of its place in the ranking;
     - ``said``, ``hits``: the share and number of the question's content words that the exchange says;
@@ -371,7 +371,7 @@ def _share(asked: QuestionWords, said: Sequence[bool], *, empty: float) -> float
 
 
 def _lacks(asked: QuestionWords, piece: EvidencePiece, names: frozenset[str]) -> bool:
-    """Return whether a turn has nothing of what is asked for; never where no form is asked for, or a timeline has chosen it."""
+    """Return whether a turn lacks the form that is asked for; never if none is, or if a timeline has chosen the turn."""
     one = piece.evidence
     if not asked.wanted or one.leads or ("time" in asked.wanted and one.start not in (None, one.said)):
         return False
@@ -380,7 +380,7 @@ def _lacks(asked: QuestionWords, piece: EvidencePiece, names: frozenset[str]) ->
 
 
 def spoken_of(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> bool:
-    """Whether most words of a question's topic are said in some piece: what a timeline says of another one is no answer."""
+    """Return whether some piece says most words of a question's topic; a timeline about another topic is no answer."""
     topic = asked.plan.topic
     stems = asked.content if topic is None else lexical_tokens(" ".join(topic))
     said = [any(piece.says(stem) for piece in pieces) for stem in stems]
@@ -531,7 +531,7 @@ def quoted(text: str, speaker: str, said: datetime, zone: tzinfo) -> str:
 
 
 def _may_answer(asked: QuestionWords, piece: EvidencePiece) -> bool:
-    """Whether a piece tells something beyond the question, of the people and the time that it names."""
+    """Return whether a piece adds something to the question, about the people and the time that it names."""
     one = piece.evidence
     if not one_line(one.quote) or not _of_people(asked, piece):
         return False
@@ -540,7 +540,7 @@ def _may_answer(asked: QuestionWords, piece: EvidencePiece) -> bool:
 
 
 def _of_people(asked: QuestionWords, piece: EvidencePiece) -> bool:
-    """Whether everybody whom the question names speaks or is named in an exchange, and the asker takes part in it.
+    """Return whether everybody whom the question names speaks or is named in an exchange, and the asker takes part in it.
 
     Where the question names several, it will do that one of them is spoken to: "Where did Ida and Bo go?" "To the sea."
     """
@@ -557,7 +557,7 @@ def _of_people(asked: QuestionWords, piece: EvidencePiece) -> bool:
 
 
 def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
-    """Whether evidence was said in the time that the question states, or states a time that meets it."""
+    """Return whether evidence was said in the time that the question states, or states a time that overlaps it."""
     if plan.start is None and plan.end is None:
         return True
 
@@ -617,6 +617,6 @@ def _as_written(value: str, quote: str) -> str:
 
 
 def _is_latin(text: str) -> bool:
-    """Whether most letters are Latin: the cross-encoders that were calibrated know no other script."""
+    """Return whether most letters are Latin: the calibrated cross-encoders know no other script."""
     latin = ["LATIN" in unicodedata.name(char, "") for char in text if char.isalpha()]
     return sum(latin) * 2 >= len(latin)

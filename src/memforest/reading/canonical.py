@@ -236,7 +236,7 @@ def _moved(clause: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlacedFact:
-    """A candidate together with where it was said."""
+    """A statement together with where it was said."""
 
     candidate: ExtractedFact
     chunk: int
@@ -248,7 +248,7 @@ class PlacedFact:
 
     @property
     def fact_id(self) -> str:
-        """The identity of the fact that this says."""
+        """The identity of the fact that this states."""
         one = self.candidate
         return fact_identity(one.text, one.start, one.end, one.dates)
 
@@ -305,7 +305,7 @@ class FactPlan:
     candidate: ExtractedFact
     said: list[PlacedFact] = field(default_factory=list)
     joins: int | None = None
-    """Row id of the stored fact that all of this becomes occurrences of."""
+    """Row id of the stored fact that gets all of this as occurrences."""
     cosines: dict[str, float] = field(default_factory=dict)
     """Fact id of what was said otherwise -> its cosine to the fact it was merged into."""
 
@@ -340,7 +340,7 @@ def stated_days(
 
 
 def signature(candidate: ExtractedFact) -> Signature:
-    """Return a candidate's merge signature."""
+    """Return a statement's merge signature."""
     return Signature(
         wording=wording(candidate.text),
         negated=candidate.negated,
@@ -387,10 +387,10 @@ def plan_facts(
     """Group what was said into canonical facts.
 
     Args:
-        said: candidates in any order.
+        said: statements in any order.
         stored_ids: fact id -> row id of facts that the memory has, those that `same` names included.
-        vectors: fact id -> unit vector of a candidate's text.
-        stored: (row id, signature, unit vector) of stored facts that may be near one of the candidates.
+        vectors: fact id -> unit vector of a statement's text.
+        stored: (row id, signature, unit vector) of stored facts that may be near one of the statements.
         threshold: least cosine of a near merge, in [0, 1]; None merges exact matches and what `same` says only.
         same: a judge's verdicts, by the identity of the later statement.
 

@@ -76,7 +76,7 @@ _LEVELS = _Levels(QUOTES)
 
 
 def fold_word(text: str, *, lower: bool = True) -> str:
-    """Return `text` composed, without accents, with single spaces and in lower case unless told not to.
+    """Return `text` composed, without accents, with single spaces, and in lower case if `lower`.
 
     Example:
         >>> fold_word("Miércoles  próximo")
@@ -232,7 +232,7 @@ else:
 DIGIT, SLASH, WIDE = "@digit", "@slash", "@wide"
 """Stand for any digit, a slash, and any letter that is not of ASCII, among the words that rules need."""
 _SHORT = frozenset(("minute", "hour", "day"))
-"""Units of which nobody names "the last" or "the next" one as a date."""
+"""Nobody names "the last" or "the next" one of these units as a date."""
 _RULE, _PREFIX, _SUFFIX = r"(?<!\w)(?:%s)(?!\w)", r"(?<!\w)(?:%s)$", r"(?:%s)(?!\w)"
 Span = tuple[int, int]
 
@@ -250,7 +250,7 @@ class Rule:
     regex: re.Pattern[str]
     args: Mapping[str, Any]
     words: frozenset[str] = frozenset()
-    """Folded words of which a text must hold one, or there is no use in trying; none where it does not matter."""
+    """The rule is tried only on texts with one of these folded words; none where it does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -428,7 +428,7 @@ class _Tables:
         return {fold_word(w): value(key) for key, words in self._data.get(name, {}).items() for w in words}
 
     def needs(self, wanted: Iterable[str]) -> tuple[frozenset[str], ...]:
-        """Return the sets of folded words any of which lets a rule run; "before+last" is a set of two."""
+        """Return sets of folded words; a text that has all of one set lets the rule run. "before+last" is a set of two."""
         found: set[frozenset[str]] = set()
         for entry in wanted:
             if entry.startswith("@") and entry not in (DIGIT, SLASH, WIDE):

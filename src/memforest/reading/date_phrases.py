@@ -67,7 +67,7 @@ class FoundDate:
 
 
 def _with_anaphors(found: list[FoundDate], rules: Sequence[tuple[Rule, Language]]) -> list[FoundDate]:
-    """Add what is dated by the date before it: "two days later", "the following Monday"."""
+    """Add dates that are relative to the date before them: "two days later", "the following Monday"."""
     scene = found[0].scene
     added: list[FoundDate] = []
     for rule, language in rules:
@@ -224,7 +224,7 @@ def _in_named_years(found: list[FoundDate]) -> list[FoundDate]:
 
 
 def _stand_in(second: FoundDate, first: FoundDate, name: Literal["joint", "through"]) -> bool:
-    """Tell whether nothing but a word that joins stands between two dates."""
+    """Return whether only a joining word stands between two dates."""
     patterns = (getattr(language, name) for language in first.scene.speakers)
     return any(
         one is not None and one.fullmatch(first.scene.text, first.end, second.start) for one in patterns

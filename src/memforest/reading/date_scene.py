@@ -79,7 +79,7 @@ class Scene:
         return low, behind.start() if behind else high
 
     def says(self, pattern: re.Pattern[str] | None, bounds: tuple[int, int]) -> bool:
-        """Tell whether a pattern stands within bounds of the text."""
+        """Return whether a pattern matches within bounds of the text."""
         return pattern is not None and pattern.search(self.text, *bounds) is not None
 
 
@@ -190,7 +190,7 @@ def full_year(digits: str) -> int:
 
 
 def vague(match: Match, rule: Rule, numbers: tuple[int, int]) -> bool:
-    """Tell whether words of a number leave it open ("about two", "a week or so")."""
+    """Return whether a number is vague ("about two", "a week or so")."""
     about = any(group(match, name) for name in ("approx", "ish", "more"))
     return numbers[0] != numbers[1] or about or bool(rule.args.get("vague"))
 
@@ -220,7 +220,7 @@ _JUST_OVER_DAYS = 2
 _FAR_DAYS = 290
 _NEAR_DAYS = 60
 _OFTEN: frozenset[Kind] = frozenset(("weekday", "weekend", "day_of_month", "holiday"))
-"""What a plain present tells of as a habit."""
+"""A plain present with one of these states a habit."""
 _YEARLY: frozenset[Kind] = frozenset(("day", "month", "quarter", "season", "holiday"))
 """What comes once a year, and lacks its year."""
 
@@ -353,7 +353,7 @@ def _bound(scene: Scene, at: tuple[int, int]) -> str | None:
 
 
 def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
-    """Tell whether a date, even a full one, stands in a title or is of what a book or film tells.
+    """Return whether a date, even a full one, stands in a title or belongs to the story of a book or film.
 
     A title stands in quotation marks, alone or among capitalised words: "One Day in December", but not "See you in
     December".
@@ -378,7 +378,7 @@ def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
 
 
 def _doubtful(scene: Scene, at: tuple[int, int]) -> bool:
-    """Tell whether the words around a date say that it is no single day, or leave it open which."""
+    """Return whether the words around a date show that it is no single day, or leave open which day."""
     doubts, text = scene.language.doubts, scene.text
     behind, title = doubts.get("behind"), doubts.get("title")
     ahead, placed = doubts.get("before"), doubts.get("placed")
@@ -445,7 +445,7 @@ def _and_a_half(scene: Scene, unit: str, count: int, sign: int) -> Period | None
 
 
 def _looks_ahead(match: Match, rule: Rule, scene: Scene) -> bool:
-    """Tell whether "in two weeks" is a time to come, and not how long something took, takes or would take."""
+    """Return whether "in two weeks" is a time to come, and not a duration of the past or present."""
     if rule.args.get("requires") != "future":
         return True
     tense, unit = tense_of(scene, *at(match)), unit_of(match, rule, scene)

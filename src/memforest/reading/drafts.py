@@ -22,7 +22,7 @@ from memforest.text import STOP_WORDS, cut, entity_key, word_set, words
 GROUP_WORDS = 35
 """Neighbouring sentences are joined up to this many words."""
 PASSAGE_WORDS = 90
-"""And to this many behind the first `FINE_CHARS` characters of a turn: about what is quoted whole."""
+"""Behind the first `FINE_CHARS` characters of a turn they are joined up to this many words, about as many as are quoted whole."""
 FINE_CHARS, ASSISTANT_FINE_CHARS = 4_000, 1_500
 
 _PERSON_PRONOUN = re.compile(r"(?P<who>he|she)(?P<tail>'s|'d|'ll|’s|’d|’ll)?(?= )", re.IGNORECASE)
@@ -292,7 +292,7 @@ def picture_of(caption: str) -> str:
 
 
 def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset[str]) -> Context:
-    """Return what is known before `turn` is read."""
+    """Return the context in which `turn` is read."""
     people = tuple(dict.fromkeys((*chunk.participants, turn.speaker)))
     language = detect_language(turn.text)
     roles = {one.speaker: one.role for one in (*chunk.before, *chunk.turns)}

@@ -336,7 +336,7 @@ _MARKS = "\"'“”‘’«»「」『』《》 "
 
 
 def with_kinds(text: str, mentions: Iterable[Mention], language: Code) -> tuple[Mention, ...]:
-    """Return mentions of which nobody said what they are, or only that they are things, as events or works where that is plain.
+    """Return mentions with the kind event or work in place of an unknown kind or "thing", where their words show it.
 
     Args:
         text: the statement that they stand in.

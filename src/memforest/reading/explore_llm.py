@@ -38,7 +38,7 @@ Coverage = Literal["one", "global"]
 
 
 def _scope(value: Any) -> Any:
-    """Return a scope as it is spelt; what is none is all of them."""
+    """Return a known scope in lower case; "mixed" for anything else."""
     folded = value.strip().lower() if isinstance(value, str) else ""
     return folded if folded in get_args(SubQueryScope) else "mixed"
 
@@ -95,7 +95,7 @@ MOST_YEARS = 200
 PARAPHRASE = 0.6
 """Jaccard likeness of the search tokens of two questions from which on one is a paraphrase of the other."""
 MISSING_SHARE = 0.5
-"""Part of the search tokens of what is missing that a question for it has to have."""
+"""A follow-up has to have this part of the search tokens of what is missing."""
 FOLLOW_UP_CHARS = 400
 _A_DAY = timedelta(days=1)
 _SHOWN = 60
@@ -181,7 +181,7 @@ def _day(text: str | None) -> date | None:
 
 
 def answer_problem(answer: str, known: Iterable[str]) -> str | None:
-    """Return the name in an answer that nothing of what the model was shown has, in words; None if there is none.
+    """Return a message about a name in an answer that stands in nothing the model was shown; None if there is no such name.
 
     Other words, and numbers and dates that may have been worked out, are let pass: the synthesis goes by the evidence.
     """
@@ -425,7 +425,7 @@ async def entity_file(
     zone: tzinfo = timezone.utc,
     most: int = MOST_LINES,
 ) -> EntityFile:
-    """Return what some lines tell of an entity, by the chat model of the step "summarise": one call, none without lines.
+    """Return a profile of an entity made of some lines, by the chat model of the step "summarise": one call, none without lines.
 
     Every line has the positions, from 0, of the given lines that it was made of. Its names, numbers, dates and quotations stand in its sources, and so does
     a part of its other words. A file with a line that does not keep to that is sent back once, and then refused.

@@ -407,7 +407,7 @@ LONGEST_LINK = 60
 _BESIDE = re.compile(
     r"(?:,| and| or| &|,? as well as)(?: (?:the|an?|her|his|their|my|our))?\s*", re.IGNORECASE
 )
-"""What stands between two things of which neither takes the other's place."""
+"""Stands between two things that do not replace each other."""
 _FROM = re.compile(r"\bfrom(?: (?:the|an?|her|his|their|my|our|old|\w+'s)){0,3}\s+$", re.IGNORECASE)
 _CHANGED = re.compile(r"\bchang\w+(?: (?:the|an?|her|his|their|my|our|old|\w+'s)){0,3}\s+$", re.IGNORECASE)
 _ONTO = re.compile(
@@ -415,7 +415,7 @@ _ONTO = re.compile(
     re.IGNORECASE,
 )
 _NEXT = re.compile(r"[,;:]|\b(?:and|so|but|then|now)\b", re.IGNORECASE)
-"""What leads from what was to what is."""
+"""Leads from the old thing to the new one."""
 _LATELY = re.compile(r"\b(?:now|these days|nowadays|instead|since)\b", re.IGNORECASE)
 
 
@@ -482,7 +482,7 @@ def turning_points(
 
 
 def exchanged(text: str, places: Sequence[PhrasePosition], uses: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return (old, new) terms of which a sentence tells by the words between that one took the other's place."""
+    """Return (old, new) terms where the words between them show that the new one replaces the old one."""
     found = [best for place in places if (best := _most_used(place, uses)) is not None]
     orders = (linked_order(text, one, other) for one, other in pairwise(found) if one.end <= other.start)
     return [(old.term, new.term) for old, new in filter(None, orders) if old.term != new.term]
@@ -523,7 +523,7 @@ _ONWARD = re.compile(r"\b(?:to|for|with|onto|into)$", re.IGNORECASE)
 
 
 def _governor(before: str) -> Stance | None:
-    """Return the change told by the word of change that ends a text, if one does."""
+    """Return the change that the last words of a text express, or None."""
     wording = rules()
     tail = before[-_REACH:]
     for name, stance in _TURNS:

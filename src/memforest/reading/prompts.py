@@ -82,7 +82,7 @@ class Prompt(Generic[T]):
         return json_schema(self.reply)
 
     def maker(self, model_id: str) -> str:
-        """Return what is recorded with all that is made by this prompt: ``"extract@1:model"``."""
+        """Return the maker that is stored with every result of this prompt: ``"extract@1:model"``."""
         return f"{self.id}@{self.version}:{model_id}"
 
     @cached_property

@@ -341,7 +341,7 @@ def _tables() -> Mapping[str, _Words]:
 
 
 def _words_of(question: str) -> _Words | None:
-    """Return the words of a question's language, told by the words for asking, else by all; None if there is no table."""
+    """Return the words of a question's language, guessed by its asking words, else by all; None if there is no table."""
     return _tables().get(language_of(question) or detect_language(question))
 
 
@@ -397,7 +397,7 @@ def alone(plan: QuestionPlan, question: str) -> SubQuery:
 
 
 def scope_of(plan: QuestionPlan, question: str) -> SubQueryScope:
-    """Return which memories answer a question: what was said, the texts about longer times, or both.
+    """Return which memories answer a question: turns, the texts about longer times, or both.
 
     ``"long"`` for what is usual or liked and how people get on, ``"short"`` for a time, a state and who or where; else ``"mixed"``.
 

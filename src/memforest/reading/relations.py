@@ -55,7 +55,7 @@ class LinkWords:
         return word in self.adverbs or (len(word) > 4 and word.endswith(self.endings["adverb"]))
 
     def is_past(self, word: str) -> bool:
-        """Return whether a word is surely a verb, and told in the past."""
+        """Return whether a word is surely a verb in the past."""
         return word in self.verbs or (word not in self.no_verbs and word.endswith(self.endings["past"]))
 
     def is_told(self, word: str) -> bool:
@@ -125,7 +125,7 @@ class Token:
     owns: bool = False
     noun: str = ""
     company: bool = False
-    """Whether others without a name act with them."""
+    """Whether others act with them who have no name."""
 
     @property
     def is_word(self) -> bool:

@@ -36,9 +36,9 @@ MOST_BETWEEN = 4
 
 
 def change_of(before: str, behind: str) -> Stance | None:
-    """Return the change that the words around a thing tell, None if none: it begins, ends, or is back.
+    """Return the change that the words around a thing express (it begins, ends, or is back), or None.
 
-    A beginning that somebody is only told to make ("tells me to get one") is ``unreal``.
+    A beginning that somebody is only asked to make ("tells me to get one") is ``unreal``.
 
     Args:
         before: the words in front of it, in its sentence.
@@ -61,7 +61,7 @@ def change_of(before: str, behind: str) -> Stance | None:
 
 
 def _told_behind(before: str, behind: str) -> Stance | None:
-    """Return the change that is told behind a thing, or by "new" in front of it: "a *new* Corvid", "Renate *has left*"."""
+    """Return the change that the words behind a thing express, or "new" in front of it: "a *new* Corvid", "Renate *has left*"."""
     wording = rules()
     follows = behind.lstrip()
     if wording["fresh"].search(before[-12:]) and _FRESH_END.search(before):
@@ -74,7 +74,7 @@ def _told_behind(before: str, behind: str) -> Stance | None:
 
 
 def _governing(name: str, before: str, at: int) -> Stance | None:
-    """Return the change that a word of change tells which begins at `at`, if it governs what is behind `before`."""
+    """Return the change that a word of change at `at` expresses, if it governs what stands behind `before`."""
     match = rules()[name].search(before, at)
     between = before[match.end() if match else at :]
     if name == "leave":
@@ -372,7 +372,7 @@ _ACTS = re.compile(r"\s+(?!and\b)")
 
 
 def _concerns(statement: ParsedStatement, text: str, who: str, subject: str, owners: Collection[str]) -> bool:
-    """Return whether a sentence tells something of a person."""
+    """Return whether a sentence is about a person."""
     spoken = statement.language == "en" and statement.speaker == who
     left_out = subject == "" and spoken and (is_elliptical(text) or _OF_SPEAKER.search(text) is not None)
     together = is_joined(text, who, subject)
@@ -408,7 +408,7 @@ def _stance(text: str, phrase: Phrase, bounds: tuple[int, int], who: str) -> Sta
 
 
 def _is_so(text: str, phrase: Phrase, clause: str, who: str, *, opens: bool) -> bool:
-    """Return whether a clause without a change tells what is so, and not what only happened or is spoken of."""
+    """Return whether a clause without a change asserts what is so, and not what only happened or is talked about."""
     wording = rules()
     before = text[max(0, phrase.start - _REACH) : phrase.start]
     spoken_of = governor_at("talk", before) >= 0 and not _AS_EVER.search(clause)

@@ -46,7 +46,7 @@ _PHRASE = r"[^\W\d_][\w-]*(?: [^\W\d_][\w-]*){0,3}"
 
 @dataclass(frozen=True, slots=True)
 class StatePattern:
-    """One way of telling: of which attribute, which change, and the pattern of the predicate.
+    """A pattern of a predicate, and the attribute and the change that it asserts.
 
     The pattern's group ``v`` is the value, ``o`` the one before it, ``n`` the noun that names the attribute. A value at
     the pattern's end is only its beginning: it goes on as long as a value can. `plain` values need no capital.
@@ -57,7 +57,7 @@ class StatePattern:
     regex: re.Pattern[str]
     plain: bool = False
     past: bool = False
-    """Told in the past: over, unless it is dated."""
+    """Asserted in the past: over, unless it is dated."""
     opens: str = ""
     """The group at the pattern's end."""
 
@@ -134,7 +134,7 @@ def _any_of(text: str) -> str:
 def _patterns_of(
     attribute: str, slot: Mapping[str, Any], macros: Mapping[str, str]
 ) -> Iterator[StatePattern]:
-    """Yield the ways of telling one of the states that have verbs of their own."""
+    """Yield the patterns of a state that has verbs of its own."""
     parts, plain = {**macros, "at": slot.get("at", "")}, bool(slot.get("plain"))
     if base := slot.get("base"):
         parts |= {"base": base}
@@ -405,7 +405,7 @@ class _Reader:
             yield State(owner, attribute, subject.entities[0], None, "end" if former or past else "is")
 
     def _match(self, pattern: StatePattern, at: int) -> tuple[Span, Span | None] | None:
-        """Return the value that a predicate tells, and the one before it; None where either cannot be one."""
+        """Return where a predicate's value stands, and the value before it; None where either cannot be a value."""
         found = pattern.regex.match(self.masked, at)
         if found is None:
             return None

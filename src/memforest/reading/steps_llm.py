@@ -355,7 +355,7 @@ def _differ(one: str, other: str) -> bool:
 Complexity = Literal[0, 1, 2]
 
 LEVEL_NAMES: Mapping[int, str] = {1: "segment", 2: "session", 3: "day", 4: "week", 5: "profile"}
-"""What a model is told of a level, 1 to 5."""
+"""What a level, 1 to 5, is called in a prompt."""
 TARGETS: Mapping[Complexity, tuple[int, int]] = {0: (3, 8), 1: (8, 18), 2: (15, 30)}
 """How many memories are to be left at each complexity, from and to."""
 KEYWORDS = 3

@@ -77,7 +77,7 @@ _SHOWN = 60
 
 
 class RecordCheck:
-    """Says what is wrong with a record, against all that it was made of.
+    """Finds what is wrong with a record, given all that it was made of.
 
     Args:
         request: what was asked for.
@@ -97,14 +97,14 @@ class RecordCheck:
         self._told = "\n".join((request.label, request.window, *days))
 
     def size(self, text: str) -> str | None:
-        """Return what is wrong with how much a record says; None if nothing."""
+        """Return why a record is empty or too long; None if it is neither."""
         size, most = count_words(text), self._request.max_words
         if not any(ch.isalnum() for ch in text):
             return "the summary is empty"
         return f"the summary has {size} words; at most {most} are allowed" if size > TOO_LONG * most else None
 
     def about(self, text: str) -> str | None:
-        """Return what is wrong with what a record is about: it has to share words with what it was made of; None if nothing.
+        """Return why a record is about something else than what it was made of (it shares too few words); None if it is not.
 
         Where a turn gives orders to its reader, the record has to say something else than what it ordered, or who did it.
         """
@@ -116,7 +116,7 @@ class RecordCheck:
         return None
 
     def invention(self, text: str) -> str | None:
-        """Return what a record says that nothing bears out: a name, a number, a date, a quotation, its prompt; None if nothing."""
+        """Return what a record makes up: a name, a number, a date, a quotation, words of its prompt; None if nothing."""
         echo = self._echoed(text)
         if echo is not None:
             return echo
@@ -368,7 +368,7 @@ class RecordWriter:
         return request.prompt in self._prompts
 
     def maker_of(self, request: SummaryRequest) -> str | None:
-        """Return what is recorded as the maker of a record: ``"timem_day@1:model"``; None if it is none of these."""
+        """Return the maker that is stored with a record: ``"timem_day@1:model"``; None if the request is for no record."""
         found = self._prompts.get(request.prompt)
         return None if found is None else found.maker(self._calls.model_id)
 
@@ -463,7 +463,7 @@ def _sections(reply: Profile, request: SummaryRequest) -> list[tuple[str, list[s
 
 
 def _shortened(sections: list[tuple[str, list[str]]], most: int) -> list[tuple[str, list[str]]]:
-    """Return sections of which lines are left out until there are at most so many words; of the last line, whole sentences."""
+    """Return sections in at most so many words: lines are left out, and the last line is cut to whole sentences."""
     kept = [(name, list(lines)) for name, lines in sections]
     while (size := count_words(join_sections(kept))) > most:
         name, lines = max(kept, key=lambda one: sum(map(count_words, one[1])))
@@ -538,7 +538,7 @@ class ChatSummariser:
         self._records = RecordWriter(calls, self._zone)
 
     def maker_of(self, request: SummaryRequest) -> str:
-        """Return what is recorded as the maker of a request's summary.
+        """Return the maker that is stored with a request's summary.
 
         That is the prompt of a level that has one of its own, with version and model: ``"timem_day@1:model"``; else `name`.
         """
