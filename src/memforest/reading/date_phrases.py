@@ -328,8 +328,10 @@ def find_dates(
         )
         skipped = len(whole) - len(text)
         return [one.moved(-skipped) for one in spans if one.start_char >= skipped]
-    folded, positions = mended(*fold_text(text[:MAX_CHARS]), [one.spelling for one in known if one.spelling])
-    said = folded if positions is not None else text[:MAX_CHARS].translate(QUOTES)
+    read = text[:MAX_CHARS]
+    spellings = [one.spelling for one in known if one.spelling]
+    folded, positions = mended(*((read, None) if read.isascii() else fold_text(read)), spellings)
+    said = folded if positions is not None else read.translate(QUOTES)
     try:
         now = reference.astimezone(tz)
     except OverflowError:

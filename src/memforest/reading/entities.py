@@ -147,7 +147,7 @@ def _run_end(tokens: Sequence[Token], start: int, participants: Collection[str])
     """Return the position behind the capitalised run at `start`: "University of Oslo" is one, "Bo Ana's" are two if Ana takes part."""
     end = start + 1
     while end < len(tokens) and end - start < 6 and not tokens[end - 1].possessive:
-        if _others_begin(tokens, start, end, participants):
+        if tokens[end].capital and _others_begin(tokens, start, end, participants):
             break
         if tokens[end].capital:
             end += 1

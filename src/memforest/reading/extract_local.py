@@ -397,7 +397,9 @@ class LocalExtractor:
             (*mentions, *(Mention(name, "person", "subject") for name in acting if name in proven))
         )
         ends = [one.name for one in mentions]
-        relations = find_relations(asserted, names=ends, states=states, language=draft.language)
+        relations: Sequence[Relation] = ()
+        if len(ends) > 1:
+            relations = find_relations(asserted, names=ends, states=states, language=draft.language)
         kinds = with_kinds(draft.text, mentions, draft.language)
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)
