@@ -488,7 +488,7 @@ def test_an_issuer_without_the_extra_is_refused_at_once(missing: str) -> None:
     """When the server starts, by one line that says what to install; not at the first token."""
     script = (
         f"import sys; sys.modules[{missing!r}] = None\n"
-        "from memforest.server import IssuerSettings\n"
+        "from memforest.server.auth import IssuerSettings\n"
         "from memforest.server.tokens import Issuer\n"
         "from memforest.errors import ConfigError\n"
         "try:\n"

@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from memforest.server.rest.app import COMPAT_ROUTERS
+from memforest.server.rest.compat import VectorSearch
 from memforest.server.rest.mem0 import Add, List, Search
 from memforest.server.rest.mem0_changing import INSTEAD
 from memforest.server.rest.mem0_records import MEM0_FIELDS, MEM0_OPS, OPENAI_OPS
-from memforest.server.rest.openai import VectorSearch
-from memforest.server.rest.routes import COMPAT_ROUTERS
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "compat.md").read_text(encoding="utf-8")
 INNER = {"query", "messages", "filters"}

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.errors import InputError
-from memforest.server.rest.mem0_records import Both, fields_in, matches, read_mem0, read_openai, users_of
+from memforest.server.rest.mem0_records import Filter, fields_in, matches, read_mem0, read_openai, users_of
 
 
 def utc(*parts: int) -> datetime:
@@ -355,4 +355,4 @@ def test_fields_are_those_in_the_text(wanted: dict[str, Any]) -> None:
     assert fields_in(read_mem0(wanted)) == {
         name for name in ("user_id", "agent_id", "run_id", "metadata") if repr(name) in text
     }
-    assert fields_in(Both()) == frozenset()
+    assert fields_in(Filter()) == frozenset()

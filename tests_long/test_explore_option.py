@@ -12,7 +12,7 @@ from tests.table import each
 
 from memforest import MemForest, Ranking, load_default_config
 from memforest.cli.app import main
-from memforest.cli.asking import explore_option, read_explore, with_explore
+from memforest.cli.asking import explore_option, read_explore, with_settings
 from memforest.config import Explore, Recall
 
 TURNS = [{"speaker": "Ana", "text": "I live in Porto.", "timestamp": "2024-01-01"}]
@@ -29,9 +29,9 @@ def test_values_of_the_command_line_have_the_types_of_the_settings() -> None:
 def test_what_is_not_given_stays_as_it_was() -> None:
     """Laid over the ranking's own, whose recall is left alone."""
     old = Ranking(turn=0.1, recall=Recall(gate="off"), explore=Explore(hops=1, known=0.0))
-    made = with_explore(old, {"known": 0.3, "reach": "graph"})
+    made = with_settings(old, explore={"known": 0.3, "reach": "graph"})
     assert made == Ranking(turn=0.1, recall=Recall(gate="off"), explore=Explore(hops=1, reach="graph"))
-    assert with_explore(Ranking(), {"hops": 0}).explore == Explore(hops=0)
+    assert with_settings(Ranking(), explore={"hops": 0}).explore == Explore(hops=0)
 
 
 @each(

@@ -218,19 +218,19 @@ def test_few_tenants_that_have_nothing_to_do_are_kept_open(
     monkeypatch.setattr(jobs, "MOST_IDLE", 2)
 
     async def main() -> None:
-        known = jobs.Tenants(Doubles(folder).access(), most_of_tenant=1)
-        with known.use(Principal(tenant="busy")) as busy:
+        known = jobs.Intake(Doubles(folder).access())
+        with known._tenant(Principal(tenant="busy")) as busy:
             busy.jobs[1] = LiveJob(1, "j", frozenset())
-        with known.use(Principal(tenant="held")) as held:
+        with known._tenant(Principal(tenant="held")) as held:
             for number in range(5):
-                with known.use(Principal(tenant=str(number))):
+                with known._tenant(Principal(tenant=str(number))):
                     pass
-            names = {one.who.tenant for one in known.all()}
+            names = {one.who.tenant for one in known._known.values()}
             assert {"busy", "held"} <= names
             assert names.isdisjoint({"0", "1", "2"})
-            with known.use(Principal(tenant="held", user="ana", key="k")) as again:
+            with known._tenant(Principal(tenant="held", user="ana", key="k")) as again:
                 assert again is held
-        assert len(known.all()) <= 3
+        assert len(known._known) <= 3
 
     asyncio.run(main())
 

@@ -25,7 +25,7 @@ from tests_long.worlds import fast_config
 from memforest import AsyncMemForest
 from memforest.errors import IssuerUnavailableError, MemForestError, StoreWriteError
 from memforest.server.auth import Access, OpenAccess, Principal
-from memforest.server.mcp.http import AccessVerifier, HttpApp, http_app
+from memforest.server.mcp.http import HttpApp, http_app
 
 READ: frozenset[Any] = frozenset({"read"})
 KEYS = {
@@ -260,7 +260,7 @@ def test_bodies_that_are_none(tmp_path: Path, body: bytes) -> None:
 
 def test_a_body_over_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not read."""
-    monkeypatch.setattr("memforest.settings.MAX_BODY_BYTES", 2000)
+    monkeypatch.setattr("memforest.server.mcp.http.MAX_BODY_BYTES", 2000)
 
     async def work(address: str) -> int:
         async with httpx2.AsyncClient(headers=HEADERS) as http:
@@ -280,19 +280,6 @@ def test_mounted_in_the_app_of_a_host(tmp_path: Path) -> None:
                 return (await http.post(f"{address}/memory/mcp", json=INITIALIZE)).status_code
 
     assert asyncio.run(work()) == 200
-
-
-def test_the_verifier_of_the_sdk(tmp_path: Path) -> None:
-    """Answers by `Access`, and does not keep the token."""
-
-    async def work() -> list[Any]:
-        async with AsyncMemForest(tmp_path, fast_config()) as forest:
-            verifier = AccessVerifier(Keys(forest, KEYS))
-            found = await verifier.verify_token("reader")
-            assert found is not None
-            return [found.scopes, found.token, await verifier.verify_token("garbage")]
-
-    assert asyncio.run(work()) == [["read"], "", None]
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_output_that_nobody_reads_is_an_error(pipe: Pipe) -> None:
 
 HOST = """
 import asyncio, os, sys
-from memforest.server.mcp import serve_stdio
+from memforest.server.mcp.http import serve_stdio
 from mcp.server.mcpserver import MCPServer
 
 server = MCPServer("s")

@@ -25,11 +25,9 @@ from memforest.server.mcp import shapes
 from memforest.server.mcp.shapes import (
     MOST_SENTENCE,
     Message,
-    given,
     of_arguments,
     of_error,
     of_unknown_argument,
-    window,
 )
 from memforest.times import one_line
 
@@ -153,7 +151,7 @@ def test_nothing_known_is_still_a_sentence(caplog: pytest.LogCaptureFixture) -> 
         raise LookupError("a text of somebody")
     except LookupError as exc:
         of_error(exc, "recall")
-    assert "LookupError in test" in caplog.text.replace("tests_long.", "")
+    assert "LookupError at test" in caplog.text.replace("tests_long.", "")
     assert "a text of somebody" not in caplog.text
 
 
@@ -194,8 +192,7 @@ def test_an_unknown_argument_is_told_on_one_line() -> None:
 
 
 def test_what_is_left_out_is_not_given_to_the_core() -> None:
-    """An empty text is none; of a message the role goes along, and what has a value."""
-    assert (given(""), given("a"), window(None), window(["a", "b"])) == (None, "a", None, ("a", "b"))
+    """Of a message the role goes along, and what has a value."""
     assert Message(role="user", content="Hi").plain() == {"role": "user", "content": "Hi"}
     whole = {"role": "assistant", "content": "Hi", "speaker": "Bo", "timestamp": "2024-06-01", "id": "7"}
     assert Message(**whole).plain() == whole
@@ -244,7 +241,10 @@ def test_a_line_names_few_sources_and_a_result_more() -> None:
     assert line.count("session ") == shapes.MOST_QUOTED_SOURCES
     assert line.count('"2"') == shapes.MOST_QUOTED_SOURCES
     assert '"3"' not in line
-    for made in (shapes.fact_of(fact(sources=many)), shapes.evidence_of(evidence(sources=many))):
+    for made in (
+        shapes.shaped(shapes.Fact, fact(sources=many)),
+        shapes.shaped(shapes.EvidenceShape, evidence(sources=many)),
+    ):
         assert len(made.sources) == shapes.MOST_SOURCES
         assert {len(one.turn_ids) for one in made.sources} == {shapes.MOST_SOURCES}
 
@@ -256,10 +256,10 @@ def test_texts_of_results_are_on_one_line_and_show_no_marks() -> None:
     """Of evidence, facts, timelines and trees alike."""
     tree = TreeView(NASTY, NOON, LATER, 1, 2, NASTY, False)
     made: list[BaseModel] = [
-        shapes.evidence_of(evidence(text=NASTY, quote=NASTY, speaker=NASTY)),
-        shapes.citation_of(evidence(text=NASTY, speaker=NASTY)),
-        shapes.fact_of(fact(text=NASTY, speaker=NASTY, superseded_by=NASTY)),
-        shapes.entry_of(TimelineEntry("state", NASTY, NOON, None, "residence", NASTY)),
+        shapes.shaped(shapes.EvidenceShape, evidence(text=NASTY, quote=NASTY, speaker=NASTY)),
+        shapes.shaped(shapes.Citation, evidence(text=NASTY, speaker=NASTY)),
+        shapes.shaped(shapes.Fact, fact(text=NASTY, speaker=NASTY, superseded_by=NASTY)),
+        shapes.shaped(shapes.Entry, TimelineEntry("state", NASTY, NOON, None, "residence", NASTY)),
         *shapes.nodes_of([tree]),
     ]
     for one in made:
@@ -270,7 +270,9 @@ def test_texts_of_results_are_on_one_line_and_show_no_marks() -> None:
 
 def test_what_there_is_not_is_left_out_of_a_result() -> None:
     """A summary has no speaker and no quote, and a fact that holds no end; null is nowhere."""
-    summary = shapes.evidence_of(evidence(kind="memory", quote="", speaker="", fact_id=None, score=0.123456))
+    summary = shapes.shaped(
+        shapes.EvidenceShape, evidence(kind="memory", quote="", speaker="", fact_id=None, score=0.123456)
+    )
     data = shapes.said_result(
         shapes.SearchShape(note="", evidence=[summary], warnings=[]), "x"
     ).structured_content

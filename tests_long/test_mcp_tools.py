@@ -18,7 +18,7 @@ from tests_long.worlds import fast_config
 
 from memforest import MemForest
 from memforest.progress import IngestProgress
-from memforest.server.mcp import writing
+from memforest.server.mcp import tools as writing
 from memforest.server.mcp.shapes import NOTE
 
 MOVED = {"content": "I moved to Lisbon in May 2024.", "session_id": "s", "timestamp": "2024-06-01T10:00:00Z"}

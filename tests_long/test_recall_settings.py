@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.table import each
 
 from memforest import Config, Ranking, load_default_config
-from memforest.cli.asking import read_recall, recall_option, with_recall
+from memforest.cli.asking import read_recall, recall_option, with_settings
 from memforest.config import BUDGETS, COMPLEXITIES, LEAVES, Recall
 from memforest.errors import ConfigError
 from memforest.reading.question_parts import complexity_of
@@ -122,9 +122,11 @@ def test_values_of_the_command_line_have_the_types_of_the_settings() -> None:
     given = ("gate=off", "complexity=2", "levels=2,3", "flat=true", "weight=0.5", "weight=1")
     assert read_recall(given) == {"gate": "off", "complexity": 2, "levels": [2, 3], "flat": True, "weight": 1}
     assert read_recall(("complexity=none", "levels=none")) == {"complexity": None, "levels": None}
-    made = with_recall(Ranking(recall=Recall(prune="own")), read_recall(("levels=1,",)))
+    made = with_settings(Ranking(recall=Recall(prune="own")), recall=read_recall(("levels=1,",)))
     assert made.recall == Recall(prune="own", levels=(1,))
-    assert with_recall(Ranking(turn=0.1), {"gate": "off"}) == Ranking(turn=0.1, recall=Recall(gate="off"))
+    assert with_settings(Ranking(turn=0.1), recall={"gate": "off"}) == Ranking(
+        turn=0.1, recall=Recall(gate="off")
+    )
 
 
 @each(

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.attacking import DEEP, JSON, PROBLEM, Answer, Wire, attacked, left_in, operations
 from tests_long.serving import TURNS
 
-from memforest.server.rest import routes
+from memforest.server.rest.app import COMPAT_ROUTERS
 from memforest.settings import MAX_BODY_BYTES
 
 PARTS = (
@@ -169,7 +169,7 @@ def few(values: Sequence[Any], at: Iterator[int]) -> list[Any]:
 
 def facade_routes() -> Iterator[tuple[str, str]]:
     """Give method and path of each route of the facades, which the document leaves out."""
-    for router in routes.COMPAT_ROUTERS:
+    for router in COMPAT_ROUTERS:
         for route in router.routes:
             for method in getattr(route, "methods", ()):
                 yield method, getattr(route, "path", "")

@@ -22,7 +22,7 @@ from memforest.errors import IssuerUnavailableError, RateLimitError, Unauthentic
 from memforest.memory.forest import AsyncMemForest
 from memforest.server.auth import OpenAccess, Principal, is_local_host
 from memforest.server.ui.app import ui_app
-from memforest.server.ui.site import COOKIE, IDLE_S, LIFE_S, Sessions, Ticket, TicketAccess
+from memforest.server.ui.site import COOKIE, IDLE_S, LIFE_S, Sessions, TicketAccess
 
 
 @pytest.fixture(scope="module")
@@ -284,8 +284,8 @@ def test_a_name_that_is_allowed_is_served(forest: AsyncMemForest) -> None:
 
 def test_a_ticket_opens_once(forest: AsyncMemForest) -> None:
     """For the first who has its word, and for nobody without."""
-    ticket = Ticket()
-    app = ui_app(TicketAccess(forest, ticket), ticket=ticket)
+    ticket = TicketAccess(forest)
+    app = ui_app(ticket)
     person, thief = Browser(app), Browser(app)
     assert thief.get("/enter", ticket="wrong").headers["location"] == "/login"
     assert person.get("/").status_code == 303
@@ -298,8 +298,8 @@ def test_a_ticket_opens_once(forest: AsyncMemForest) -> None:
 
 def test_two_inspectors_on_one_machine_do_not_end_each_other(forest: AsyncMemForest) -> None:
     """A browser keeps one jar for all ports of a name: entering the second leaves the first open."""
-    tickets = (Ticket(), Ticket())
-    first, second = (Browser(ui_app(TicketAccess(forest, one), ticket=one)) for one in tickets)
+    tickets = (TicketAccess(forest), TicketAccess(forest))
+    first, second = (Browser(ui_app(one)) for one in tickets)
     first.get("/enter", ticket=tickets[0].word)
     second.cookies = first.cookies
     second.get("/enter", ticket=tickets[1].word)
@@ -309,16 +309,16 @@ def test_two_inspectors_on_one_machine_do_not_end_each_other(forest: AsyncMemFor
 
 def test_a_ticket_is_no_way_in_by_another_name(forest: AsyncMemForest) -> None:
     """Nor is it used up so."""
-    ticket = Ticket()
-    browser = Browser(ui_app(TicketAccess(forest, ticket), ticket=ticket), host="evil.example")
+    ticket = TicketAccess(forest)
+    browser = Browser(ui_app(ticket), host="evil.example")
     assert browser.get("/enter", ticket=ticket.word).headers["location"] == "/login"
     assert ticket.take(ticket.word) == ticket.credential  # and it was not used up
 
 
 def test_a_ticket_for_one_user_shows_that_user_alone(forest: AsyncMemForest) -> None:
     """As a key of one user does."""
-    ticket = Ticket()
-    browser = Browser(ui_app(TicketAccess(forest, ticket, user="ann"), ticket=ticket))
+    ticket = TicketAccess(forest, user="ann")
+    browser = Browser(ui_app(ticket))
     browser.get("/enter", ticket=ticket.word)
     assert browser.get("/").headers["location"] == "/forest?user=ann"
     assert browser.get("/forest", user="nobody").status_code == 404

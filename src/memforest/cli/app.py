@@ -1,10 +1,7 @@
-"""The root command: shared options, commands imported at their use, exit codes.
+"""The root command: shared options, commands imported at their use, exit codes, and `memforest completion`.
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted. An error is one line on standard error, or an
 envelope with ``"status": "error"`` when ``--json`` is given.
-
-
-`memforest completion`.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""`memforest search` and `memforest ask`.
-
-`--recall` and `--explore`: how an index with levels of memories looks for evidence, for one question.
-"""
+"""`memforest search` and `memforest ask`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,48 +22,43 @@ if TYPE_CHECKING:
     from memforest.settings import Settings
 
 
-S = TypeVar("S", bound="Settings")
+F = TypeVar("F", bound=Callable[..., Any])
 _WORDS = {"true": True, "false": False}
-_Given = Mapping[str, Any]
 
 
 def recall_option(command: F) -> F:
     """Give a command the option `--recall`."""
-    option = click.option(
+    return click.option(
         "--recall",
         multiple=True,
         metavar="NAME=VALUE",
-        callback=_checked(read_recall),
+        callback=partial(_checked, read_recall),
         help="How memories of several levels are recalled, as gate=off, complexity=2 or levels=2,3,4,5; see docs/ranking.md.",
-    )
-    return option(command)
+    )(command)
 
 
 def explore_option(command: F) -> F:
     """Give a command the option `--explore`."""
-    option = click.option(
+    return click.option(
         "--explore",
         multiple=True,
         metavar="NAME=VALUE,...",
-        callback=_checked(read_explore),
+        callback=partial(_checked, read_explore),
         help="How a question of several hops and times is explored, as hops=1,follow_up=off or scope=mixed; see docs/graph.md.",
-    )
-    return option(command)
+    )(command)
 
 
-def _checked(read: Callable[[tuple[str, ...]], _Given]) -> Callable[..., _Given | None]:
-    """Return what reads an option; a wrong setting is wrong usage, and none at all is None."""
-
-    def callback(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> _Given | None:
-        try:
-            return read(given) or None
-        except ConfigError as exc:
-            raise click.BadParameter(str(exc)) from None
-
-    return callback
+def _checked(
+    read: Callable[[Any], Any], _ctx: click.Context, _param: click.Parameter, given: Any
+) -> Any | None:
+    """Return what an option says, None if nothing; a wrong setting is wrong usage."""
+    try:
+        return read(given) or None
+    except ConfigError as exc:
+        raise click.BadParameter(str(exc)) from None
 
 
-def read_recall(given: tuple[str, ...]) -> dict[str, Any]:
+def read_recall(given: Sequence[str]) -> dict[str, Any]:
     """Return settings of `Recall` by name.
 
     Args:
@@ -79,7 +72,7 @@ def read_recall(given: tuple[str, ...]) -> dict[str, Any]:
     return _read_setting(given, Recall, "gate=off")
 
 
-def read_explore(given: tuple[str, ...]) -> dict[str, Any]:
+def read_explore(given: Sequence[str]) -> dict[str, Any]:
     """Return settings of `Explore` by name.
 
     Args:
@@ -122,29 +115,19 @@ def _value(text: str, *, several: bool) -> Any:
     return _WORDS.get(text.lower(), text)
 
 
-def with_recall(ranking: Ranking, given: Mapping[str, Any]) -> Ranking:
-    """Return a ranking with some settings of its recall, the others as they were."""
-    from memforest.config import Recall
+def with_settings(ranking: Ranking, *, recall: Any = None, explore: Any = None) -> Ranking:
+    """Return a ranking with some settings of its recall and of how it explores, the others as they were."""
+    from memforest.config import Explore, Recall
 
-    return replace(ranking, recall=_laid_over(ranking.recall or Recall(), given))
-
-
-def with_explore(ranking: Ranking, given: Mapping[str, Any]) -> Ranking:
-    """Return a ranking with some settings of how it explores, the others as they were."""
-    from memforest.config import Explore
-
-    return replace(ranking, explore=_laid_over(ranking.explore or Explore(), given))
-
-
-def _laid_over(old: S, given: Mapping[str, Any]) -> S:
-    values = {one.name: getattr(old, one.name) for one in fields(old)}  # type: ignore[arg-type]
-    return type(old)(**{**values, **given})
+    if recall:
+        ranking = replace(ranking, recall=replace(ranking.recall or Recall(), **recall))
+    if explore:
+        ranking = replace(ranking, explore=replace(ranking.explore or Explore(), **explore))
+    return ranking
 
 
 _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
 """A passage that an answer quotes."""
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _index_name(_ctx: click.Context, _param: click.Parameter, value: str | None) -> str | None:
@@ -199,12 +182,8 @@ def question_options(command: F) -> F:
 def _read(options: dict[str, Any], config: Config) -> dict[str, Any]:
     """Return the options that were given, for `query`."""
     read = {name: value for name, value in options.items() if value is not None}
-    ranking = config.ranking
-    if given := read.pop("recall", None):
-        read["ranking"] = ranking = with_recall(ranking, given)
-    if given := read.pop("explore", None):
-        read["ranking"] = with_explore(ranking, given)
-    return read
+    given = {name: read.pop(name) for name in ("recall", "explore") if name in read}
+    return {**read, "ranking": with_settings(config.ranking, **given)} if given else read
 
 
 def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
@@ -284,41 +263,35 @@ def _draw_ask(screen: Screen, result: AskResult, explain: bool) -> None:
 
 
 def draw_answer(screen: Screen, result: AskResult) -> None:
-    """Print an answer with its citations, or why there is none."""
+    """Print an answer with its citations; or why there is none, with what came nearest to one, if anything did."""
+    from memforest.reading.answer_local import quoted
+
     if result.answer is None:
-        _draw_abstention(screen, result)
+        nearest = result.nearest
+        if nearest is None:
+            screen.line(f"Not known: {result.reason}")
+            return
+        words = quoted(clean(nearest.quote, 300), nearest.speaker, nearest.said, screen.zone)
+        screen.line(f"Not known. Nearest: {words}")
+        screen.line(f"({result.reason})", "dim")
         return
-    numbers = "".join(f"[{n}]" for n in range(1, len(result.citations) + 1))
     if screen.records:
         screen.record(result.answer)
-    else:
-        screen.put(Text.assemble((clean(result.answer), "bold"), " ", (numbers, "cyan")))
-    if screen.records:
         for number, one in enumerate(result.citations, 1):
             _record(screen, number, one, one.quote or one.text)
         return
-    quoted = [part.rstrip(".…") for part in _QUOTED.findall(result.answer)]
+    numbers = "".join(f"[{n}]" for n in range(1, len(result.citations) + 1))
+    screen.put(Text.assemble((clean(result.answer), "bold"), " ", (numbers, "cyan")))
+    passages = [part.rstrip(".…") for part in _QUOTED.findall(result.answer)]
     table = _numbered()
     for number, one in enumerate(result.citations, 1):
         body = Text(_origin(screen, one), style="dim")
-        if not any(part in one.quote for part in quoted):  # else the answer has the words already
+        if not any(part in one.quote for part in passages):  # else the answer has the words already
             shows = bool(one.spoken) or one.kind == "memory"
             text = in_words(one, 300) if shows else f'"{clean(one.quote, 300)}"'
             body = Text.assemble(f"{text}\n", body)
         table.add_row(f"[{number}]", screen.day(one.said), body)
     screen.put(table)
-
-
-def _draw_abstention(screen: Screen, result: AskResult) -> None:
-    """Print that there is no answer and why, with what came nearest to one, if anything did."""
-    from memforest.reading.answer_local import quoted
-
-    if result.nearest is None:
-        screen.line(f"Not known: {result.reason}")
-        return
-    one = result.nearest
-    screen.line(f"Not known. Nearest: {quoted(clean(one.quote, 300), one.speaker, one.said, screen.zone)}")
-    screen.line(f"({result.reason})", "dim")
 
 
 def draw_evidence(
@@ -462,15 +435,6 @@ def _browsed(why: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _spent(usage: Usage) -> Iterator[str]:
-    """Say what was spent on models, if anything was."""
-    if usage.model_calls:
-        yield (
-            f"{usage.model_calls} model calls, {usage.prompt_tokens} prompt and "
-            f"{usage.completion_tokens} completion tokens"
-        )
-
-
 def _draw_plan(screen: Screen, result: QueryResult, usage: Usage) -> None:
     """Print how the question was understood."""
     plan = result.plan
@@ -487,6 +451,7 @@ def _draw_plan(screen: Screen, result: QueryResult, usage: Usage) -> None:
     screen.line("; ".join(f"{name} {clean(value)}" for name, value in found.items() if value), "dim")
     for line in (*_taken_apart(result.trace), *_search_notes(result.trace["explain"])):
         screen.line(line, "dim")
-    for line in _spent(usage):
-        screen.line(line, "dim")
+    if usage.model_calls:
+        tokens = f"{usage.prompt_tokens} prompt and {usage.completion_tokens} completion tokens"
+        screen.line(f"{usage.model_calls} model calls, {tokens}", "dim")
     screen.line(", ".join(f"{step} {ms:.0f} ms" for step, ms in usage.ms.items()), "dim")

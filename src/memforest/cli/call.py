@@ -1,7 +1,4 @@
-"""One run of the command line: its shared options, and the output of its result.
-
-What `--json` prints: plain values, and text that is safe on a terminal.
-"""
+"""One run of the command line: its shared options, and its output as text or as the JSON of `--json`."""
 
 from __future__ import annotations
 

@@ -1,12 +1,9 @@
-"""`memforest update`, `history`, `undo`, `pin` and `forget`: what a person decides of what was learnt.
-
-`memforest delete`: takes something out of a memory for good.
-"""
+"""`memforest update`, `history`, `undo`, `pin`, `forget` and `delete`: decisions of a person on what was learnt."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -17,7 +14,7 @@ from memforest.cli.screen import Screen, clean, columns, sources
 if TYPE_CHECKING:
     from memforest.memory.blocking import UserMemory
     from memforest.read.receipts import DeleteReceipt
-    from memforest.read.stored import CorrectionView, HistoryEntry
+    from memforest.read.stored import CorrectionView
 
 
 @click.command()
@@ -32,11 +29,8 @@ def update(call: Call, fact_id: str, text: str | None, valid_from: str | None, v
 
     `memforest facts --ids` shows the ids of facts. The line that is printed names the key that takes it back.
     """
-    _decide(
-        call,
-        "Corrected",
-        lambda memory: memory.update(fact_id, text, valid_from=valid_from, valid_to=valid_to),
-    )
+    times = {"valid_from": valid_from, "valid_to": valid_to}
+    _decide(call, "Corrected", lambda memory: memory.update(fact_id, text, **times))
 
 
 @click.command()
@@ -74,35 +68,30 @@ def history(call: Call, fact_id: str) -> None:
     """Show what happened to a fact: when it was said, corrected, undone, and what took its place."""
     with call.forest() as forest:
         found = call.memory(forest).history(fact_id)
-        call.show({"history": found}, lambda screen: _draw_history(screen, found), forest=forest)
+
+        def draw(screen: Screen) -> None:
+            table = columns("green", "bold", "", "dim", "dim")
+            for one in found:
+                text, places = clean(one.quote or one.text, 200), sources(one.sources) if one.sources else ""
+                table.add_row(screen.day(one.at), one.kind, text, places, one.key or "")
+            screen.put(table)
+
+        call.show({"history": found}, draw, forest=forest)
 
 
 def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView]) -> None:
     """Decide something of the user's memory, and show what was done."""
     with call.forest() as forest:
         done = decide(call.memory(forest))
-        call.show(done, lambda screen: _draw(screen, what, done), forest=forest)
 
+        def draw(screen: Screen) -> None:
+            now = "" if done.text is None else f" -> {clean(done.text, 200)}"
+            screen.line(f"{what}: {clean(done.said, 200)}{now}")
+            if done.undone is None:
+                new = f"fact {done.new_fact_id}; " if done.new_fact_id else ""
+                screen.line(f"{new}`memforest undo {done.key}` takes it back", "dim")
 
-def _draw(screen: Screen, what: str, done: CorrectionView) -> None:
-    now = "" if done.text is None else f" -> {clean(done.text, 200)}"
-    screen.line(f"{what}: {clean(done.said, 200)}{now}")
-    if done.undone is None:
-        new = f"fact {done.new_fact_id}; " if done.new_fact_id else ""
-        screen.line(f"{new}`memforest undo {done.key}` takes it back", "dim")
-
-
-def _draw_history(screen: Screen, found: Sequence[HistoryEntry]) -> None:
-    table = columns("green", "bold", "", "dim", "dim")
-    for one in found:
-        table.add_row(
-            screen.day(one.at),
-            one.kind,
-            clean(one.quote or one.text, 200),
-            sources(one.sources) if one.sources else "",
-            one.key or "",
-        )
-    screen.put(table)
+        call.show(done, draw, forest=forest)
 
 
 @click.command()
@@ -136,7 +125,7 @@ def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
         raise click.UsageError(
             "give exactly one of --turn, --session, --fact, --entity, --during, --expired and --all"
         )
-    if not (dry_run or yes or _can_ask(call)):
+    if not (dry_run or yes or (sys.stdin.isatty() and not call.as_json)):
         raise click.UsageError("nobody can be asked here: give --yes to delete, or --dry-run to count")
     with call.forest() as forest:
         memory = call.memory(forest)
@@ -152,10 +141,6 @@ def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
         done = _delete(memory, wanted, dry_run=False)
         call.warn(done.warnings)
         call.show(done, lambda screen: _draw_receipt(screen, done), forest=forest)
-
-
-def _can_ask(call: Call) -> bool:
-    return sys.stdin.isatty() and not call.as_json
 
 
 def _delete(memory: UserMemory, wanted: dict[str, Any], *, dry_run: bool) -> DeleteReceipt:

@@ -12,8 +12,8 @@ import json
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -31,7 +31,7 @@ from memforest.errors import NotFoundError
 from memforest.memory.blocking import UserMemory
 from memforest.read.receipts import ImportedMemory
 from memforest.read.results import AskResult
-from memforest.read.stored import FactView, TimelineEntry
+from memforest.read.stored import FactView
 
 FILE = "nora_and_mateo.json"
 PEOPLE = ("Nora", "Mateo")
@@ -83,8 +83,9 @@ def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> No
     content = (files("memforest.data") / "demo" / FILE).read_bytes()
     script = json.loads(content)
     user = call.settled_user = script["user"]
-    with _place(keep) as folder:
-        call.directory = folder
+    temporary = tempfile.TemporaryDirectory(prefix="memforest-demo-") if keep is None else nullcontext(keep)
+    with temporary as folder:
+        call.directory = Path(folder)
         with call.forest(embedder=embedder) as forest:
             with write_bar(quiet=call.as_json) as show:
                 result = forest.import_file(user, io.BytesIO(content), on_progress=show)
@@ -94,21 +95,11 @@ def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> No
             seconds = time.perf_counter() - started
             call.show(
                 _data(loaded, answers, keep, seconds),
-                lambda screen: _Tour(replace(screen, laid_out=True), forest.user(user), keep).show(
-                    script, loaded, answers
+                lambda screen: _tour(
+                    replace(screen, laid_out=True), forest.user(user), keep, script, loaded, answers
                 ),
                 forest=forest,
             )
-
-
-@contextmanager
-def _place(keep: Path | None) -> Iterator[Path]:
-    """Give a directory that is deleted afterwards, or the one to keep."""
-    if keep is not None:
-        yield keep
-        return
-    with tempfile.TemporaryDirectory(prefix="memforest-demo-") as folder:
-        yield Path(folder)
 
 
 def _ask(memory: UserMemory, questions: Sequence[Mapping[str, Any]], *, every: bool) -> list[DemoAnswer]:
@@ -150,82 +141,63 @@ def _data(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Tour:
-    """Prints the demo, part by part."""
+def _tour(
+    screen: Screen,
+    memory: UserMemory,
+    keep: Path | None,
+    script: Mapping[str, Any],
+    loaded: ImportedMemory,
+    answers: Sequence[DemoAnswer],
+) -> None:
+    """Print the demo, part by part."""
+    screen.heading("1. What came in")
+    screen.line(f"{script['title']}: {loaded.turns} messages in {loaded.sessions} conversations, for example")
+    for turn in script["sessions"][0]["turns"][:2]:
+        screen.line(f'{turn["timestamp"][:10]} {turn["speaker"]}: "{turn["text"]}"', "dim", indent=2)
+    screen.line("made into")
+    draw_memories(screen, [loaded], Path("a temporary directory") if keep is None else keep)
+    screen.heading("2. What was learnt: what they said, by the day it is about")
+    draw_facts(screen, _dated_facts(memory.list(limit=1000).facts))
+    screen.heading("3. What changed: where each of them lived")
+    for person in PEOPLE:
+        screen.line(person, "bold")
+        with suppress(NotFoundError):
+            draw_timeline(screen, list(memory.timeline(person, attribute="residence")))
+    screen.heading("4. The forest: one tree per conversation, person, thing and topic")
+    kinds = Counter(view.title.split(" ")[0] for view in memory.tree(depth=0))
+    counts = ", ".join(f"{count} {kind} trees" for kind, count in kinds.items())
+    trees = memory.tree(SHOWN_TREE.partition(" ")[2], depth=1)
+    draw_trees(screen, f"{counts}; one of them:", [view for view in trees if view.title == SHOWN_TREE])
+    _draw_answers(screen, answers)
+    screen.heading("6. Now you")
+    folder = "./demo-memory" if keep is None else str(keep)
+    table = columns("bold", "dim")
+    if keep is None:
+        table.add_row(f"memforest demo --keep {folder}", "keep this memory")
+    table.add_row(f"memforest search 'moving house' --dir {clean(folder)}", "what was said of it")
+    table.add_row(f"memforest tree Biscuit --dir {clean(folder)}", "look inside")
+    table.add_row("memforest ingest chat.json", "your own conversations")
+    screen.put(table)
 
-    screen: Screen
-    memory: UserMemory
-    keep: Path | None
 
-    def show(self, script: Mapping[str, Any], loaded: ImportedMemory, answers: Sequence[DemoAnswer]) -> None:
-        """Print everything."""
-        self._arrival(script, loaded)
-        self._facts()
-        self._timelines()
-        self._trees()
-        self._answers(answers)
-        self._next()
-
-    def _arrival(self, script: Mapping[str, Any], loaded: ImportedMemory) -> None:
-        screen = self.screen
-        screen.heading("1. What came in")
-        screen.line(
-            f"{script['title']}: {loaded.turns} messages in {loaded.sessions} conversations, for example"
-        )
-        for turn in script["sessions"][0]["turns"][:2]:
-            screen.line(f'{turn["timestamp"][:10]} {turn["speaker"]}: "{turn["text"]}"', "dim", indent=2)
-        screen.line("made into")
-        draw_memories(screen, [loaded], Path("a temporary directory") if self.keep is None else self.keep)
-
-    def _facts(self) -> None:
-        self.screen.heading("2. What was learnt: what they said, by the day it is about")
-        draw_facts(self.screen, _dated_facts(self.memory.list(limit=1000).facts))
-
-    def _timelines(self) -> None:
-        self.screen.heading("3. What changed: where each of them lived")
-        for person in PEOPLE:
-            self.screen.line(person, "bold")
-            draw_timeline(self.screen, _states(self.memory, person))
-
-    def _trees(self) -> None:
-        self.screen.heading("4. The forest: one tree per conversation, person, thing and topic")
-        kinds = Counter(view.title.split(" ")[0] for view in self.memory.tree(depth=0))
-        counts = ", ".join(f"{count} {kind} trees" for kind, count in kinds.items())
-        _, _, scope = SHOWN_TREE.partition(" ")
-        shown = [view for view in self.memory.tree(scope, depth=1) if view.title == SHOWN_TREE]
-        draw_trees(self.screen, f"{counts}; one of them:", shown)
-
-    def _answers(self, answers: Sequence[DemoAnswer]) -> None:
-        screen = self.screen
-        screen.heading("5. Questions, asked on 19 October 2025")
-        for one in answers:
-            as_of = one.asked.get("as_of")
-            screen.line()
-            screen.line(one.asked["question"] + (f"  (as of {as_of[:10]})" if as_of else ""), "bold magenta")
-            draw_answer(screen, one.result)
-            if not one.right:
-                expected = one.asked["answer"] or "no answer, as it was never said"
-                screen.line(f"The author of the conversation expects: {expected}", "yellow")
+def _draw_answers(screen: Screen, answers: Sequence[DemoAnswer]) -> None:
+    screen.heading("5. Questions, asked on 19 October 2025")
+    for one in answers:
+        as_of = one.asked.get("as_of")
         screen.line()
-        right = sum(one.right for one in answers)
-        silent = sum(not one.right and one.result.answer is None for one in answers)
-        screen.line(
-            f"{right} of {len(answers)} as the author of the conversation expects, {silent} not answered, "
-            f"{len(answers) - right - silent} from another message.",
-            "bold",
-        )
-
-    def _next(self) -> None:
-        self.screen.heading("6. Now you")
-        folder = "./demo-memory" if self.keep is None else str(self.keep)
-        table = columns("bold", "dim")
-        if self.keep is None:
-            table.add_row(f"memforest demo --keep {folder}", "keep this memory")
-        table.add_row(f"memforest search 'moving house' --dir {clean(folder)}", "what was said of it")
-        table.add_row(f"memforest tree Biscuit --dir {clean(folder)}", "look inside")
-        table.add_row("memforest ingest chat.json", "your own conversations")
-        self.screen.put(table)
+        screen.line(one.asked["question"] + (f"  (as of {as_of[:10]})" if as_of else ""), "bold magenta")
+        draw_answer(screen, one.result)
+        if not one.right:
+            expected = one.asked["answer"] or "no answer, as it was never said"
+            screen.line(f"The author of the conversation expects: {expected}", "yellow")
+    screen.line()
+    right = sum(one.right for one in answers)
+    silent = sum(not one.right and one.result.answer is None for one in answers)
+    screen.line(
+        f"{right} of {len(answers)} as the author of the conversation expects, {silent} not answered, "
+        f"{len(answers) - right - silent} from another message.",
+        "bold",
+    )
 
 
 def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
@@ -239,10 +211,3 @@ def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
     return [
         min(group, key=lambda fact: (-len(fact.entities), len(fact.statement))) for group in groups if group
     ]
-
-
-def _states(memory: UserMemory, person: str) -> list[TimelineEntry]:
-    try:
-        return list(memory.timeline(person, attribute="residence"))
-    except NotFoundError:
-        return []

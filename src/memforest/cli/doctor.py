@@ -1,7 +1,4 @@
-"""`memforest doctor`: is this installation able to work, and are the memories in it readable?
-
-The checks of `memforest doctor` on models behind endpoints: which, where, and on request whether they answer.
-"""
+"""`memforest doctor`: is this installation able to work, do its models answer, and are the memories in it readable?"""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from memforest.config import Config
 from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ConfigError, MemForestError, ModelError
 from memforest.memory.blocking import MemForest
-from memforest.models.catalog import ModelStatus, available, open_embedder, open_reranker, reranker_status
+from memforest.models.catalog import available, open_embedder, open_reranker, reranker_status
 from memforest.models.openai import OpenAIChat, OpenAIEmbedder
 from memforest.models.openai_client import RequestTarget
 from memforest.ports import ChatRequest, Message
@@ -57,7 +54,7 @@ class Check:
 
 
 def chat_checks(config: Config, *, connect: bool) -> Iterator[Check]:
-    """Say which chat models do which steps, never with a key; with `connect`, ask each of them for a word."""
+    """Say which chat models do which steps and by which prompts, never with a key; with `connect`, ask each for a word."""
     chat = config.chat
     if chat is None:
         yield Check("chat model", "ok", "none: every step is local")
@@ -86,12 +83,13 @@ def _steps(config: Config) -> Iterator[Check]:
     for step in STEPS.values():
         if step.name not in config.chat_steps:
             continue
+        does = f"{step.name}: {step.does}"
         try:
             prompts = ", ".join(f"{id}@{load_prompt(id).version}" for id in step.prompts)
         except ConfigError as exc:
-            yield Check("step", "broken", f"{step.name}: {step.does}", f"install its package again: {exc}")
+            yield Check("step", "broken", does, f"install its package again: {exc}")
         else:
-            yield Check("step", "ok", f"{step.name}: {step.does} ({prompts})")
+            yield Check("step", "ok", f"{does} ({prompts})")
 
 
 def embedding_checks(config: Config, *, connect: bool) -> Iterator[Check]:
@@ -146,6 +144,7 @@ _MARKS: dict[Status, tuple[str, str]] = {
     "broken": ("broken", "bold red"),
 }
 MIN_PYTHON = (3, 10)
+REINSTALL = "pip install --force-reinstall onnxruntime"
 
 MOST_PROBLEMS = 20
 """Most problems of one memory to name."""
@@ -179,8 +178,7 @@ def doctor(call: Call, connect: bool, fix: bool) -> None:
     remote = [*chat_checks(config, connect=connect), *embedding_checks(config, connect=connect)]
     taken = isinstance(config.embedder, EmbeddingEndpoint)
     checks = [
-        *_program(),
-        _encryption(config),
+        *_program(config),
         *_directory(call.folder),
         *_embedders(trial=not taken),
         _reranker(config),
@@ -195,7 +193,7 @@ def doctor(call: Call, connect: bool, fix: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _program() -> Iterator[Check]:
+def _program(config: Config) -> Iterator[Check]:
     yield Check("memforest", "ok", __version__)
     right = sys.version_info >= MIN_PYTHON
     fix = "" if right else f"use Python {'.'.join(map(str, MIN_PYTHON))} or newer"
@@ -206,13 +204,9 @@ def _program() -> Iterator[Check]:
         yield Check("sqlite", "broken", f"{sqlite.version} lacks {', '.join(sqlite.missing)}", fix)
     else:
         yield Check("sqlite", "ok", f"{sqlite.version} with FTS5 and STRICT tables")
-
-
-def _encryption(config: Config) -> Check:
-    """Say whether new memories are encrypted; a key without SQLCipher does not come this far."""
-    if config.key is None:
-        return Check("encryption", "ok", "none: no key is configured")
-    return Check("encryption", "ok", f"a key is configured; SQLCipher {cipher_version()}")
+    # A key without SQLCipher does not come this far.
+    encrypted = f"a key is configured; SQLCipher {cipher_version()}" if config.key else ""
+    yield Check("encryption", "ok", encrypted or "none: no key is configured")
 
 
 def _directory(folder: Path) -> Iterator[Check]:
@@ -248,18 +242,13 @@ def _embedders(*, trial: bool) -> Iterator[Check]:
     if best is None:
         detail = "none: new memories search by words only, and find less"
         yield Check("new memories", "note", detail, statuses[-1].fix)
-    else:
-        yield _trial(best)
-
-
-def _trial(status: ModelStatus) -> Check:
-    """Run a model on one word: a wheel of the runtime may be there and not work."""
+        return
     try:
-        rows = asyncio.run(open_embedder(status.model_id).embed(["memory"]))
-    except MemForestError as exc:
-        fix = "pip install --force-reinstall onnxruntime"
-        return Check("new memories", "broken", f"{status.model_id} does not run: {exc}", fix)
-    return Check("new memories", "ok", f"take {status.model_id} ({rows.shape[1]} numbers a text); it runs")
+        rows = asyncio.run(open_embedder(best.model_id).embed(["memory"]))
+    except MemForestError as exc:  # a wheel of the runtime may be there and not work
+        yield Check("new memories", "broken", f"{best.model_id} does not run: {exc}", REINSTALL)
+    else:
+        yield Check("new memories", "ok", f"take {best.model_id} ({rows.shape[1]} numbers a text); it runs")
 
 
 def _reranker(config: Config) -> Check:
@@ -273,8 +262,7 @@ def _reranker(config: Config) -> Check:
     try:
         asyncio.run(open_reranker(status.model_id).score("memory?", ["memory"]))
     except MemForestError as exc:
-        fix = "pip install --force-reinstall onnxruntime"
-        return Check("reranker", "broken", f"{status.model_id} does not run: {exc}", fix)
+        return Check("reranker", "broken", f"{status.model_id} does not run: {exc}", REINSTALL)
     detail = f"{status.name}: installed, checksum right, licence {status.licence}; it runs"
     return Check("reranker", "ok", detail)
 

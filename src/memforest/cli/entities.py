@@ -1,7 +1,4 @@
-"""`memforest entities`, `relations`, `path`, `merge-entities` and `split-entity`: whom and what a memory knows.
-
-`memforest profile`: what is known of somebody by the end of a month.
-"""
+"""`memforest entities`, `relations`, `path`, `merge-entities`, `split-entity` and `profile`: whom and what a memory knows."""
 
 from __future__ import annotations
 

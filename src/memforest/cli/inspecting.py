@@ -1,7 +1,4 @@
-"""`memforest tree`, `stats` and `verify`: how a memory is made.
-
-Due work of a memory's indexes, in words.
-"""
+"""`memforest tree`, `stats` and `verify`: how a memory is made, and what is due in it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`memforest users` and `memforest sessions`: who has a memory, and what was received.
-
-`memforest facts`, `timeline`, `changes` and `diff`: what was learnt, over time and without a question.
-"""
+"""`memforest users`, `sessions`, `facts`, `timeline`, `changes` and `diff`: what was received and learnt, without a question."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""`memforest rebuild`: what is derived, made anew.
-
-`memforest index`: the indexes of a memory.
-
-`memforest advance`: what is due by now, made without a write.
-"""
+"""`memforest rebuild`, `index` and `advance`: make anew what is derived, choose indexes, and make what is due by now."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""Terminal output. Stored text is untrusted: it is cleaned of controls and never read as markup.
+"""Terminal output: tables, records, and the bar of a long write.
 
-Facts as a table, or as records.
-
-The bar that a long write shows: how many turns or chunks are read, and how many summaries are made.
+Stored text is untrusted: it is cleaned of controls and never read as markup.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`memforest export`, `import`, `backup` and `restore`: memories out of the directory, and back in.
+"""`memforest export`, `import`, `backup` and `restore`, and `encrypt`, `decrypt` and `rekey`: memories as files.
 
-`memforest encrypt`, `memforest decrypt` and `memforest rekey`. No key is an argument: others can read those.
+No key is an argument: others can read those.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from memforest.cli.screen import Screen, clean, columns, counted, error_console,
 from memforest.errors import StoreWriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from memforest.memory.blocking import MemForest
     from memforest.memory.open import Progress, Recrypted
     from memforest.protection import Key
@@ -60,15 +58,12 @@ def export(call: Call, file: Path, vectors: bool, no_summaries: bool, overwrite:
             if isinstance(exc.__cause__, BrokenPipeError):  # who reads has enough
                 raise exc.__cause__ from None
             raise
+        where = "" if done.path is None else f" to {clean(done.path)}"
+        text = f"Exported {_contents(done)}{where}, {size(done.bytes)}."
         if to_stdout:
-            call.complain(_exported(done))
+            call.complain(text)
         else:
-            call.show(done, lambda screen: screen.line(_exported(done)), forest=forest)
-
-
-def _exported(done: ExportResult) -> str:
-    where = "" if done.path is None else f" to {clean(done.path)}"
-    return f"Exported {_contents(done)}{where}, {size(done.bytes)}."
+            call.show(done, lambda screen: screen.line(text), forest=forest)
 
 
 @click.command("import")
@@ -95,12 +90,9 @@ def import_(call: Call, file: Path, max_calls: int | None, max_tokens: int | Non
         budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
         done = forest.user(user).import_(source, budget=budget)
         call.warn((*done.warnings, *(f"{one} is damaged in the file" for one in done.damaged)))
-        call.show(done, lambda screen: screen.line(_imported(done)), forest=forest)
-
-
-def _imported(done: MemoryImport) -> str:
-    made = f"; {counted(done.embedded, 'vector')} made" if done.embedded else ""
-    return f"Imported {_contents(done)} as the memory of {clean(done.user_id)}{made}."
+        made = f"; {counted(done.embedded, 'vector')} made" if done.embedded else ""
+        text = f"Imported {_contents(done)} as the memory of {clean(done.user_id)}{made}."
+        call.show(done, lambda screen: screen.line(text), forest=forest)
 
 
 @click.command()
@@ -122,14 +114,10 @@ def backup(call: Call, target: Path, everybody: bool, overwrite: bool) -> None:
         else:
             done = [call.memory(forest).backup(target, overwrite=overwrite)]
         call.warn(f"{turn} is damaged, in the memory too" for one in done for turn in one.damaged)
-        call.show({"backups": done}, lambda screen: _draw(screen, done), forest=forest)
-
-
-def _draw(screen: Screen, done: Sequence[BackupResult]) -> None:
-    table = columns("bold", "", "", "")
-    for one in done:
-        table.add_row(clean(one.user_id), _contents(one), size(one.bytes), clean(one.path))
-    screen.put(table)
+        table = columns("bold", "", "", "")
+        for one in done:
+            table.add_row(clean(one.user_id), _contents(one), size(one.bytes), clean(one.path))
+        call.show({"backups": done}, lambda screen: screen.put(table), forest=forest)
 
 
 @click.command()
@@ -215,11 +203,7 @@ def rekey(call: Call, key_file: Path | None, new_key_file: Path | None) -> None:
     Of --user, or all. After an interruption the same command goes on, with the same two keys.
     """
     key = _key(call, key_file)
-    new = (
-        _read(new_key_file)
-        or _of_environment(NEW_KEY)
-        or _asked("New key", NEW_KEY, "--new-key-file", twice=True)
-    )
+    new = _read_key("New key", NEW_KEY, "--new-key-file", new_key_file, twice=True)
     _run(
         call,
         key,
@@ -256,48 +240,32 @@ def _key(call: Call, file: Path | None) -> Key:
     """Return the key of the memories: of a file, the environment, or whoever sits at the terminal."""
     if file is None and (key := call.key()) is not None:
         return key
-    return _read(file) or _asked("Key", "MEMFOREST_KEY", "--key-file")
+    return _read_key("Key", "MEMFOREST_KEY", "--key-file", file)
 
 
-def _read(file: Path | None) -> Key | None:
+def _read_key(what: str, variable: str, option: str, file: Path | None, *, twice: bool = False) -> Key:
+    """Return a key: of a file if there is one, else of an environment variable, else as it is typed.
+
+    Raises:
+        click.UsageError: if it is no key, or there is none and nobody can be asked.
+    """
     from memforest.errors import ConfigError
     from memforest.protection import Key
 
-    if file is None:
-        return None
     try:
-        return Key(file.read_text(encoding="ascii"))
+        if file is not None:
+            before = f"the key file {file.name!r} cannot be used: "
+            return Key(file.read_text(encoding="ascii"))
+        if variable in os.environ:
+            before = f"{variable}: "
+            return Key(os.environ[variable])
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"there is no key; set {variable}, or give {option}")
+        before = ""
+        return Key(click.prompt(what, hide_input=True, confirmation_prompt=twice, err=True))
     except (OSError, UnicodeError, ConfigError) as exc:
         why = "it is no text of hexadecimal digits" if isinstance(exc, UnicodeError) else exc
-        raise click.UsageError(f"the key file {file.name!r} cannot be used: {why}") from None
-
-
-def _of_environment(name: str) -> Key | None:
-    from memforest.errors import ConfigError
-    from memforest.protection import Key
-
-    if name not in os.environ:
-        return None
-    try:
-        return Key(os.environ[name])
-    except ConfigError as exc:
-        raise click.UsageError(f"{name}: {exc}") from None
-
-
-def _asked(what: str, variable: str, option: str, *, twice: bool = False) -> Key:
-    from memforest.errors import ConfigError
-    from memforest.protection import Key
-
-    if not _can_ask():
-        raise click.UsageError(f"there is no key; set {variable}, or give {option}")
-    try:
-        return Key(click.prompt(what, hide_input=True, confirmation_prompt=twice, err=True))
-    except ConfigError as exc:
-        raise click.UsageError(str(exc)) from None
-
-
-def _can_ask() -> bool:
-    return sys.stdin.isatty()
+        raise click.UsageError(f"{before}{why}") from None
 
 
 @contextmanager

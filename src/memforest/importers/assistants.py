@@ -1,24 +1,18 @@
-"""ChatGPT's data export: ``conversations.json``, each conversation a tree of messages.
+"""Exports of ChatGPT, Claude and mem0.
 
-Shape: objects with ``title``, ``create_time``, ``current_node`` and ``mapping`` (node id -> ``message``, ``parent``,
-``children``). An edited question or a reply made anew begins another branch; only the current one is what was said.
+ChatGPT: ``conversations.json`` has objects with ``title``, ``create_time``, ``current_node`` and ``mapping`` (node id ->
+``message``, ``parent``, ``children``). An edited question or a reply made anew begins another branch; only the current one is
+what was said.
 
+Claude: ``conversations.json`` has objects with ``uuid``, ``name``, ``created_at`` and ``chat_messages`` (``uuid``, ``sender``,
+``created_at``, ``text``, ``content``, ``attachments``, ``files``, and in newer exports ``parent_message_uuid``: then only the
+last branch is read). ``memories.json`` beside it has what Claude keeps in mind of the account, as a text in Markdown:
+``conversations_memory``, and ``project_memories`` by the uuid of a project. Nobody said it, so its speaker is "claude", and its
+metadata say what it is.
 
-Claude's data export: ``conversations.json``, each conversation a list of messages with typed parts.
-
-``memories.json`` beside it has what Claude keeps in mind of the account, as a text in Markdown: ``conversations_memory``, and
-``project_memories`` by the uuid of a project. Nobody said it, so its speaker is "claude", and its metadata say what it is.
-
-Shape: objects with ``uuid``, ``name``, ``created_at`` and ``chat_messages`` (``uuid``, ``sender``, ``created_at``, ``text``,
-``content``, ``attachments``, ``files``, and in newer exports ``parent_message_uuid``: then only the last branch is read).
-
-
-mem0's memories, as ``get_all`` returns them: statements that its model made, with the time at which it made them.
-
-Shape: a list, or an object with ``results`` (or ``memories``), of objects with ``id``, ``memory``, ``created_at``,
-``updated_at``, ``metadata``, ``user_id``, ``agent_id``, ``run_id``. Nobody said these sentences, so their speaker is "mem0",
-and their metadata say what they are.
-
+mem0: what ``get_all`` returns, a list, or an object with ``results`` (or ``memories``), of objects with ``id``, ``memory``,
+``created_at``, ``updated_at``, ``metadata``, ``user_id``, ``agent_id``, ``run_id``. Its model made these sentences, and nobody said
+them, so their speaker is "mem0", and their metadata say what they are.
 """
 
 from __future__ import annotations
@@ -45,12 +39,13 @@ _HIDDEN_KINDS = frozenset({"user_editable_context", "model_editable_context"})
 
 def recognises_chatgpt(sample: Sample) -> bool:
     """Return whether it is conversations with a mapping of nodes."""
-    return any(isinstance(one.get("mapping"), Mapping) and ("current_node" in one or "title" in one or _nodes(one))
-               for one in sample.objects)  # fmt: skip
-
-
-def _nodes(conversation: Mapping[str, Any]) -> bool:
-    return any(isinstance(node, Mapping) and "parent" in node for node in conversation["mapping"].values())
+    return any(
+        "current_node" in one
+        or "title" in one
+        or any(isinstance(node, Mapping) and "parent" in node for node in one["mapping"].values())
+        for one in sample.objects
+        if isinstance(one.get("mapping"), Mapping)
+    )
 
 
 def read_chatgpt(reading: FileReader) -> Iterator[FileSession]:
@@ -76,7 +71,15 @@ def read_chatgpt(reading: FileReader) -> Iterator[FileSession]:
 def _chatgpt_drafts(
     conversation: Mapping[str, Any], mapping: Mapping[str, Any], reading: FileReader, where: str
 ) -> list[DraftTurn]:
-    branch = _chatgpt_branch(conversation, mapping)
+    """Return the messages from the root to the current node; where that is missing, to the last one."""
+    node_id: Any = conversation.get("current_node")
+    if node_id not in mapping:
+        node_id = next(reversed(list(mapping)), None)
+    path: dict[str, None] = {}
+    while isinstance(node_id, str) and node_id not in path and isinstance(mapping.get(node_id), Mapping):
+        path[node_id] = None
+        node_id = mapping[node_id].get("parent")
+    branch = dict.fromkeys(reversed(path))
     drafts = []
     for node_id in branch:
         message = mapping[node_id].get("message")
@@ -94,18 +97,6 @@ def _chatgpt_drafts(
     )
     reading.skips.leave_out("message of another branch", others)
     return drafts
-
-
-def _chatgpt_branch(conversation: Mapping[str, Any], mapping: Mapping[str, Any]) -> dict[str, None]:
-    """Return the ids of the nodes from the root to the current node; where that is missing, to the last one."""
-    node_id = conversation.get("current_node")
-    if node_id not in mapping:
-        node_id = next(reversed(list(mapping)), None)
-    path: dict[str, None] = {}
-    while isinstance(node_id, str) and node_id not in path and isinstance(mapping.get(node_id), Mapping):
-        path[node_id] = None
-        node_id = mapping[node_id].get("parent")
-    return dict.fromkeys(reversed(path))
 
 
 def _draft(message: Mapping[str, Any], node_id: str, reading: FileReader, where: str) -> DraftTurn | None:

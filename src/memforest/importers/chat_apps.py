@@ -1,21 +1,16 @@
-"""WhatsApp's exported chats: text, a line or more for each message, in the two forms of Android and iOS.
+"""Exports of WhatsApp, Telegram and Slack.
 
-Android: ``31/12/2023, 21:41 - Ana: text``; iOS: ``[31/12/2023, 21:41:05] Ana: text``. The order of day and month, the clock
-(12 or 24 hours) and the words for its halves are those of the phone. Left-to-right marks stand before what the app itself
-says: notices, and media that are not in the file.
+WhatsApp: text, a line or more for each message. Android: ``31/12/2023, 21:41 - Ana: text``; iOS: ``[31/12/2023, 21:41:05] Ana:
+text``. The order of day and month, the clock (12 or 24 hours) and the words for its halves are those of the phone. Left-to-right
+marks stand before what the app itself says: notices, and media that are not in the file.
 
+Telegram Desktop: ``result.json``, one chat (``messages``), or all chats of an account (``chats.list``). A chat has ``name``,
+``type``, ``id``, ``messages``; a message ``id``, ``type``, ``date``, ``date_unixtime``, ``from``, ``from_id`` and ``text``, a text
+or a list of texts and typed parts.
 
-Telegram Desktop's export, ``result.json``: one chat (``messages``), or all chats of an account (``chats.list``).
-
-Shape: a chat has ``name``, ``type``, ``id``, ``messages``; a message ``id``, ``type``, ``date``, ``date_unixtime``, ``from``,
-``from_id`` and ``text``, a text or a list of texts and typed parts.
-
-
-Slack's export: a zip archive with a folder for each channel, in it a file for each day, beside ``users.json``.
-
-A message has ``type``, ``user``, ``text``, ``ts`` (Unix seconds, also its id in the channel), ``thread_ts`` where it belongs to a
-thread, ``subtype`` where it is something else than a person's message, ``edited``, ``files``.
-
+Slack: a zip archive with a folder for each channel, in it a file for each day, beside ``users.json``. A message has ``type``,
+``user``, ``text``, ``ts`` (Unix seconds, also its id in the channel), ``thread_ts`` where it belongs to a thread, ``subtype`` where
+it is something else than a person's message, ``edited``, ``files``.
 """
 
 from __future__ import annotations

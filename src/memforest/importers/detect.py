@@ -1,10 +1,4 @@
-"""The formats that are read, in the order in which a file is tried against them: the first that knows its shape has it.
-
-A further format is one more `Format`; `add_format` enters one that stands in another room.
-
-
-A chat file as a whole: its format is told, or taken as stated, and its sessions are read as often as wanted.
-"""
+"""Opening a chat file: tell its format by its content, and give its sessions."""
 
 from __future__ import annotations
 
@@ -143,18 +137,8 @@ def format_of_archive(names: Sequence[str]) -> Format | None:
 NO_CHAT = "file of the archive that is no chat"
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A file that is read, with its format."""
-
-    source: SourceFile
-    format: Format
-    shape: JsonShape | None
-
-    def sessions(self, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
-        """Yield its sessions."""
-        if self.format.read is not None:
-            yield from self.format.read(FileReader(self.source, options, skips, self.shape))
+_Part = tuple[SourceFile, Format, JsonShape | None]
+"""A file that is read, its format, and how it is built if it is JSON."""
 
 
 class ChatFile:
@@ -171,13 +155,13 @@ class ChatFile:
     @property
     def format(self) -> str:
         """Name of the format; several, with commas, of an archive of several."""
-        found = [self._whole] if self._whole else [part.format for part in self._parts]
+        found = [self._whole] if self._whole else [form for _, form, _ in self._parts]
         return ", ".join(dict.fromkeys(one.name for one in found))
 
     def sessions(self, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
         """Yield the sessions, of which only those that are being read are held; `skips` gets what is not read.
 
-        Session ids are unique for each user.
+        Session ids are unique for each user. The turns of `ReadOptions.owner` get the role ``user``.
 
         Raises:
             InputError: if the file cannot be read as its format, or nothing tells the order of its dates.
@@ -192,37 +176,35 @@ class ChatFile:
                 )
                 continue
             seen.add(key)
-            yield _owned(session, options.owner)
+            owner = options.owner
+            if owner is not None and any(_is_by(turn, owner) for turn in session.turns):
+                turns = ({**turn, "role": "user"} if _is_by(turn, owner) else turn for turn in session.turns)
+                session = replace(session, turns=tuple(turns))
+            yield session
 
     def _read(self, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
         if self._archive is None:
-            yield from self._parts[0].sessions(options, skips)
+            yield from _part_sessions(self._parts[0], options, skips)
             return
         for where, reason in self._archive.refused:
             skips.fail(where, reason)
         if self._whole is not None and self._whole.read_archive is not None:
-            yield from self._read_whole(options, skips, self._archive)
+            readings = [FileReader(source, options) for source in self._archive.files]
+            about = SourceFile(self.name, self._archive.files[0].start)
+            yield from self._whole.read_archive(readings, FileReader(about, options, skips))
+            for reading in readings:
+                skips.add(reading.skips, reading.source.name)
             return
-        known = {where for where, _ in self._archive.refused} | {part.source.name for part in self._parts}
+        known = {where for where, _ in self._archive.refused} | {source.name for source, _, _ in self._parts}
         skips.leave_out(NO_CHAT, sum(source.name not in known for source in self._archive.files))
         for part in self._parts:
             own = Skips()
             try:
-                for session in part.sessions(options, own):
-                    yield replace(session, where=_joined(part.source.name, session.where))
+                for session in _part_sessions(part, options, own):
+                    yield replace(session, where=_joined(part[0].name, session.where))
             except InputError as exc:
                 own.fail("", str(exc))
-            skips.add(own, part.source.name)
-
-    def _read_whole(self, options: ReadOptions, skips: Skips, archive: Archive) -> Iterator[FileSession]:
-        readings = [FileReader(source, options) for source in archive.files]
-        whole = self._whole
-        if whole is not None and whole.read_archive is not None:
-            yield from whole.read_archive(
-                readings, FileReader(SourceFile(self.name, archive.files[0].start), options, skips)
-            )
-        for reading in readings:
-            skips.add(reading.skips, reading.source.name)
+            skips.add(own, part[0].name)
 
     def close(self) -> None:
         """Close an archive's file."""
@@ -234,6 +216,12 @@ class ChatFile:
 
     def __exit__(self, *_exc: object) -> None:
         self.close()
+
+
+def _part_sessions(part: _Part, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
+    source, form, shape = part
+    if form.read is not None:
+        yield from form.read(FileReader(source, options, skips, shape))
 
 
 def open_chat(
@@ -261,7 +249,7 @@ def open_chat(
     found = stated or format_of(sample)
     if found is None or found.read is None:
         raise InputError(_unread_file(sample, found))
-    return ChatFile(opened.name, [_Part(opened, found, sample.shape)])
+    return ChatFile(opened.name, [(opened, found, sample.shape)])
 
 
 def _open_archive(archive: Archive, stated: Format | None) -> ChatFile:
@@ -269,7 +257,7 @@ def _open_archive(archive: Archive, stated: Format | None) -> ChatFile:
     whole = format_of_archive(names) if stated is None else stated if stated.read_archive else None
     if whole is not None and archive.files:
         return ChatFile(archive.name, [], archive, whole=whole)
-    parts = []
+    parts: list[_Part] = []
     for source in archive.files:
         try:
             sample = take_sample(source)
@@ -282,9 +270,9 @@ def _open_archive(archive: Archive, stated: Format | None) -> ChatFile:
         if found is not None and found.read is None:
             archive.refused.append((source.name, f"this looks like {found.title}"))
         elif found is not None and (stated is None or found is stated):
-            parts.append(_Part(source, found, sample.shape))
-    if stated is None and any(not part.format.is_plain for part in parts):
-        parts = [part for part in parts if not part.format.is_plain]
+            parts.append((source, found, sample.shape))
+    if stated is None and any(not form.is_plain for _, form, _ in parts):
+        parts = [part for part in parts if not part[1].is_plain]
     if not parts:
         wanted = "a known format" if stated is None else f"the format {stated.name!r}"
         more = f"; {archive.refused[0][0]}: {archive.refused[0][1]}" if archive.refused else ""
@@ -318,16 +306,6 @@ def _joined(name: str, where: str) -> str:
     return f"{name}, {where}" if where else name
 
 
-def _owned(session: FileSession, owner: str | None) -> FileSession:
-    """Return a session in which the turns of the memory's owner have the role ``user``."""
-    if owner is None or not any(_is_by(turn, owner) for turn in session.turns):
-        return session
-    return replace(
-        session,
-        turns=tuple({**turn, "role": "user"} if _is_by(turn, owner) else turn for turn in session.turns),
-    )
-
-
 def _is_by(turn: Mapping[str, object], owner: str) -> bool:
     speaker = turn.get("speaker")
     return isinstance(speaker, str) and "role" not in turn and speaker.casefold() == owner.casefold()
@@ -346,16 +324,11 @@ def _unread_file(sample: Sample, known: Format | None) -> str:
             kind = kind_of(sample.items[wrong])
             return f"{name}, item {wrong}: there is a {kind} where a message should be: {SHAPES}"
         looks = f"this looks like {known.title}: " if known else ""
-        return f"{name}: {looks}{_seen(sample)}; the file should hold {SHAPES}"
+        outer, inner = sample.objects[0], sample.messages
+        what = "the object has" if sample.shape == "object" else "the objects have"
+        within = f", and its messages {listed(inner[0])}" if inner and inner[0] is not outer else ""
+        return f"{name}: {looks}{what} {listed(outer)}{within}; the file should hold {SHAPES}"
     return (
         f"{name}, line 1: this is no chat of a known format; it should hold {SHAPES}. If it is one, name it with format "
         "(--format)"
     )
-
-
-def _seen(sample: Sample) -> str:
-    """Return which keys the values of a file have, and those of its messages where they hold some."""
-    outer, inner = sample.objects[0], sample.messages
-    what = "the object has" if sample.shape == "object" else "the objects have"
-    within = f", and its messages {listed(inner[0])}" if inner and inner[0] is not outer else ""
-    return f"{what} {listed(outer)}{within}"

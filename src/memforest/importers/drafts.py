@@ -1,8 +1,6 @@
-"""From messages as a reader finds them to the sessions that are stored: order, times, and days of a long chat.
+"""Steps that importers share: the beginning of a file, the order of its messages and dates, and sessions of a long chat.
 
-Whether numeric dates of a file have the day or the month first: decided by the file itself, or stated, never guessed.
-
-The beginning of a file, from which its format is told.
+Whether numeric dates have the day or the month first is decided by the file itself, or stated, never guessed.
 """
 
 from __future__ import annotations
@@ -131,27 +129,6 @@ def tool_result(name: object, text: str) -> dict[str, Any]:
 
 _NUMERIC = re.compile(r"\s*(\d{1,2})\s?([./-])\s?(\d{1,2})\s?\2\s?(\d{4}|\d{2})(?!\d)")
 
-Day = tuple[int, int, int]
-
-
-@dataclass(slots=True)
-class _DayRun:
-    """Whether days in one reading only go on, or only go back."""
-
-    last: Day | None = None
-    rises: bool = True
-    falls: bool = True
-
-    def see(self, day: Day) -> None:
-        if self.last is not None:
-            self.rises &= self.last <= day
-            self.falls &= self.last >= day
-        self.last = day
-
-    @property
-    def is_steady(self) -> bool:
-        return self.rises or self.falls
-
 
 @dataclass(slots=True)
 class DayOrder:
@@ -163,7 +140,10 @@ class DayOrder:
 
     proofs: dict[bool, str] = field(default_factory=dict)
     """The first date that can be read in one way only, with its place, for each of them."""
-    runs: dict[bool, _DayRun] = field(default_factory=lambda: {True: _DayRun(), False: _DayRun()})
+    last: dict[bool, tuple[int, int, int]] = field(default_factory=dict)
+    """The last day, read with the day first (True) and with the month first."""
+    steps: dict[bool, set[bool]] = field(default_factory=lambda: {True: set(), False: set()})
+    """Whether days, read in each way, ever go on (True) and go back."""
     example: str = ""
     """The first date that may be read in both ways."""
 
@@ -179,8 +159,11 @@ class DayOrder:
             self.proofs.setdefault(first > 12, shown)
         elif first != second:
             self.example = self.example or shown
-        self.runs[True].see((year, second, first))
-        self.runs[False].see((year, first, second))
+        for order, day in ((True, (year, second, first)), (False, (year, first, second))):
+            last = self.last.get(order, day)
+            if last != day:
+                self.steps[order].add(last < day)
+            self.last[order] = day
 
     def decide(self, name: str, stated: bool | None) -> bool | None:
         """Return whether the day comes first, as stated, else as the file tells; None when every date reads the same.
@@ -197,7 +180,7 @@ class DayOrder:
             )
         if self.proofs or not self.example:
             return next(iter(self.proofs), None)
-        steady = [order for order, run in self.runs.items() if run.is_steady]
+        steady = [order for order, steps in self.steps.items() if len(steps) < 2]
         if len(steady) == 1:
             return steady[0]
         raise InputError(

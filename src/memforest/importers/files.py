@@ -1,19 +1,10 @@
-"""Files and the files of zip archives as streams that can be opened again; nothing is unpacked to disk.
+"""Files as importers read them: bytes, text, lines and JSON of any size as streams, and the sessions that come out.
 
-What an archive says of its sizes is checked before anything is read, and what comes out of it while it is read: a
-small archive that grows without bounds is refused. Names in an archive are labels and never paths of this machine.
+Nothing is unpacked to disk. What an archive says of its sizes is checked before anything is read, and its output while it is
+read: a small archive that grows without bounds is refused. Names in an archive are labels and never paths of this machine.
 
-
-Bytes of a file as text, piece by piece and line by line: UTF-8, or UTF-16 and UTF-32 by their byte order marks.
-
-Reading JSON of any size value by value: only the value that is being read is held.
-
-Where a file is broken or cut off, what was whole before is read, and the place is named; nothing behind it is read.
-
-
-What a chat file is read into: sessions, and an account of what was not read.
-
-One pass over one file: its text, lines, records and JSON for a format's reader, which yields sessions.
+Text is UTF-8, or UTF-16 and UTF-32 by their byte order marks. Of JSON only the value that is being read is held; where a file
+is broken or cut off, what was whole before is read, the place is named, and nothing behind it is read.
 """
 
 from __future__ import annotations
@@ -216,7 +207,18 @@ def open_source(file: str | os.PathLike[str] | BinaryIO, name: str | None = None
     label = name or (
         Path(str(known)).name if is_named else "standard input" if known == "<stdin>" else "the file"
     )
-    data = _regular(path, label) if path is not None else _content(file, label)
+    if path is not None:
+        try:
+            mode = path.stat().st_mode
+            if stat.S_ISDIR(mode):
+                raise InputError(
+                    f"{label} is a directory; name the files in it, or put it into a zip archive"
+                )
+            data = None if stat.S_ISREG(mode) else path.read_bytes()
+        except (OSError, ValueError) as exc:
+            raise InputError(f"cannot read {shown(str(path), 300)}: {_reason(exc)}") from exc
+    else:
+        data = _content(file, label)
 
     def start() -> BinaryIO:
         return path.open("rb") if path is not None and data is None else io.BytesIO(data or b"")
@@ -225,17 +227,6 @@ def open_source(file: str | os.PathLike[str] | BinaryIO, name: str | None = None
     with source.open() as stream:
         is_zip = stream.read(4) in _ZIP
     return Archive(label, start()) if is_zip else source
-
-
-def _regular(path: Path, label: str) -> bytes | None:
-    """Return None for a file that can be read again, and what comes out of one that cannot, such as a pipe."""
-    try:
-        mode = path.stat().st_mode
-        if stat.S_ISDIR(mode):
-            raise InputError(f"{label} is a directory; name the files in it, or put it into a zip archive")
-        return None if stat.S_ISREG(mode) else path.read_bytes()
-    except (OSError, ValueError) as exc:
-        raise InputError(f"cannot read {shown(str(path), 300)}: {_reason(exc)}") from exc
 
 
 def _content(file: object, label: str) -> bytes:

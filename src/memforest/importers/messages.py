@@ -1,18 +1,13 @@
-"""Lists of chat messages: memforest's own shapes, and those of the OpenAI APIs with calls of tools.
+"""Lists of chat messages: memforest's own shapes, those of the OpenAI APIs with calls of tools, and LangChain's.
 
 Read are a list of messages (one session, or one for each ``session_id``); an object with ``turns`` or ``messages``; an object
 with ``sessions``, or a list of session objects; JSON Lines of messages or session objects; a response of Chat Completions
 (``choices``) or of the Responses API (``output``), a list of items (``data``).
 
-
-Messages of chat protocols as turns: what was said, and beside it, as turns of role ``tool``, what tools were asked and gave.
-
 Known are the messages of OpenAI's Chat Completions (https://platform.openai.com/docs/api-reference/chat), the items of its
-Responses API (https://platform.openai.com/docs/api-reference/responses), and typed parts as Anthropic's messages have them.
-A call of a tool is nobody's statement, and neither is its result.
-
-
+Responses API (https://platform.openai.com/docs/api-reference/responses), typed parts as Anthropic's messages have them, and
 LangChain's messages, as ``messages_to_dict`` writes them (``type`` and ``data``) and as ``dumpd`` does (``lc``, ``kwargs``).
+A call of a tool is nobody's statement, and neither is its result: they are turns of role ``tool``.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Chats as CSV: a header names the columns; the delimiter is the one with which it does.
+"""Chats in rows: CSV, plain logs, and the files of three benchmarks.
 
-Plain logs: a line begins with a date and a time of day, then who speaks, then what was said.
+CSV: a header names the columns; the delimiter is the one with which it does.
 
-``2024-05-01 10:00:00 Ana: text``, ``[2024-05-01T10:00:00Z] <ana> text``. The date is written as ISO 8601 has it, or with slashes
-or dots in any order that the file proves. Lines without a time go on with the message above.
+Plain logs: a line begins with a date and a time of day, then who speaks, then what was said, as in
+``2024-05-01 10:00:00 Ana: text`` or ``[2024-05-01T10:00:00Z] <ana> text``. Dates are in ISO 8601, or with slashes or dots in any
+order that the file proves. Lines without a time go on with the message above.
 
-
-The files of three benchmarks of long conversations, as they are published: what was said, without questions and answers.
-
-LoCoMo (https://github.com/snap-research/locomo), LongMemEval (https://github.com/xiaowu0162/LongMemEval) and REALTALK
-(https://github.com/danny911kr/REALTALK).
-
+The benchmarks have what was said, without questions and answers: LoCoMo (https://github.com/snap-research/locomo), LongMemEval
+(https://github.com/xiaowu0162/LongMemEval) and REALTALK (https://github.com/danny911kr/REALTALK).
 """
 
 from __future__ import annotations
@@ -121,17 +118,24 @@ def _header(line: str) -> _Header | None:
 
 def _rows(reading: FileReader, header: _Header) -> Iterator[tuple[int, list[str]]]:
     """Yield (line, fields) of the rows that have as many fields as the header; the others are named."""
-    begins = _Numbered(reading.lines())
-    rows = csv.reader(begins, delimiter=header.delimiter)
+    taken: list[int] = []  # numbers of the lines of the row that is being read
+
+    def lines() -> Iterator[str]:
+        for number, line in reading.lines():
+            taken.append(number)
+            yield f"{line}\n"
+
+    rows = csv.reader(lines(), delimiter=header.delimiter)
     is_header = True
     while True:
-        begins.first = None
+        taken.clear()
         try:
             row = next(rows)
         except StopIteration:
             return
         except csv.Error as exc:
-            reading.skips.fail(f"line {begins.first}", f"this is no row of CSV: {exc}")
+            place = f"line {taken[0] if taken else None}"
+            reading.skips.fail(place, f"this is no row of CSV: {exc}")
             continue
         if not row:
             continue
@@ -139,26 +143,10 @@ def _rows(reading: FileReader, header: _Header) -> Iterator[tuple[int, list[str]
             is_header = False
         elif len(row) != len(header.names):
             reading.skips.fail(
-                f"line {begins.first}", f"the row has {len(row)} fields, and the header {len(header.names)}"
+                f"line {taken[0]}", f"the row has {len(row)} fields, and the header {len(header.names)}"
             )
         else:
-            yield begins.first or 0, row
-
-
-class _Numbered:
-    """Lines for the CSV reader, which knows where the row that is being read began."""
-
-    def __init__(self, lines: Iterable[tuple[int, str]]) -> None:
-        self._lines = iter(lines)
-        self.first: int | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        number, line = next(self._lines)
-        self.first = self.first or number
-        return f"{line}\n"
+            yield taken[0], row
 
 
 def _table_drafts(

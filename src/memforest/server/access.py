@@ -1,16 +1,11 @@
-"""Access by keys and tokens: who it is, within which limits, with the memories of which tenant.
+"""Access by keys and tokens: who asks, within which limits, with the memories of which tenant.
 
-Tenants: each has a directory of its own below the server's, opened at need and closed when idle.
+Each tenant has a directory of its own below the server's, opened at need and closed when idle. The name of the directory is made
+of a hash of the tenant's exact name, as the file of a user is, so no name becomes a path, and two tenants have two directories on
+any file system. The bounds of the configuration hold over all tenants together: a memory that was used longest ago is closed
+first, whosever it is, and a tenant of whom nothing is open is let go.
 
-The name of the directory is made of a hash of the tenant's exact name, as the file of a user is, so no name becomes a path,
-and two tenants have two directories on any file system. The bounds of the configuration hold over all tenants together: a
-memory that was used longest ago is closed first, whosever it is, and a tenant of whom nothing is open is let go.
-
-
-Limits of requests, and of what a tenant has at once, counted in this process by `limits` (the extra ``[server]``).
-
-Several server processes count apart.
-
+Limits are counted in this process by `limits` (the extra ``[server]``); several server processes count apart.
 """
 
 from __future__ import annotations
@@ -23,7 +18,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import blake2b
 from pathlib import Path
@@ -66,12 +60,6 @@ def directory_of(server: Path, tenant: str | None) -> Path:
     return server / TENANTS / f"{slug}-{blake2b(tenant.encode(), digest_size=DIGEST_BYTES).hexdigest()}"
 
 
-@dataclass(slots=True)
-class _Open:
-    forest: AsyncMemForest
-    users: int = 0
-
-
 class Tenants:
     """Lends the memories of tenants.
 
@@ -87,7 +75,8 @@ class Tenants:
         self._directory = directory
         self._together = Together(config)
         self._lock = threading.Lock()
-        self._open: dict[str | None, _Open] = {}
+        self._open: dict[str | None, AsyncMemForest] = {}
+        self._uses: Counter[str | None] = Counter()
         self._made = False
 
     @property
@@ -123,24 +112,25 @@ class Tenants:
             StoreWriteError: if the directory of tenants cannot be made.
         """
         if tenant is not None and not self._made:
-            await asyncio.to_thread(self._make)
+            for directory in (self._directory, self._directory / TENANTS):
+                await asyncio.to_thread(make_directory, directory)
+            self._made = True
         with self._lock:
-            entry = self._open.get(tenant)
-            if entry is None:
-                entry = _Open(self._together.forest(self.directory(tenant)))
-                self._open[tenant] = entry
-            entry.users += 1
+            forest = self._open.get(tenant)
+            if forest is None:
+                forest = self._open[tenant] = self._together.forest(self.directory(tenant))
+            self._uses[tenant] += 1
         try:
-            yield entry.forest
+            yield forest
         finally:
             with self._lock:
-                entry.users -= 1
+                self._uses[tenant] -= 1
             await self._let_go()
 
     async def close(self) -> None:
         """Close everything; what is under way ends with a `StoreClosedError`."""
         with self._lock:
-            closing = [entry.forest for entry in self._open.values()]
+            closing = list(self._open.values())
             self._open.clear()
         for forest in closing:
             await forest.close()
@@ -152,17 +142,14 @@ class Tenants:
         with self._lock:
             empty = [
                 tenant
-                for tenant, entry in self._open.items()
-                if not entry.users and not self._together.opened(entry.forest)
+                for tenant, forest in self._open.items()
+                if not self._uses[tenant] and not self._together.opened(forest)
             ]
-            forests = [self._open.pop(tenant).forest for tenant in empty]
+            for tenant in empty:
+                del self._uses[tenant]
+            forests = [self._open.pop(tenant) for tenant in empty]
         for forest in forests:
             await forest.close()
-
-    def _make(self) -> None:
-        make_directory(self._directory)
-        make_directory(self._directory / TENANTS)
-        self._made = True
 
 
 SPARE_S = 0.001

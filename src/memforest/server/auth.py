@@ -318,18 +318,18 @@ def credential_of(headers: Mapping[str, str]) -> str | None:
     Raises:
         UnauthenticatedError: if several came that differ. What stands before the server may have checked any of them.
     """
-    found = {credential for name, value in headers.items() if (credential := _carried(name.lower(), value))}
-    if len(found) > 1:
+    credentials = set()
+    for name, value in headers.items():
+        if name.lower() == KEY_HEADER.lower():
+            credentials.add(value.strip())
+        elif name.lower() == "authorization":
+            scheme, _, credential = value.partition(" ")
+            if scheme.lower() in SCHEMES:
+                credentials.add(credential.strip())
+    credentials.discard("")
+    if len(credentials) > 1:
         raise UnauthenticatedError(SEVERAL)
-    return next(iter(found), None)
-
-
-def _carried(name: str, value: str) -> str:
-    """Return the key or token that a header carries; nothing if it carries none."""
-    if name == KEY_HEADER.lower():
-        return value.strip()
-    scheme, _, credential = value.partition(" ")
-    return credential.strip() if name == "authorization" and scheme.lower() in SCHEMES else ""
+    return next(iter(credentials), None)
 
 
 def from_elsewhere(headers: Mapping[str, str]) -> bool:

@@ -1,12 +1,6 @@
-"""`memforest serve`. Needs ``memforest[server]``.
+"""`memforest serve`, `inspect`, `keys` and `mcp`: the commands that run a server, or say who may use one.
 
-`memforest inspect`: the memories of a directory in a browser. Needs ``memforest[server]``.
-
-`memforest keys`: who may use a server of the directory. Needs no extra, and no server that runs.
-
-Options of commands that serve: limits, and an issuer of tokens.
-
-`memforest mcp`: memory for a host of the Model Context Protocol, over standard input and output or HTTP.
+`serve` and `inspect` need ``memforest[server]``, `mcp` needs ``memforest[mcp]``; `keys` needs no extra, and no server that runs.
 """
 
 from __future__ import annotations
@@ -17,9 +11,8 @@ import logging
 import os
 import sys
 import webbrowser
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,11 +26,9 @@ if TYPE_CHECKING:
     import socket
 
     from memforest.memory.forest import AsyncMemForest
-    from memforest.server.access import KeyedAccess
     from memforest.server.auth import Access, AccessSettings
     from memforest.server.keys import KeyStore, KeyView
-    from memforest.server.serving import ServerSettings
-    from memforest.server.ui.site import Ticket
+    from memforest.server.ui.site import TicketAccess
 
 
 INSPECT_MISSING = "memforest inspect needs the extra [server]: pip install 'memforest[server]'"
@@ -63,16 +54,16 @@ def inspect(call: Call, port: int, opens: bool) -> None:
         import uvicorn  # noqa: F401
 
         from memforest.server.serving import listen
-        from memforest.server.ui.site import Ticket
+        from memforest.server.ui.site import TicketAccess
     except ModuleNotFoundError as exc:
         raise StopCommand(INSPECT_MISSING) from exc
     from memforest.memory.forest import AsyncMemForest
 
     forest = AsyncMemForest(call.folder, call.config())
     listening = listen(HOST, port, "--port 0 takes any that is free")
-    ticket = Ticket()
+    access = TicketAccess(forest, user=call.user, owned=True)
     root = f"http://{HOST}:{listening.getsockname()[1]}/ui"
-    url = f"{root}/enter?ticket={ticket.word}"
+    url = f"{root}/enter?ticket={access.word}"
 
     def ready() -> None:
         if call.as_json:
@@ -82,16 +73,17 @@ def inspect(call: Call, port: int, opens: bool) -> None:
             screen.line(f"The inspector is at {url}")
             screen.line("This address opens once. Ctrl-C ends it.", "dim")
         sys.stdout.flush()
-        if opens and _has_screen():
+        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        if opens and (display or sys.platform in ("win32", "darwin")):  # else nobody would see it
             webbrowser.open(url)
 
     with closing(listening), suppress(KeyboardInterrupt):
-        asyncio.run(_serve_inspector(forest, ticket, listening, call.user, ready))
+        asyncio.run(_serve_inspector(forest, access, listening, call.user, ready))
 
 
 async def _serve_inspector(
     forest: AsyncMemForest,
-    ticket: Ticket,
+    access: TicketAccess,
     listening: socket.socket,
     user: str | None,
     ready: Callable[[], object],
@@ -107,13 +99,11 @@ async def _serve_inspector(
 
     from memforest.errors import NotFoundError
     from memforest.server.ui.app import ui_app
-    from memforest.server.ui.site import TicketAccess
 
     try:
         if user is not None and not await forest.has_user(user):
             raise NotFoundError(f"user {user!r} has no memory here; `memforest users` lists who has one")
-        access = TicketAccess(forest, ticket, user=user)
-        app = Starlette(routes=[Mount("/ui", ui_app(access, ticket=ticket))])
+        app = Starlette(routes=[Mount("/ui", ui_app(access))])
         config = uvicorn.Config(
             app,
             log_config=None,
@@ -126,14 +116,7 @@ async def _serve_inspector(
         ready()  # it listens already: whoever comes now waits for the moment until it answers
         await uvicorn.Server(config).serve([listening])
     finally:
-        await forest.close()
-
-
-def _has_screen() -> bool:
-    """Return whether a browser that is opened is seen by whoever has started this."""
-    if sys.platform in ("win32", "darwin"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+        await access.close()
 
 
 @click.group(no_args_is_help=False)
@@ -188,11 +171,16 @@ def create(call: Call, name: str, tenant: str | None, scopes: str, expires: str 
             scopes=read_scopes(scopes),
             lifetime=None if expires is None else read_lifetime(expires),
         )
-    data = {"key": made.key, **made.view.to_dict()}
+    view = made.view
+    data = {"key": made.key, **view.to_dict()}
 
     def draw(screen: Screen) -> None:
         screen.line(made.key)
-        call.remark(screen, f"{_whose(made.view)}. Keep it: it is not shown again.")
+        tenant = "the directory's own memories" if view.tenant is None else f"tenant {clean(view.tenant, 60)}"
+        only = "" if view.user is None else f", user {clean(view.user, 60)} alone"
+        until = "" if view.expires is None else f", until {view.expires:%Y-%m-%d %H:%M} UTC"
+        what = f"For {tenant}{only}: {', '.join(view.scopes)}{until}"
+        call.remark(screen, f"{what}. Keep it: it is not shown again.")
 
     call.settled_user = user
     call.show(data, draw)
@@ -242,13 +230,6 @@ def _store(call: Call) -> Iterator[KeyStore]:
         yield store
     finally:
         store.close()
-
-
-def _whose(view: KeyView) -> str:
-    tenant = "the directory's own memories" if view.tenant is None else f"tenant {clean(view.tenant, 60)}"
-    user = "" if view.user is None else f", user {clean(view.user, 60)} alone"
-    until = "" if view.expires is None else f", until {view.expires:%Y-%m-%d %H:%M} UTC"
-    return f"For {tenant}{user}: {', '.join(view.scopes)}{until}"
 
 
 def _draw(screen: Screen, found: Sequence[tuple[KeyView, str]]) -> None:
@@ -334,13 +315,6 @@ _OPTIONS = (
 )
 
 
-ACCESS_OPTIONS = (
-    *("oidc_issuer", "oidc_audience", "oidc_tenant_claim", "oidc_user_claim", "oidc_scope_claim"),
-    *("key_rate", "tenant_rate", "tenant_ingests"),
-)
-"""Names of what `read_access` takes, as a command that has further options is given them."""
-
-
 def access_options(command: F) -> F:
     """Give a command that serves the options that `read_access` reads."""
     for option in reversed(_OPTIONS):
@@ -348,18 +322,8 @@ def access_options(command: F) -> F:
     return command
 
 
-def read_access(
-    *,
-    oidc_issuer: str | None,
-    oidc_audience: str | None,
-    oidc_tenant_claim: str,
-    oidc_user_claim: str,
-    oidc_scope_claim: str,
-    key_rate: str,
-    tenant_rate: str,
-    tenant_ingests: int,
-) -> AccessSettings:
-    """Return the settings that the options say.
+def read_access(options: Mapping[str, Any]) -> AccessSettings:
+    """Return the settings that the options of `access_options` say.
 
     Raises:
         click.UsageError: if an issuer is named without an audience, or an audience without an issuer.
@@ -367,20 +331,18 @@ def read_access(
     """
     from memforest.server.auth import AccessSettings, IssuerSettings
 
-    if bool(oidc_issuer) != bool(oidc_audience):
+    issuer, audience = options["oidc_issuer"], options["oidc_audience"]
+    if bool(issuer) != bool(audience):
         raise click.UsageError(
             "--oidc-issuer and --oidc-audience go together: a token for another service is none for this one"
         )
-    issuer = None
-    if oidc_issuer and oidc_audience:
-        issuer = IssuerSettings(
-            oidc_issuer,
-            oidc_audience,
-            tenant_claim=_or_none(oidc_tenant_claim),
-            user_claim=_or_none(oidc_user_claim),
-            scope_claim=oidc_scope_claim,
-        )
-    return AccessSettings(_or_none(key_rate), _or_none(tenant_rate), tenant_ingests, issuer)
+    own = None
+    if issuer and audience:
+        tenant, user = (_or_none(options[f"oidc_{one}_claim"]) for one in ("tenant", "user"))
+        scope = options["oidc_scope_claim"]
+        own = IssuerSettings(issuer, audience, tenant_claim=tenant, user_claim=user, scope_claim=scope)
+    key_rate, tenant_rate = _or_none(options["key_rate"]), _or_none(options["tenant_rate"])
+    return AccessSettings(key_rate, tenant_rate, options["tenant_ingests"], own)
 
 
 def _or_none(given: str) -> str | None:
@@ -436,7 +398,11 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
     SIGTERM, and at once at the second one; ingest jobs that are not done then are finished by the next start.
     """
     try:
-        from memforest.server.serving import create_server, listen, run, served
+        from memforest.server.access import KeyedAccess
+        from memforest.server.auth import is_loopback, may_bind
+        from memforest.server.keys import KeyStore
+        from memforest.server.serving import ServerSettings, create_server, listen, run, served
+        from memforest.store.directory import make_directory
     except ModuleNotFoundError as exc:
         if (exc.name or "").startswith(__name__.partition(".")[0]):
             raise
@@ -447,9 +413,16 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
         raise click.UsageError(
             "a server is for all users; `memforest keys create NAME --user USER` makes a key of one"
         )
-    settings = _settings(host, options)
-    _make_directory(call.folder)
-    access = _access(call, settings)
+    own = {name: options[name] for name in ("origins", "hosts", "address", "mcp", "tools", "ui")}
+    settings = ServerSettings(host=host, access=read_access(options), **own)
+    make_directory(call.folder)
+    if not os.access(call.folder, os.R_OK | os.W_OK | os.X_OK):
+        raise StoreWriteError(
+            f"the directory {str(call.folder)!r} cannot be written; --dir names another one"
+        )
+    config = call.config()
+    may_bind(host, settings.access.issuer is not None or KeyStore(call.folder, config.clock).ever())
+    access = KeyedAccess(call.folder, config, settings.access, loopback=is_loopback(host))
     with_log(log)
     app = create_server(call.folder, settings=settings, access=access)
     listening = listen(host, port)
@@ -471,55 +444,6 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
 
     if not run(app, settings, listening, ready):
         raise StopCommand("the server could not be started; its log says why")
-
-
-def _settings(host: str, options: dict[str, Any]) -> ServerSettings:
-    """Return the settings that the options make.
-
-    Raises:
-        ConfigError: if one is none.
-        click.UsageError: if an issuer is named without an audience, or the other way round.
-    """
-    from memforest.server.serving import ServerSettings
-
-    return ServerSettings(
-        host=host,
-        access=read_access(**{name: options[name] for name in ACCESS_OPTIONS}),
-        origins=options["origins"],
-        hosts=options["hosts"],
-        address=options["address"],
-        mcp=options["mcp"],
-        tools=options["tools"],
-        ui=options["ui"],
-    )
-
-
-def _access(call: Call, settings: ServerSettings) -> KeyedAccess:
-    """Return what decides on requests.
-
-    Raises:
-        ConfigError: if there is no key, and others than this machine could reach the server.
-    """
-    from memforest.server.access import KeyedAccess
-    from memforest.server.auth import is_loopback, may_bind
-    from memforest.server.keys import KeyStore
-
-    config = call.config()
-    may_bind(settings.host, settings.access.issuer is not None or KeyStore(call.folder, config.clock).ever())
-    return KeyedAccess(call.folder, config, settings.access, loopback=is_loopback(settings.host))
-
-
-def _make_directory(folder: Path) -> None:
-    """Make the directory of the memories, and see that it can be written.
-
-    Raises:
-        StoreWriteError: if not.
-    """
-    from memforest.store.directory import make_directory
-
-    make_directory(folder)
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        raise StoreWriteError(f"the directory {str(folder)!r} cannot be written; --dir names another one")
 
 
 class _Plain(logging.Formatter):
@@ -565,7 +489,10 @@ def mcp(call: Call, tools: Any, address: str | None) -> None:
     Without --http it speaks over standard input and output, as hosts start it; see docs/mcp.md. With
     --user it serves that user alone, and tools have no argument for it.
     """
-    _check_extra()
+    try:
+        from mcp.server import mcpserver  # noqa: F401
+    except ImportError:
+        raise StopCommand(MCP_MISSING) from None
     logging.basicConfig(
         level=logging.WARNING, stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s"
     )
@@ -574,18 +501,6 @@ def mcp(call: Call, tools: Any, address: str | None) -> None:
         asyncio.run(_serve_mcp(call, tools, place))
     except KeyboardInterrupt:
         raise click.Abort from None
-
-
-def _check_extra() -> None:
-    """Raise unless the SDK is installed.
-
-    Raises:
-        StopCommand: if it is not.
-    """
-    try:
-        from mcp.server import mcpserver  # noqa: F401
-    except ImportError:
-        raise StopCommand(MCP_MISSING) from None
 
 
 def _place(address: str) -> tuple[str, int]:

@@ -1,14 +1,8 @@
-"""The jobs of one tenant in SQLite, in ``server/jobs.sqlite``; the only module of this room that speaks SQL.
+"""The jobs of one tenant in SQLite, in ``server/jobs.sqlite``, and what callers are shown of them.
 
-It holds counts, states and digests; no text, user id or session id. Users are the hash that ends the name of
-their file, so that a job finds them again, sessions a digest.
-
-
-Jobs and their sessions as they are stored.
-
-What is said of an error: the core's message where it names only what the caller gave, else a sentence of ours.
-
-What is told of ingest jobs: counts, states and reasons; never a text, a user or a session.
+The file holds counts, states and digests; no text, user id or session id. Users are the hash that ends the name of their file,
+so that a job finds them again; sessions are a digest. Of an error callers are shown the core's message where it names only what
+they gave, else a sentence of ours.
 """
 
 from __future__ import annotations
@@ -19,10 +13,10 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from memforest import errors
 from memforest.errors import InputError
@@ -70,6 +64,7 @@ class SessionRow:
     error: str | None = None
 
 
+_PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS tenant (name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS job (
@@ -148,23 +143,15 @@ class JobRows:
             connection.execute("COMMIT")
 
     def _connect(self) -> sqlite3.Connection:
-        home = (
-            self.path.parent.parent
-        )  # made here if nothing of the tenant is stored yet, and with it that of all tenants
+        # Those of the tenant, and of all tenants, are made here if nothing of the tenant is stored yet.
+        home = self.path.parent.parent
         for directory in (home.parent, home, self.path.parent):
             make_directory(directory)
         refuse_link(self.path)
         make_own(self.path)
         connection = sqlite3.connect(self.path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
         try:
-            for pragma in (
-                "journal_mode = WAL",
-                "synchronous = FULL",
-                "foreign_keys = ON",
-                "secure_delete = ON",
-            ):
-                connection.execute(f"PRAGMA {pragma}")
-            connection.executescript(_SCHEMA)
+            connection.executescript(_PRAGMAS + _SCHEMA)
         except BaseException:
             connection.close()
             raise
@@ -175,8 +162,6 @@ class JobRows:
         with self._use(make=True) as connection:
             assert connection is not None
             yield connection
-
-    # -- jobs -----------------------------------------------------------------------------------
 
     def begin(
         self,
@@ -255,13 +240,11 @@ class JobRows:
     def refused(self, number: int) -> list[SessionRow]:
         """Return the sessions of a job that were not stored, by their places."""
         with self._use() as tx:
-            found = (
-                tx.execute(
-                    "SELECT place, file, digest, state, error FROM session WHERE job = ? AND state = 'refused' ORDER BY place",
-                    (number,),
-                )
-                if tx
-                else ()
+            if tx is None:
+                return []
+            found = tx.execute(
+                "SELECT place, file, digest, state, error FROM session WHERE job = ? AND state = 'refused' ORDER BY place",
+                (number,),
             )
             return [SessionRow(*one) for one in found]
 
@@ -288,9 +271,9 @@ class JobRows:
     def count_open(self) -> int:
         """Return how many jobs have not ended."""
         with self._use() as tx:
-            return (
-                int(tx.execute(f"SELECT count(*) FROM job WHERE state IN {OPEN}").fetchone()[0]) if tx else 0
-            )
+            if tx is None:
+                return 0
+            return int(tx.execute(f"SELECT count(*) FROM job WHERE state IN {OPEN}").fetchone()[0])
 
     def set_state(self, number: int, state: str, *, now_ms: int) -> None:
         """Change the state of a job that has not ended."""
@@ -322,8 +305,6 @@ class JobRows:
                 "ORDER BY number DESC LIMIT -1 OFFSET ?)",
                 (most,),
             )
-
-    # -- progress -------------------------------------------------------------------------------
 
     def progress(
         self,
@@ -375,14 +356,10 @@ class JobRows:
     def part_errors(self, number: int) -> list[str]:
         """Return the errors' classes of the users of a job that failed."""
         with self._use() as tx:
-            found = (
-                tx.execute("SELECT error FROM part WHERE job = ? AND error IS NOT NULL", (number,))
-                if tx
-                else ()
-            )
+            if tx is None:
+                return []
+            found = tx.execute("SELECT error FROM part WHERE job = ? AND error IS NOT NULL", (number,))
             return [name for (name,) in found]
-
-    # -- events ---------------------------------------------------------------------------------
 
     def add_event(self, number: int, kind: str, data: Mapping[str, Any], *, at_ms: int) -> None:
         """Add an event behind the others of a job, and drop the oldest beyond the bound."""
@@ -394,13 +371,11 @@ class JobRows:
     ) -> list[tuple[int, str, int, dict[str, Any]]]:
         """Return events of a job behind one: id, kind, time and data."""
         with self._use() as tx:
-            found = (
-                tx.execute(
-                    "SELECT id, kind, at_ms, data FROM event WHERE job = ? AND id > ? ORDER BY id LIMIT ?",
-                    (number, after, limit),
-                )
-                if tx
-                else ()
+            if tx is None:
+                return []
+            found = tx.execute(
+                "SELECT id, kind, at_ms, data FROM event WHERE job = ? AND id > ? ORDER BY id LIMIT ?",
+                (number, after, limit),
             )
             return [(one, kind, at, json.loads(data)) for one, kind, at, data in found]
 
@@ -431,12 +406,12 @@ _SENTENCES: dict[str, str] = {
     "StoreWriteError": "The disk is full or cannot be written.",
     "ConfigError": "The server's configuration does not fit this memory.",
 }
-_STORE = "The memory cannot be used at the moment; the server's log says why."
-_MODEL = "A model that the server needs cannot be used at the moment; the server's log says why."
-_OTHER = "The server failed; its log says why."
 _KIN: tuple[tuple[type[errors.MemForestError], str], ...] = (
-    (errors.StoreError, _STORE),
-    (errors.ModelError, _MODEL),
+    (errors.StoreError, "The memory cannot be used at the moment; the server's log says why."),
+    (
+        errors.ModelError,
+        "A model that the server needs cannot be used at the moment; the server's log says why.",
+    ),
 )
 _SPEAKS = (errors.InputError, errors.NotFoundError)
 """Errors whose messages name only what came with the request."""
@@ -458,7 +433,7 @@ def sentence(name: str) -> str:
     for base, text in _KIN:
         if isinstance(kind, type) and issubclass(kind, base):
             return text
-    return _OTHER
+    return "The server failed; its log says why."
 
 
 def told(error: errors.MemForestError) -> str:
@@ -469,15 +444,6 @@ def told(error: errors.MemForestError) -> str:
 JobState = Literal["receiving", "queued", "running", "parked", "finished", "failed", "cancelled"]
 """`parked`: its server ended before it did; the next one goes on with it."""
 
-JOB_STATES: tuple[JobState, ...] = (
-    "receiving",
-    "queued",
-    "running",
-    "parked",
-    "finished",
-    "failed",
-    "cancelled",
-)
 ENDED: frozenset[JobState] = frozenset(("finished", "failed", "cancelled"))
 """States in which nothing more happens to a job."""
 
@@ -546,25 +512,16 @@ class JobEvent(Result):
 
 def view_of(row: JobRow, refused: Sequence[SessionRow]) -> JobView:
     """Return a job as it is stored."""
+    same: dict[str, Any] = {
+        one.name: getattr(row, one.name) for one in fields(JobView) if hasattr(row, one.name)
+    }
     return JobView(
-        row.id,
-        cast(JobState, row.state),
-        time_of(row.made_ms),
-        time_of(row.changed_ms),
-        None if row.ended_ms is None else time_of(row.ended_ms),
-        row.users,
-        row.sessions,
-        row.received,
-        row.done,
-        row.turns,
-        row.chunks,
-        row.chunks_done,
-        row.chunks_failed,
-        row.refreshed,
-        tuple(RefusedSession(one.place, str(one.error), sentence(str(one.error))) for one in refused),
-        row.error,
-        None if row.error is None else sentence(row.error),
-        row.last_event,
+        **same,
+        made_at=time_of(row.made_ms),
+        changed_at=time_of(row.changed_ms),
+        ended_at=None if row.ended_ms is None else time_of(row.ended_ms),
+        refused=tuple(RefusedSession(one.place, str(one.error), sentence(str(one.error))) for one in refused),
+        message=None if row.error is None else sentence(row.error),
     )
 
 

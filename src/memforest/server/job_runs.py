@@ -1,10 +1,6 @@
-"""Making memory of what was received, user by user, in the background and within bounds.
+"""Running ingest jobs: memory is made of what was received, user by user, in the background and within bounds.
 
-The jobs of one tenant that have not ended: which users they wait for, what was made since it was stored, and who watches.
-
-Which of several servers of one directory works on its ingest jobs: whoever holds a lock that ends with its process.
-
-Work in a thread that is waited for also when the one who asked for it is cancelled.
+`OnlyOne` decides which of several servers of one directory works on its jobs: whoever holds a lock that ends with its process.
 """
 
 from __future__ import annotations
@@ -17,6 +13,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -33,7 +30,7 @@ from memforest.errors import (
 from memforest.memory.forest import AsyncMemForest
 from memforest.progress import IngestProgress
 from memforest.protection import Key
-from memforest.server.auth import Access, Principal
+from memforest.server.auth import Access, Principal, place_of
 from memforest.server.job_rows import NOT_RECEIVED, JobRow, JobRows
 from memforest.store.directory import file_name, is_own_name, make_directory, memory_files, owner_of
 
@@ -171,8 +168,11 @@ class OnlyOne:
             except OSError as exc:
                 raise StoreWriteError(f"the lock of the ingest jobs cannot be made: {exc.strerror}") from exc
             try:
-                _lock(file)
-            except OSError:
+                if sys.platform == "win32":
+                    msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+                else:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:  # another process has it
                 os.close(file)
                 return False
             self._held = file
@@ -194,18 +194,6 @@ class OnlyOne:
             if self._held is not None:
                 os.close(self._held)
                 self._held = None
-
-
-def _lock(file: int) -> None:
-    """Lock an open file for this process alone.
-
-    Raises:
-        OSError: if another one has it.
-    """
-    if sys.platform == "win32":
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 P = ParamSpec("P")
@@ -257,8 +245,6 @@ class Runner:
         """State -> jobs that ended in it, in this process."""
         self.parking = False
 
-    # -- what is to be done -----------------------------------------------------------------------
-
     def add(self, tenant: TenantJobs, job: LiveJob, files: list[str]) -> None:
         """Let a job's users be worked on."""
         tenant.jobs[job.number] = job
@@ -306,7 +292,10 @@ class Runner:
         tenant.runs[file] = run
         try:
             for number in list(run.jobs):
-                await self._set_running(tenant, number)
+                job = tenant.jobs.get(number)
+                if job is not None and job.state != "running":
+                    job.state = "running"
+                    await to_its_end(tenant.rows.set_state, number, "running", now_ms=self._now_ms())
             error = await self._resume(tenant, file, run, forest)
         except asyncio.CancelledError:
             tenant.pending.setdefault(file, set()).update(run.jobs)
@@ -317,12 +306,6 @@ class Runner:
             job = tenant.jobs.get(number)  # it may have been cancelled meanwhile
             if job is not None:
                 await self._end_part(tenant, job, file, error)
-
-    async def _set_running(self, tenant: TenantJobs, number: int) -> None:
-        job = tenant.jobs.get(number)
-        if job is not None and job.state != "running":
-            job.state = "running"
-            await to_its_end(tenant.rows.set_state, job.number, "running", now_ms=self._now_ms())
 
     async def _resume(
         self, tenant: TenantJobs, file: str, run: JobRun, forest: AsyncMemForest
@@ -346,7 +329,9 @@ class Runner:
                 await asyncio.sleep(LOCKED_S)
                 continue
             if error is not None:
-                _log.warning("the ingest of a user ended with %s%s", type(error).__name__, _where(error))
+                # The message of an error that is none of ours may hold anything.
+                place = "" if isinstance(error, MemForestError) else f" at {place_of(error)}"
+                _log.warning("the ingest of a user ended with %s%s", type(error).__name__, place)
             return error if error is None or isinstance(error, MemForestError) else MemForestError()
 
     async def _finish(self, tenant: TenantJobs, file: str, run: JobRun, forest: AsyncMemForest) -> object:
@@ -361,8 +346,6 @@ class Runner:
             self._note(tenant, run, user, told)
 
         return await forest.resume(user_id, budget=_budget(tenant, run), on_progress=on_progress)
-
-    # -- progress ---------------------------------------------------------------------------------
 
     def _note(self, tenant: TenantJobs, run: JobRun, user_id: str, told: IngestProgress) -> None:
         """Gather what the core tells of a user; called on the event loop, so nothing is stored here."""
@@ -423,8 +406,6 @@ class Runner:
             tenant.rows.add_event(number, "extracted", counts(row), at_ms=now_ms)
         if refreshed:
             tenant.rows.add_event(number, "refreshed", {"refreshed": row.refreshed}, at_ms=now_ms)
-
-    # -- ends -------------------------------------------------------------------------------------
 
     async def _end_part(
         self, tenant: TenantJobs, job: LiveJob, file: str, error: MemForestError | None
@@ -496,19 +477,4 @@ def _budget(tenant: TenantJobs, run: JobRun) -> Budget | None:
     """Return what the jobs of a run may spend together; None is what the configuration says."""
     budgets = [tenant.jobs[number].budget for number in run.jobs]
     given = [one for one in budgets if one is not None]
-    if len(given) < len(budgets) or not given:
-        return None
-    whole = given[0]
-    for one in given[1:]:
-        whole = whole.plus(one)
-    return whole
-
-
-def _where(error: BaseException) -> str:
-    """Return the function in which an error that is none of ours was raised: its message may hold anything."""
-    if isinstance(error, MemForestError) or error.__traceback__ is None:
-        return ""
-    last = error.__traceback__
-    while last.tb_next is not None:
-        last = last.tb_next
-    return f" in {last.tb_frame.f_code.co_name}, line {last.tb_lineno}"
+    return reduce(Budget.plus, given) if given and len(given) == len(budgets) else None

@@ -1,11 +1,4 @@
-"""The one thing that front ends ask about ingest jobs: take one in, tell of it, cancel it; known after a restart.
-
-What ingest jobs may take.
-
-The tenants with jobs, found by their directory; files of jobs are kept open for a few, and for all that are busy.
-
-Reading the sessions of a request: whose they are, what they are called in a job, and what is wrong with some.
-"""
+"""Ingest jobs as front ends see them: `Intake` takes one in, tells of it, cancels it, and goes on with it after a restart."""
 
 from __future__ import annotations
 
@@ -92,59 +85,6 @@ MOST_IDLE = 32
 _FILE = "server/jobs.sqlite"
 
 
-class Tenants:
-    """The jobs of all tenants that are busy, and of those that were used last.
-
-    Args:
-        access: says where a tenant's memories are.
-        most_of_tenant: users of a tenant that are worked on at once.
-    """
-
-    def __init__(self, access: Access, *, most_of_tenant: int) -> None:
-        self._access = access
-        self._most_of_tenant = most_of_tenant
-        self._known: OrderedDict[Path, TenantJobs] = OrderedDict()
-        self._inside: Counter[Path] = Counter()
-
-    def all(self) -> list[TenantJobs]:
-        """Return the tenants that are known now."""
-        return list(self._known.values())
-
-    @contextmanager
-    def use(self, who: Principal) -> Iterator[TenantJobs]:
-        """Give the jobs of the caller's tenant, which are kept while they are in use."""
-        directory = self._access.directory(who)
-        tenant = self._known.get(directory)
-        if tenant is None:
-            tenant = self._known[directory] = TenantJobs(
-                background(who.tenant),
-                directory,
-                JobRows(directory / _FILE),
-                asyncio.Semaphore(self._most_of_tenant),
-            )
-        self._known.move_to_end(directory)
-        self._inside[directory] += 1
-        try:
-            yield tenant
-        finally:
-            self._inside[directory] -= 1
-            self._close_idle()
-
-    def _close_idle(self) -> None:
-        surplus = len(self._known) - MOST_IDLE
-        for directory, tenant in list(self._known.items()):
-            if surplus <= 0:
-                return
-            if not (self._inside[directory] or tenant.jobs or tenant.tasks):
-                tenant.rows.close()
-                del self._known[directory], self._inside[directory]
-                surplus -= 1
-
-    def clear(self) -> None:
-        """Forget all tenants."""
-        self._known.clear()
-
-
 def background(name: str | None) -> Principal:
     """Return who works on a tenant's jobs in the background."""
     return Principal(tenant=name, key="ingest")
@@ -227,7 +167,8 @@ class Intake:
         self._access = access
         self._clock = clock
         self._runner = Runner(access, most_running=self.bounds.most_running, now_ms=self._now_ms)
-        self._tenants = Tenants(access, most_of_tenant=self.bounds.most_of_tenant)
+        self._known: OrderedDict[Path, TenantJobs] = OrderedDict()
+        self._inside: Counter[Path] = Counter()
         self._watching: Counter[Path] = Counter()
         self._receives = asyncio.Semaphore(RECEIVES)
         self._taking: asyncio.Task[None] | None = None
@@ -235,8 +176,6 @@ class Intake:
         self._recovered: asyncio.Task[None] | None = None
         self._only = OnlyOne(access.directory(Principal()) / LOCK_FILE)
         self._draining = False
-
-    # -- verbs ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Go on with the jobs that an earlier process left. Every verb does so before it begins."""
@@ -271,7 +210,10 @@ class Intake:
             StoreError: if the file of jobs cannot be written.
         """
         await self.start()
-        self._check(requests)
+        if self._draining:
+            raise StoreClosedError("the server is ending; send it again when it is back")
+        if not 1 <= len(requests) <= self.bounds.most_sessions:
+            raise InputError(f"{len(requests)} sessions; a request has 1 to {self.bounds.most_sessions}")
         await self._only.require()
         work = asyncio.create_task(self._receive(who, requests, budget, idempotency_key))
         self._receiving.add(work)
@@ -285,7 +227,7 @@ class Intake:
             NotFoundError: if there is none, or it is not for the caller to see.
         """
         await self.start()
-        with self._tenants.use(who) as tenant:
+        with self._tenant(who) as tenant:
             return await self._view(tenant, await self._row(tenant, who, job_id))
 
     async def jobs(self, who: Principal, *, limit: int = 50, cursor: str | None = None) -> JobPage:
@@ -302,7 +244,7 @@ class Intake:
         await self.start()
         before = None if cursor is None else number_of(cursor)
         owner = None if who.user is None else hash_of(who.user)
-        with self._tenants.use(who) as tenant:
+        with self._tenant(who) as tenant:
             rows = await asyncio.to_thread(tenant.rows.jobs, owner=owner, before=before, limit=limit + 1)
             views = [await self._view(tenant, row) for row in rows[:limit]]
         more = len(rows) > limit
@@ -316,7 +258,7 @@ class Intake:
             RateLimitError: if too many connections of the tenant follow jobs.
         """
         await self.start()
-        with self._tenants.use(who) as tenant:
+        with self._tenant(who) as tenant:
             await self._row(tenant, who, job_id)
         if self._watching[tenant.directory] >= self.bounds.most_watchers:
             raise RateLimitError(
@@ -334,7 +276,7 @@ class Intake:
             StoreLockedError: if another server works on it.
         """
         await self.start()
-        with self._tenants.use(who) as tenant:
+        with self._tenant(who) as tenant:
             row = await self._row(tenant, who, job_id)
             if row.state not in ENDED:
                 await self._only.require()
@@ -347,7 +289,7 @@ class Intake:
 
     def counts(self) -> dict[str, int]:
         """Return state -> jobs: those queued and running now, and those that ended in this process."""
-        now = Counter(job.state for tenant in self._tenants.all() for job in tenant.jobs.values())
+        now = Counter(job.state for tenant in list(self._known.values()) for job in tenant.jobs.values())
         return {"queued": 0, "running": 0, **now, **self._runner.ended}
 
     @property
@@ -368,22 +310,14 @@ class Intake:
             begun = {self._taking or self._recovered, self._recovered, *self._receiving}
             await asyncio.wait(begun, timeout=within_s + RECEIVE_S)
         until = time.monotonic() + within_s
-        for tenant in self._tenants.all():
+        for tenant in list(self._known.values()):
             try:
                 await self._runner.park(tenant, within_s=max(until - time.monotonic(), 0.0))
             finally:
                 with suppress(MemForestError):
                     await asyncio.to_thread(tenant.rows.close)
-        self._tenants.clear()
+        self._known.clear()
         await asyncio.to_thread(self._only.give)
-
-    # -- receiving --------------------------------------------------------------------------------
-
-    def _check(self, requests: Sequence[Mapping[str, Any]]) -> None:
-        if self._draining:
-            raise StoreClosedError("the server is ending; send it again when it is back")
-        if not 1 <= len(requests) <= self.bounds.most_sessions:
-            raise InputError(f"{len(requests)} sessions; a request has 1 to {self.bounds.most_sessions}")
 
     def _received(self, work: asyncio.Task[JobView]) -> None:
         self._receiving.discard(work)
@@ -400,9 +334,17 @@ class Intake:
         sessions, problems = sessions_of(who, requests)
         files = {one.file for one in sessions if one.file}
         owner = hash_of(who.user) if who.user is not None else (files.pop() if len(files) == 1 else None)
+        name = None if key is None else key_digest(who, key)
+        digests = None if name is None else (name, request_digest(name, requests))
         async with self._receives:
-            with self._tenants.use(who) as tenant:
-                await self._make_room(tenant)
+            with self._tenant(who) as tenant:
+                before = self._clock() - timedelta(days=self.bounds.keep_days)
+                if await asyncio.to_thread(tenant.rows.count_open) >= self.bounds.most_open:
+                    raise RateLimitError(
+                        f"{self.bounds.most_open} jobs are unfinished already", retry_after_s=5.0
+                    )
+                most = self.bounds.most_kept
+                await asyncio.to_thread(tenant.rows.delete_old, before_ms=ms_of(before), most=most)
                 row, new = await asyncio.to_thread(
                     tenant.rows.begin,
                     secrets.token_hex(16),
@@ -411,24 +353,16 @@ class Intake:
                     owner=owner,
                     budget=(None, None) if budget is None else (budget.max_calls, budget.max_tokens),
                     tenant=who.tenant,
-                    key=None
-                    if key is None
-                    else (made := key_digest(who, key), request_digest(made, requests)),
+                    key=digests,
                 )
                 if new:
                     await self._store(tenant, who, row, sessions, requests, problems)
-                elif key is not None and row.request != request_digest(key_digest(who, key), requests):
+                elif digests is not None and row.request != digests[1]:
                     raise IdempotencyError(
                         "the idempotency key came with other sessions before; take another key"
                     )
                 view = await self._view(tenant, await self._row(tenant, who, row.id))
         return with_messages(view, problems)
-
-    async def _make_room(self, tenant: TenantJobs) -> None:
-        before = self._clock() - timedelta(days=self.bounds.keep_days)
-        if await asyncio.to_thread(tenant.rows.count_open) >= self.bounds.most_open:
-            raise RateLimitError(f"{self.bounds.most_open} jobs are unfinished already", retry_after_s=5.0)
-        await asyncio.to_thread(tenant.rows.delete_old, before_ms=ms_of(before), most=self.bounds.most_kept)
 
     async def _store(
         self,
@@ -477,26 +411,21 @@ class Intake:
         else:
             self._runner.add(tenant, live, list(dict.fromkeys(one.file for one in kept if one.file)))
 
-    # -- after a start ----------------------------------------------------------------------------
-
-    async def _recover(self) -> None:
+    async def _recover(self, after_s: float = 0.0) -> None:
+        await asyncio.sleep(after_s)
         paths = await asyncio.to_thread(job_files, self._access.directory(Principal()))
         try:
             if paths:
                 await self._only.require()
         except StoreError as exc:
             _log.warning("ingest jobs are not worked on here, for now: %s", type(exc).__name__)
-            self._taking = asyncio.create_task(self._recover_later())
+            self._taking = asyncio.create_task(self._recover(TAKE_S))
             return
         for path in paths:
             try:
                 await self._recover_tenant(path)
             except MemForestError as exc:
                 _log.error("a tenant's jobs could not be read: %s", type(exc).__name__)
-
-    async def _recover_later(self) -> None:
-        await asyncio.sleep(TAKE_S)
-        await self._recover()
 
     async def _recover_tenant(self, path: Path) -> None:
         rows = JobRows(path)
@@ -507,7 +436,7 @@ class Intake:
         who = background(name)
         if not found or self._access.directory(who) != path.parent.parent:
             return
-        with self._tenants.use(who) as tenant:
+        with self._tenant(who) as tenant:
             for row, files, digests in found:
                 live = LiveJob.of(row, frozenset(digests))
                 await to_its_end(tenant.rows.set_state, row.number, "queued", now_ms=self._now_ms())
@@ -516,7 +445,26 @@ class Intake:
                 else:
                     await self._runner.settle(tenant, live)
 
-    # -- inside -----------------------------------------------------------------------------------
+    @contextmanager
+    def _tenant(self, who: Principal) -> Iterator[TenantJobs]:
+        """Give the jobs of the caller's tenant, which are kept while they are in use; files of some idle ones stay open."""
+        directory = self._access.directory(who)
+        tenant = self._known.get(directory)
+        if tenant is None:
+            rows, gate = JobRows(directory / _FILE), asyncio.Semaphore(self.bounds.most_of_tenant)
+            tenant = self._known[directory] = TenantJobs(background(who.tenant), directory, rows, gate)
+        self._known.move_to_end(directory)
+        self._inside[directory] += 1
+        try:
+            yield tenant
+        finally:
+            self._inside[directory] -= 1
+            surplus = len(self._known) - MOST_IDLE
+            for path, one in list(self._known.items()):
+                if surplus > 0 and not (self._inside[path] or one.jobs or one.tasks):
+                    one.rows.close()
+                    del self._known[path], self._inside[path]
+                    surplus -= 1
 
     async def _row(self, tenant: TenantJobs, who: Principal, job_id: str) -> JobRow:
         row = await asyncio.to_thread(tenant.rows.job, job_id)
@@ -528,7 +476,7 @@ class Intake:
         return view_of(row, await asyncio.to_thread(tenant.rows.refused, row.number))
 
     async def _events(self, who: Principal, job_id: str, after: int) -> AsyncIterator[JobEvent]:
-        with self._tenants.use(who) as tenant:
+        with self._tenant(who) as tenant:
             self._watching[tenant.directory] += 1
             try:
                 while (row := await asyncio.to_thread(tenant.rows.job, job_id)) is not None:

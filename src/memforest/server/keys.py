@@ -4,19 +4,10 @@ A key is ``mfk_`` with the key's id and 256 random bits as hexadecimal digits. T
 lists and finds its row, so that nothing secret is looked up. The whole is compared by its SHA-256, in constant time. Slow
 hashes are for passwords; 256 random bits are not to be guessed.
 
-
-The file of keys: one row a key, and the only place of this room that speaks SQL.
-
-A key itself is never stored, only its SHA-256. The file is for its owner alone (0600) in a directory that is too (0700).
-Several processes may read and write it: the server, and `memforest keys` beside it.
-
-
-The keys as a running server knows them: read again when another process has changed them.
-
-What is known is never older than `LOOK_EVERY_S` when it is used, so a key that was made or revoked elsewhere holds so
-within 5 s and without a restart. If the file cannot be read then, nobody is let in. A key that is unknown costs a hash and
-no access to the file.
-
+The file has one row a key. It is for its owner alone (0600) in a directory that is too (0700). Several processes may read and
+write it: the server, and `memforest keys` beside it. What a running server knows is never older than `LOOK_EVERY_S` when it is
+used, so a key that was made or revoked elsewhere holds so within 5 s and without a restart. If the file cannot be read then,
+nobody is let in. A key that is unknown costs a hash and no access to the file.
 """
 
 from __future__ import annotations
@@ -107,12 +98,12 @@ class KeyFile:
 
     def there(self) -> bool:
         """Return whether there is a file, whatever is in it, or a link in its place."""
-        with self._mapped():
+        with mapped_errors(self.path):
             return os.path.lexists(self.path)
 
     def changed(self) -> bool:
         """Return whether the file has come, gone, or been changed by another connection since this was asked last."""
-        with self._mapped():
+        with mapped_errors(self.path):
             state: tuple[object, ...] = ()
             if (conn := self._opened(make=False)) is not None:
                 # Counts what other connections have committed: https://www.sqlite.org/pragma.html#pragma_data_version
@@ -122,7 +113,7 @@ class KeyFile:
 
     def rows(self) -> list[KeyRow]:
         """Return all keys that were ever made, oldest first; none without a file."""
-        with self._mapped():
+        with mapped_errors(self.path):
             if (conn := self._opened(make=False)) is None:
                 return []
             return [
@@ -152,7 +143,7 @@ class KeyFile:
         """Take name, tenant and user out of a key's row, and out of the file; that there was a key stays."""
         with self._writing() as conn:
             conn.execute("UPDATE key SET name = '', tenant = NULL, user = NULL WHERE id = ?", (key_id,))
-        with self._mapped():
+        with mapped_errors(self.path):
             # The row was overwritten; the log has it still: https://www.sqlite.org/pragma.html#pragma_wal_checkpoint
             conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -172,14 +163,9 @@ class KeyFile:
             conn.close()
 
     @contextmanager
-    def _mapped(self) -> Iterator[None]:
-        with mapped_errors(self.path):
-            yield
-
-    @contextmanager
     def _writing(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
         """Give a connection with a write transaction, committed at the end unless the block raises."""
-        with self._mapped():
+        with mapped_errors(self.path):
             conn = self._opened(make=make)
             if conn is None:
                 raise FileNotFoundError(2, "no key was ever made", self.path.name)
@@ -216,26 +202,22 @@ class KeyFile:
         _tighten(self.path, 0o600)
         conn = sqlite3.connect(self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
         try:
-            self._settle(conn)
+            until = time.monotonic() + BUSY_S
+            while (
+                True
+            ):  # others set it up too, and SQLite may say at once that the file is locked, without waiting
+                try:
+                    self._set_up(conn)
+                    return conn
+                except sqlite3.OperationalError as exc:
+                    if "locked" not in str(exc) or time.monotonic() >= until:
+                        raise
+                    if conn.in_transaction:
+                        conn.execute("ROLLBACK")
+                    time.sleep(AGAIN_S)
         except BaseException:
             conn.close()
             raise
-        return conn
-
-    def _settle(self, conn: sqlite3.Connection) -> None:
-        """Set a connection up; while others do so too, SQLite may say at once that the file is locked, without waiting."""
-        until = time.monotonic() + BUSY_S
-        while True:
-            try:
-                self._set_up(conn)
-            except sqlite3.OperationalError as exc:
-                if "locked" not in str(exc) or time.monotonic() >= until:
-                    raise
-                if conn.in_transaction:
-                    conn.execute("ROLLBACK")
-                time.sleep(AGAIN_S)
-            else:
-                return
 
     def _set_up(self, conn: sqlite3.Connection) -> None:
         conn.execute("PRAGMA journal_mode = wal")
@@ -359,7 +341,7 @@ def read_lifetime(given: str) -> timedelta:
 
 def principal_of(row: KeyRow) -> Principal:
     """Return who uses a key, as it was made."""
-    return Principal(row.tenant, row.user, _scopes(row), f"key:{row.id}")
+    return Principal(row.tenant, row.user, frozenset(_scopes(row)), f"key:{row.id}")
 
 
 class KeyStore:
@@ -459,7 +441,10 @@ class KeyStore:
             by_id = [row for row in rows if row.id == wanted]
             # Only one key of a name can be used; a later one has it after an earlier one cannot.
             # What was erased has no name.
-            by_name = sorted((row for row in rows if wanted and row.name == wanted), key=_by_revocation)
+            by_name = sorted(
+                (row for row in rows if wanted and row.name == wanted),
+                key=lambda row: (row.revoked_ms is None, row.created_ms),
+            )
             found = next(iter(by_id or by_name[-1:]), None)
             if found is None:
                 raise NotFoundError("there is no such key; `memforest keys list` shows all of them")
@@ -474,29 +459,13 @@ class KeyStore:
             self.file.close()
 
 
-def _by_revocation(row: KeyRow) -> tuple[bool, int]:
-    return row.revoked_ms is None, row.created_ms
-
-
-def _scopes(row: KeyRow) -> frozenset[Scope]:
-    return frozenset(scope for scope in get_args(Scope) if scope in row.scopes.split(","))
+def _scopes(row: KeyRow) -> tuple[Scope, ...]:
+    return tuple(scope for scope in get_args(Scope) if scope in row.scopes.split(","))
 
 
 def _view(row: KeyRow) -> KeyView:
-    def when(at_ms: int | None) -> datetime | None:
-        return None if at_ms is None else from_ms(at_ms)
-
-    return KeyView(
-        row.id,
-        row.name,
-        row.tenant,
-        row.user,
-        tuple(scope for scope in get_args(Scope) if scope in _scopes(row)),
-        from_ms(row.created_ms),
-        when(row.expires_ms),
-        when(row.used_ms),
-        when(row.revoked_ms),
-    )
+    later = [None if ms is None else from_ms(ms) for ms in (row.expires_ms, row.used_ms, row.revoked_ms)]
+    return KeyView(row.id, row.name, row.tenant, row.user, _scopes(row), from_ms(row.created_ms), *later)
 
 
 _log = logging.getLogger(__name__)

@@ -1,18 +1,10 @@
-"""Running an app with uvicorn: the socket, signals, and an end within half a minute.
+"""One ASGI app of everything that is served, and running it with uvicorn: the socket, signals, and an end within half a minute.
 
-What guards a server that needs no key: pages of other sites must not reach it by way of the browser of whoever runs it.
-
+`OpenGuard` guards a server that needs no key: pages of other sites must not reach it by way of the browser of whoever runs it.
 Two roads lead there. A site whose name is made to point to this machine (DNS rebinding) asks with its own name in ``Host``,
 and with any other header it likes, a key that is none among them. And any page can send a form to ``http://127.0.0.1``, with
 its own address in ``Origin``. A key that is needed closes both, as no page knows it.
 Source: https://fetch.spec.whatwg.org/#origin-header, https://www.rfc-editor.org/rfc/rfc9110#section-7.2.
-
-
-The socket that a server listens on.
-
-Settings of a server: what it serves beside REST, whom it lets in, and how it ends.
-
-One ASGI app of everything that is served: REST with its facades, MCP at ``/mcp``, the inspector at ``/ui``.
 """
 
 from __future__ import annotations
@@ -82,25 +74,21 @@ class OpenGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or refuse it."""
-        if scope["type"] == "http" and scope["path"] not in HEALTH and await self._is_open():
+        try:
+            is_open = scope["type"] == "http" and scope["path"] not in HEALTH and await self._access.is_open()
+        except StoreError:
+            is_open = False  # nobody is let in then, which the app says
+        if is_open:
             host, origin = _only(scope, b"host"), _only(scope, b"origin", missing="")
             if host is None or not is_local_host(host, self._hosts):
                 await http_problem(421, OTHER_NAME)(scope, receive, send)
                 return
-            if origin is None or not self._is_own(origin, host):
+            if origin is None or not (
+                not origin or origin in self._origins or _place_of(origin) == host.lower()
+            ):
                 await http_problem(403, OTHER_PAGE)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
-
-    async def _is_open(self) -> bool:
-        try:
-            return await self._access.is_open()
-        except StoreError:
-            return False  # nobody is let in then, which the app says
-
-    def _is_own(self, origin: str, host: str) -> bool:
-        """Return whether a page of this server, or one that is allowed, has sent a request; or no page at all."""
-        return not origin or origin in self._origins or _place_of(origin) == host.lower()
 
 
 def _only(scope: Scope, name: bytes, *, missing: str | None = None) -> str | None:
@@ -282,7 +270,6 @@ class Serving(uvicorn.Server):
         self._settings = settings
         self._ready = ready
         self._told = False
-        self._grace: asyncio.TimerHandle | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections."""
@@ -300,15 +287,12 @@ class Serving(uvicorn.Server):
         self._told = True
         _end_by_force(END_S - LATE_S)
         if self.started:
-            self._loop.call_soon_threadsafe(self._begin_end)
+            self._loop.call_soon_threadsafe(drain, self._app)
+            self._loop.call_soon_threadsafe(self._loop.call_later, self._settings.grace_s, self._stop)
         else:
             self.should_exit = True
 
-    def _begin_end(self) -> None:
-        drain(self._app)
-        self._grace = self._loop.call_later(self._settings.grace_s, self._stop_accepting)
-
-    def _stop_accepting(self) -> None:
+    def _stop(self) -> None:
         self.should_exit = True
 
 

@@ -1,21 +1,19 @@
-"""Tokens of an OpenID Connect issuer: signed JWTs, checked with the keys that the issuer shows.
+"""Tokens of an OpenID Connect issuer: signed JWTs, checked with the public keys that the issuer shows.
 
+The keys are asked for when they are needed, kept for a while, and not asked for at every stranger's word.
 Sources: RFC 7519 (JWT), RFC 8725 (its best practice), RFC 9068 (access tokens), OpenID Connect Discovery 1.0 section 4.
-
-
-The public keys of an issuer: asked for when they are needed, kept for a while, and not asked for at every stranger's word.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import json
 import logging
 import math
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
 
 from memforest.concurrency import Turns
@@ -43,14 +41,6 @@ taken for a shared secret."""
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "EdDSA": "Ed25519"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the issuer said, and when."""
-
-    keys: tuple[Mapping[str, Any], ...]
-    at: float
-
-
 class IssuerKeys:
     """Finds the key that a token is said to be signed with.
 
@@ -68,7 +58,8 @@ class IssuerKeys:
         self._monotonic = monotonic
         self._fetch = fetch
         self._one = Turns()
-        self._known: _Known | None = None
+        self._known: tuple[Mapping[str, Any], ...] | None = None
+        self._known_at = -math.inf
         self._asked: float | None = None
         self._made: dict[tuple[str, str], Any] = {}
 
@@ -94,11 +85,16 @@ class IssuerKeys:
         if self._age() >= self._settings.keys_most_age_s:
             raise IssuerUnavailableError("the issuer of tokens does not answer; no token can be checked")
         fitting = self._fitting(kid, algorithm)
-        return None if fitting is None else self._usable(fitting, algorithm)
+        if fitting is None:
+            return None
+        name = (str(fitting.get("kid")), algorithm)
+        if name not in self._made:
+            self._made[name] = _made(fitting, algorithm)
+        return self._made[name]
 
     def _age(self) -> float:
-        """Return how old what is known is, in seconds."""
-        return float("inf") if self._known is None else self._monotonic() - self._known.at
+        """Return how old the known keys are, in seconds."""
+        return self._monotonic() - self._known_at
 
     def _may_ask(self) -> bool:
         return self._asked is None or self._monotonic() - self._asked >= self._settings.keys_wait_s
@@ -115,7 +111,7 @@ class IssuerKeys:
             if self._known is None:  # whoever comes next asks at once: nobody can be let in before
                 self._asked = None
             raise
-        self._known = _Known(keys, begun)
+        self._known, self._known_at = keys, begun
         self._made.clear()
 
     async def _read(self) -> tuple[Mapping[str, Any], ...]:
@@ -139,17 +135,10 @@ class IssuerKeys:
         """Return the only key of a name that is for an algorithm; None also if there are several."""
         found = [
             key
-            for key in (self._known.keys if self._known is not None else ())
+            for key in self._known or ()
             if (kid is None or key.get("kid") == kid) and _is_for(key, algorithm)
         ]
         return found[0] if len(found) == 1 else None
-
-    def _usable(self, key: Mapping[str, Any], algorithm: str) -> Any | None:
-        """Return a key as an object, None if it is none or too weak."""
-        name = (str(key.get("kid")), algorithm)
-        if name not in self._made:
-            self._made[name] = _made(key, algorithm)
-        return self._made[name]
 
 
 def _is_for(key: Mapping[str, Any], algorithm: str) -> bool:
@@ -166,6 +155,7 @@ def _is_for(key: Mapping[str, Any], algorithm: str) -> bool:
 
 
 def _made(key: Mapping[str, Any], algorithm: str) -> Any | None:
+    """Return a key as an object, None if it is unusable or too weak."""
     import jwt
 
     try:
@@ -181,13 +171,13 @@ def fetcher(timeout_s: float) -> Fetch:
     """Return a function that reads documents by HTTP, each within a time-out and `MOST_BYTES`, without redirections and cookies."""
 
     async def fetch(url: str) -> Mapping[str, Any]:
-        # Imports a client that takes a second.
-        client, unusable = await asyncio.to_thread(_client, timeout_s)
+        # Importing the client takes a second.
+        http = await asyncio.to_thread(importlib.import_module, "memforest.models.openai_client")
         try:
-            async with client:
+            async with http.BoundedClient(most_bytes=MOST_BYTES, timeout=timeout_s) as client:
                 reply = await client.get(url)
             found = json.loads(reply.content) if reply.status_code == 200 else None
-        except (unusable, OSError, ValueError, RecursionError) as exc:
+        except (http.HttpError, OSError, ValueError, RecursionError) as exc:
             raise IssuerUnavailableError(
                 f"the issuer of tokens does not answer: {type(exc).__name__}"
             ) from exc
@@ -200,18 +190,11 @@ def fetcher(timeout_s: float) -> Fetch:
     return fetch
 
 
-def _client(timeout_s: float) -> tuple[Any, type[Exception]]:
-    from memforest.models.openai_client import BoundedClient, HttpError
-
-    return BoundedClient(most_bytes=MOST_BYTES, timeout=timeout_s), HttpError
-
-
 _log = logging.getLogger(__name__)
 
 MOST_TOKEN_CHARS = 16_384
 TYPES = ("jwt", "at+jwt", "application/at+jwt", "application/jwt")
 """What a token may say that it is; a logout token, say, is signed with the same keys and lets nobody in."""
-MOST_SUBJECT_CHARS = 1_000
 
 
 def looks_like_token(credential: str) -> bool:
@@ -293,16 +276,12 @@ class Issuer:
             )
         except (self._jwt.PyJWTError, ValueError, TypeError, RecursionError):
             return None
-        return claims if self._is_now(claims) else None
-
-    def _is_now(self, claims: Mapping[str, Any]) -> bool:
-        """Return whether a token is valid now; a time that is no number is none that can be kept to."""
         now, leeway = self._clock().timestamp(), self.settings.leeway_s
         times = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
         if not all(type(one) in (int, float) and math.isfinite(one) for one in times.values()):
-            return False
+            return None  # a time that is no number cannot be kept to
         begun = max(times.get("nbf", -math.inf), times.get("iat", -math.inf))
-        return bool(begun - leeway <= now < times["exp"] + leeway)
+        return claims if begun - leeway <= now < times["exp"] + leeway else None
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal | None:
         """Return who has a token, None if it does not say so."""
@@ -316,21 +295,18 @@ class Issuer:
         except InputError:
             _log.warning("a token of the issuer names no tenant or user; see --oidc-tenant-claim")
             return None
-        scopes = self._scopes(claims.get(settings.scope_claim))
+        claim, prefix = claims.get(settings.scope_claim), settings.scope_prefix
+        names: Sequence[object] = (
+            claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
+        )
+        ours = [one.removeprefix(prefix) for one in names if isinstance(one, str) and one.startswith(prefix)]
+        known = frozenset(cast("list[Scope]", [one for one in ours if one in get_args(Scope)]))
+        scopes = known or frozenset(settings.default_scopes)
         if not scopes:
             return None
         # Nobody's name in limits and logs.
         told = repr((settings.issuer, subject, tenant, user)).encode("utf-8", "surrogatepass")
         return Principal(tenant, user, scopes, f"token:{hashlib.sha256(told).hexdigest()[:16]}")
-
-    def _scopes(self, claim: object) -> frozenset[Scope]:
-        prefix = self.settings.scope_prefix
-        given: Sequence[object] = (
-            claim.split() if isinstance(claim, str) else claim if isinstance(claim, list) else ()
-        )
-        ours = [one.removeprefix(prefix) for one in given if isinstance(one, str) and one.startswith(prefix)]
-        known = frozenset(cast("list[Scope]", [one for one in ours if one in get_args(Scope)]))
-        return known or frozenset(self.settings.default_scopes)
 
 
 def _checker() -> ModuleType:

@@ -1,14 +1,11 @@
-"""MCP over streamable HTTP: an ASGI app to mount, and who calls it.
+"""MCP over streamable HTTP, as an ASGI app to mount, and over standard input and output.
 
-Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports,
+The SDK reads and writes each line of standard input and output in a thread of a pool, which cannot be interrupted, so that
+Ctrl-C would wait for the next line. Here a thread of its own hands lines to the event loop, where a signal ends them as a
+host does that closes its end; output that is taken at once needs no thread.
+
+Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports,
 https://www.rfc-editor.org/rfc/rfc9728
-
-
-Standard input and output for the SDK's transport: a thread of their own for input, and none for output that is taken at once.
-
-The SDK reads and writes each line in a thread of a pool, which cannot be interrupted, so that Ctrl-C would wait for the
-next line. Here a thread hands lines to the event loop, where a signal ends them as a host does that closes its end.
-
 """
 
 from __future__ import annotations
@@ -29,7 +26,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken, TokenVerifier
+from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.mcpserver import MCPServer
 from mcp.server.stdio import stdio_server
@@ -55,20 +52,6 @@ SESSION_IDLE_S = 1800.0
 _EXACT = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
 """Leaves an address without a path as it is: clients compare the issuer's with what tokens and the issuer itself say."""
 RETRY_S = 5
-
-
-class AccessVerifier(TokenVerifier):
-    """What the SDK asks about bearer tokens, answered by `Access`: keys and, where an issuer is configured, its tokens."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-
-    async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what a token stands for; None if it does not hold."""
-        try:
-            return token_of(await self._access.identify(token))
-        except UnauthenticatedError:
-            return None
 
 
 def token_of(who: Principal) -> AccessToken:

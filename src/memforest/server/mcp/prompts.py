@@ -1,10 +1,6 @@
-"""Prompts that a person picks: what memory recalls on a question, and what has changed since a time.
+"""Prompts that a person picks, resources to read by address, completion of these addresses, and log messages for clients.
 
-What can be read by address: profiles, timelines and sessions, as quoted text.
-
-Completion of what a person types into a resource's address: names of entities, and ids of sessions.
-
-Log messages for clients that ask for them: how each call went, in our own words, and nothing of what was said.
+What is read is quoted text. Log messages say how each call went, in our own words, and nothing of what was said.
 """
 
 from __future__ import annotations
@@ -37,7 +33,6 @@ from memforest.server.mcp.shapes import (
     User,
     fitting,
     found_text,
-    given,
     memory_of,
     quote,
     quoted,
@@ -72,7 +67,7 @@ async def what_changed(
 ) -> str:
     """Sum up what memory has learnt, corrected and forgotten since a time."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await memory.changes(since, given(until), limit=MOST_CHANGES)
+        page = await memory.changes(since, until or None, limit=MOST_CHANGES)
     more = f"\nThere are more than these {MOST_CHANGES}." if page.next else ""
     lines = quoted([_line(one) for one in page], "Nothing has changed.")
     return f"Sum up for me what has changed in my memory since {quote(since)}.\n\n{lines}{more}"

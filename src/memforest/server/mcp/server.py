@@ -1,8 +1,7 @@
 """The MCP server over memories: tools, resources and prompts, for both eras of the protocol.
 
-Functions as tools: their schemas in few tokens, and without the argument that a server for one user does not have.
-
-Which tools there are, what each may do, and the profiles that name them.
+It lists tools with schemas of few tokens, and without the argument `user` where a server is for one user. `PROFILES` says which
+tools there are, and what each may do.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from pydantic import ValidationError
 from memforest import __version__
 from memforest.errors import ConfigError, MemForestError, NotFoundError
 from memforest.server.auth import Access, Principal, Scope
-from memforest.server.mcp import shapes, tools, writing
+from memforest.server.mcp import shapes, tools
 from memforest.server.mcp.prompts import PROMPTS, TEMPLATES, complete, log_calls, profile_address, take_levels
 from memforest.server.mcp.shapes import ToolContext
 
@@ -174,8 +173,8 @@ _READ = (
 )
 _DEFAULT = (
     *_READ,
-    Purpose(writing.add_memory, "Remember", "write"),
-    Purpose(writing.forget_memory, "Forget", "delete"),
+    Purpose(tools.add_memory, "Remember", "write"),
+    Purpose(tools.forget_memory, "Forget", "delete"),
 )
 
 PROFILES: dict[str, tuple[Purpose, ...]] = {
@@ -183,7 +182,7 @@ PROFILES: dict[str, tuple[Purpose, ...]] = {
     "default": _DEFAULT,
     "full": (
         *_DEFAULT,
-        Purpose(writing.correct_memory, "Correct a fact", "write"),
+        Purpose(tools.correct_memory, "Correct a fact", "write"),
         Purpose(tools.get_fact, "Show a fact"),
         Purpose(tools.list_sessions, "List conversations"),
         Purpose(tools.browse_tree, "Browse summaries"),

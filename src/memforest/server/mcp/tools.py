@@ -1,67 +1,45 @@
-"""The tools that only read: search, ask, timelines and facts.
+"""The tools of the MCP server: those that only read, and those that add, forget and correct.
 
-`search` and `fetch` in the shape that ChatGPT's connectors want.
-
+`search` and `fetch` have the shape that ChatGPT's connectors want.
 Source: https://developers.openai.com/apps-sdk/build/mcp-server
-
-
-The tools of the profile "full" that look into a memory: a fact, sessions, trees, counts.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Optional
 from urllib.parse import quote as percent
 from urllib.parse import unquote
 
-from mcp.server.mcpserver import Context
+from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
 from mcp.types import CallToolResult
-from pydantic import Field
+from pydantic import BaseModel, Field
 
-from memforest.errors import NotFoundError
+from memforest.errors import InputError, NotFoundError
 from memforest.read.results import Evidence
 from memforest.read.stored import Source
 from memforest.reading.timestamps import zone_named
+from memforest.server.mcp import shapes
 from memforest.server.mcp.shapes import (
     NOTE,
-    AnswerShape,
     AsOf,
-    ConnectorHit,
     Cursor,
     During,
-    Event,
-    Facts,
-    FactShown,
-    Fetched,
     Filters,
-    Hits,
     Id,
     Limit,
-    SearchShape,
-    Sessions,
-    StatsShown,
-    Timeline,
+    Message,
     Tokens,
     TopK,
-    Trees,
     User,
-    citation_of,
-    entry_of,
-    evidence_lines,
-    evidence_of,
-    fact_line,
-    fact_of,
-    found_text,
-    given,
+    desk_of,
     memory_of,
-    nodes_of,
     quote,
     quoted,
     said_result,
-    session_of,
-    timeline_line,
-    turn_line,
-    window,
+    shaped,
 )
 from memforest.text import cut
 from memforest.times import one_line
@@ -77,11 +55,11 @@ async def search_memory(
     top_k: TopK = 8,
     max_tokens: Tokens = None,
     user: User,
-) -> Annotated[CallToolResult, SearchShape]:
+) -> Annotated[CallToolResult, shapes.SearchShape]:
     """Find what was said or learnt in earlier conversations: dated quotations, best first."""
     options: dict[str, Any] = {
-        "as_of": given(as_of),
-        "during": window(during),
+        "as_of": as_of or None,
+        "during": None if during is None else (during[0], during[1]),
         "filters": filters,
         "top_k": top_k,
         "max_tokens": max_tokens,
@@ -89,8 +67,10 @@ async def search_memory(
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.search(query, **options)
     warnings = [one_line(one) for one in result.warnings]
-    data = SearchShape(note=NOTE, evidence=[evidence_of(one) for one in result.evidence], warnings=warnings)
-    return said_result(data, found_text(result))
+    data = shapes.SearchShape(
+        note=NOTE, evidence=[shaped(shapes.EvidenceShape, one) for one in result.evidence], warnings=warnings
+    )
+    return said_result(data, shapes.found_text(result))
 
 
 async def ask_memory(
@@ -100,18 +80,18 @@ async def ask_memory(
     as_of: AsOf = "",
     reference_date: Annotated[str, Field(description="ISO 8601; the present of the question")] = "",
     user: User,
-) -> Annotated[CallToolResult, AnswerShape]:
+) -> Annotated[CallToolResult, shapes.AnswerShape]:
     """Answer one question from memory, with evidence, or abstain."""
-    options: dict[str, Any] = {"as_of": given(as_of), "reference_date": given(reference_date)}
+    options: dict[str, Any] = {"as_of": as_of or None, "reference_date": reference_date or None}
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.ask(question, **options)
-    evidence = [citation_of(one) for one in result.citations]
+    evidence = [shaped(shapes.Citation, one) for one in result.citations]
     if result.answer is None:
         reason = one_line(result.reason)
-        data = AnswerShape(note=NOTE, abstained=True, reason=reason, evidence=evidence)
+        data = shapes.AnswerShape(note=NOTE, abstained=True, reason=reason, evidence=evidence)
         return said_result(data, f"Memory has no answer: {reason}")
-    lines = evidence_lines(result.citations, zone_named(result.result.timezone))
-    data = AnswerShape(note=NOTE, answer=one_line(result.answer), abstained=False, evidence=evidence)
+    lines = shapes.evidence_lines(result.citations, zone_named(result.result.timezone))
+    data = shapes.AnswerShape(note=NOTE, answer=one_line(result.answer), abstained=False, evidence=evidence)
     return said_result(data, quoted([f"Answer: {quote(result.answer)}", *lines], ""))
 
 
@@ -123,12 +103,14 @@ async def get_timeline(
     cursor: Cursor = "",
     limit: Limit = 50,
     user: User,
-) -> Annotated[CallToolResult, Timeline]:
+) -> Annotated[CallToolResult, shapes.Timeline]:
     """Return how a person, place or thing changed: states with start and end, and events, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await memory.timeline(entity, attribute=given(attribute), limit=limit, cursor=given(cursor))
-    data = Timeline(note=NOTE, entries=[entry_of(one) for one in page], next_cursor=page.next_cursor)
-    return said_result(data, quoted([timeline_line(one) for one in page], "Nothing is known of that."))
+        page = await memory.timeline(entity, attribute=attribute or None, limit=limit, cursor=cursor or None)
+    data = shapes.Timeline(
+        note=NOTE, entries=[shaped(shapes.Entry, one) for one in page], next_cursor=page.next_cursor
+    )
+    return said_result(data, quoted([shapes.timeline_line(one) for one in page], "Nothing is known of that."))
 
 
 async def list_facts(
@@ -141,22 +123,25 @@ async def list_facts(
     cursor: Cursor = "",
     limit: Limit = 20,
     user: User,
-) -> Annotated[CallToolResult, Facts]:
+) -> Annotated[CallToolResult, shapes.Facts]:
     """List facts with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
         page = await memory.list(
-            cursor=given(cursor),
-            entity=given(entity),
-            session_id=given(session_id),
-            as_of=given(as_of),
+            cursor=cursor or None,
+            entity=entity or None,
+            session_id=session_id or None,
+            as_of=as_of or None,
             filters=filters,
             limit=limit,
         )
-    data = Facts(
-        note=NOTE, facts=[fact_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
+    data = shapes.Facts(
+        note=NOTE,
+        facts=[shaped(shapes.Fact, one) for one in page],
+        total=page.total,
+        next_cursor=page.next_cursor,
     )
     none = " ".join(["There are no such facts.", *map(one_line, page.warnings)])
-    return said_result(data, quoted([fact_line(one) for one in page], none))
+    return said_result(data, quoted([shapes.fact_line(one) for one in page], none))
 
 
 TITLE_CHARS = 80
@@ -165,23 +150,23 @@ AROUND = 2
 TOP_K = 10
 
 
-async def search(ctx: Context, *, query: str, user: User) -> Annotated[CallToolResult, Hits]:
+async def search(ctx: Context, *, query: str, user: User) -> Annotated[CallToolResult, shapes.Hits]:
     """Search memory; returns ids for fetch."""
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.search(query, top_k=TOP_K)
         user_id = memory.user_id
-    data = Hits(results=[_hit(one, user_id) for one in result.evidence if one.sources])
+    data = shapes.Hits(results=[_hit(one, user_id) for one in result.evidence if one.sources])
     return said_result(data)
 
 
-async def fetch(ctx: Context, *, id: str, user: User) -> Annotated[CallToolResult, Fetched]:
+async def fetch(ctx: Context, *, id: str, user: User) -> Annotated[CallToolResult, shapes.Fetched]:
     """Return what an id of search stands for, quoted."""
     kind, _, rest = id.partition(":")
     parts = [unquote(one) for one in rest.split(":")]
     async with memory_of(ctx, user, "read") as memory:
         if kind == "fact" and len(parts) == 1:
             fact = await memory.get(parts[0])
-            title, lines, said = fact.text, [fact_line(fact)], fact.said
+            title, lines, said = fact.text, [shapes.fact_line(fact)], fact.said
             url = _url(memory.user_id, fact.sources)
         elif kind == "turn" and len(parts) == 2:
             session_id, turn_id = parts
@@ -191,11 +176,11 @@ async def fetch(ctx: Context, *, id: str, user: User) -> Annotated[CallToolResul
                 raise NotFoundError("there is no such turn; give an id that search returned")
             shown = turns[max(0, at - AROUND) : at + AROUND + 1]
             title, said = turns[at].text, turns[at].said
-            lines = [turn_line(one) for one in shown]
+            lines = [shapes.turn_line(one) for one in shown]
             url = _url(memory.user_id, (Source(session_id, (turn_id,)),))
         else:
             raise NotFoundError("there is no such id; give one that search returned")
-    data = Fetched(
+    data = shapes.Fetched(
         id=id,
         title=cut(one_line(title), TITLE_CHARS),
         text=quoted(lines, ""),
@@ -205,7 +190,7 @@ async def fetch(ctx: Context, *, id: str, user: User) -> Annotated[CallToolResul
     return said_result(data)
 
 
-def _hit(one: Evidence, user_id: str) -> ConnectorHit:
+def _hit(one: Evidence, user_id: str) -> shapes.ConnectorHit:
     source = one.sources[0]
     parts = (source.session_id, source.turn_ids[0])
     place = (
@@ -214,7 +199,7 @@ def _hit(one: Evidence, user_id: str) -> ConnectorHit:
         else "turn:" + ":".join(percent(part, safe="") for part in parts)
     )
     title = cut(f"{one.said:%Y-%m-%d} {one_line(one.speaker)}: {one_line(one.text)}", TITLE_CHARS)
-    return ConnectorHit(id=place, title=title, url=_url(user_id, one.sources))
+    return shapes.ConnectorHit(id=place, title=title, url=_url(user_id, one.sources))
 
 
 def _url(user_id: str, sources: tuple[Source, ...]) -> str:
@@ -226,34 +211,28 @@ MAX_DEPTH = 10
 MAX_NODES = 200
 
 
-async def get_fact(ctx: Context, *, fact_id: Id, user: User) -> Annotated[CallToolResult, FactShown]:
+async def get_fact(ctx: Context, *, fact_id: Id, user: User) -> Annotated[CallToolResult, shapes.FactShown]:
     """Return one fact with its sources and all that happened to it."""
     async with memory_of(ctx, user, "read") as memory:
         fact = await memory.get(fact_id)
         history = await memory.history(fact_id)
-    data = FactShown(
-        note=NOTE,
-        fact=fact_of(fact),
-        verdict=fact.verdict,
-        entities=[one_line(one) for one in fact.entities],
-        topics=[one_line(one) for one in fact.topics],
-        history=[
-            Event(kind=one.kind, at=one.at.isoformat(), text=one_line(one.text), key=one.key)
-            for one in history
-        ],
-    )
+    happened = [shaped(shapes.Event, one) for one in history]
+    data = shaped(shapes.FactShown, fact, note=NOTE, fact=shaped(shapes.Fact, fact), history=happened)
     events = [f"{one.at:%Y-%m-%d} {one.kind}: {quote(one.text)}" for one in history]
-    return said_result(data, quoted([fact_line(fact), *events], ""))
+    return said_result(data, quoted([shapes.fact_line(fact), *events], ""))
 
 
 async def list_sessions(
     ctx: Context, *, cursor: Cursor = "", limit: Limit = 20, user: User
-) -> Annotated[CallToolResult, Sessions]:
+) -> Annotated[CallToolResult, shapes.Sessions]:
     """List conversations with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await memory.sessions(limit=limit, cursor=given(cursor))
-    data = Sessions(
-        note=NOTE, sessions=[session_of(one) for one in page], total=page.total, next_cursor=page.next_cursor
+        page = await memory.sessions(limit=limit, cursor=cursor or None)
+    data = shapes.Sessions(
+        note=NOTE,
+        sessions=[shaped(shapes.SessionShown, one) for one in page],
+        total=page.total,
+        next_cursor=page.next_cursor,
     )
     lines = [f"{quote(one.session_id)}: {one.turns} turns, {one.start:%Y-%m-%d}" for one in page]
     return said_result(data, quoted(lines, "There are no sessions."))
@@ -267,11 +246,11 @@ async def browse_tree(
     depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)] = 1,
     limit: Annotated[int, Field(ge=1, le=MAX_NODES)] = 50,
     user: User,
-) -> Annotated[CallToolResult, Trees]:
+) -> Annotated[CallToolResult, shapes.Trees]:
     """Return summaries as trees over time, each node before those below it."""
     async with memory_of(ctx, user, "read") as memory:
-        trees = await memory.tree(given(scope), index=given(index), depth=depth, limit=limit)
-    data = Trees(note=NOTE, nodes=nodes_of(trees))
+        trees = await memory.tree(scope or None, index=index or None, depth=depth, limit=limit)
+    data = shapes.Trees(note=NOTE, nodes=shapes.nodes_of(trees))
     lines = [
         f"{'  ' * one.depth}{one.start[:10]} to {one.end[:10]} {quote(one.title or one.summary)}"
         for one in data.nodes
@@ -279,18 +258,173 @@ async def browse_tree(
     return said_result(data, quoted(lines, "There are no trees."))
 
 
-async def memory_stats(ctx: Context, *, user: User) -> Annotated[CallToolResult, StatsShown]:
+async def memory_stats(ctx: Context, *, user: User) -> Annotated[CallToolResult, shapes.StatsShown]:
     """Count what is remembered."""
     async with memory_of(ctx, user, "read") as memory:
         stats = await memory.stats()
-    data = StatsShown(
-        sessions=stats.sessions,
-        turns=stats.turns,
-        facts=stats.facts,
-        entities=dict(stats.entities),
-        indexes=list(stats.indexes),
-        failed_chunks=stats.failed_chunks,
-        unfinished=stats.unfinished,
-        bytes=stats.bytes,
-    )
+    data = shaped(shapes.StatsShown, stats, indexes=list(stats.indexes))
     return said_result(data, f"{stats.sessions} sessions, {stats.turns} turns, {stats.facts} facts.")
+
+
+TELL_S = 5.0
+"""How long the end of a write waits for a client that is slow to take what it is told."""
+ASKED_CHARS = 300
+"""Characters of a fact that a person is asked about."""
+
+
+async def add_memory(
+    ctx: Context,
+    *,
+    content: Annotated[str, Field(description="One text by the user; or give messages")] = "",
+    messages: Optional[list[Message]] = None,  # noqa: UP045  # as in `arguments`
+    timestamp: Annotated[str, Field(description="ISO 8601; now if left out")] = "",
+    session_id: Id = "",
+    idempotency_key: Annotated[Id, Field(description="The same again adds nothing")] = "",
+    user: User,
+) -> Annotated[CallToolResult, shapes.Added]:
+    """Remember what was said, with what can be learnt from it."""
+    if bool(content) == (messages is not None):
+        raise InputError("give either content or messages")
+    said = content if messages is None else [one.plain() for one in messages]
+    desk = desk_of(ctx)
+    async with (
+        memory_of(ctx, user, "write") as memory,
+        desk.access.ingesting(await desk.who(ctx)),
+        _progress(ctx) as tell,
+    ):
+        result = await memory.add(
+            said,
+            session_id=session_id or None,
+            timestamp=timestamp or None,
+            idempotency_key=idempotency_key or None,
+            on_progress=tell,
+        )
+    failed = len(result.failed) + len(result.left)
+    lists = {name: list(getattr(result, name)) for name in ("added", "merged", "superseded")}
+    data = shaped(shapes.Added, result, skipped=shapes.skipped_of(result), failed=failed, **lists)
+    counts = (
+        f"{len(result.added)} facts added, {len(result.merged)} merged, {len(result.superseded)} superseded"
+    )
+    later = f"; {failed} parts are stored and will be read later" if failed else ""
+    text = f"Session {quote(result.session_id)}: {result.turns_added} turns stored, {counts}{later}."
+    return said_result(data, "\n".join((text, *(f"Warning: {one}" for one in data.warnings))))
+
+
+@asynccontextmanager
+async def _progress(ctx: Context) -> AsyncIterator[Any]:
+    """Give what the core calls as a write goes on; the client is told in order, and a slow one holds nothing up."""
+    came: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def tell() -> None:
+        number = 0
+        while True:
+            step = await came.get()
+            number += 1
+            await ctx.report_progress(number, None, f"{step.stage}: {step.done} of {step.total}")
+            came.task_done()
+
+    teller, joined = asyncio.create_task(tell()), None
+    try:
+        yield came.put_nowait
+        joined = asyncio.create_task(came.join())
+        await asyncio.wait({teller, joined}, timeout=TELL_S, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        tasks = [one for one in (teller, joined) if one is not None]
+        for one in tasks:
+            one.cancel()
+        # What telling has failed with, as when the client has gone, is no failure of the write.
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Consent(BaseModel):
+    """What a person is asked before something is forgotten."""
+
+    forget: bool = Field(title="Forget it", description="Yes, forget this.")
+
+
+def can_ask(ctx: Context) -> bool:
+    """Return whether the client lets a person answer a form, and the connection can carry it."""
+    capabilities = ctx.client_capabilities
+    asks = None if capabilities is None else capabilities.elicitation
+    if asks is None or (asks.form is None and asks.url is not None):
+        return False
+    return ctx.session.can_send_request or (ctx.protocol_version or "") >= "2026-07-28"
+
+
+async def consent(ctx: Context) -> Consent | Elicit[Consent]:
+    """Ask the person where the client can; elsewhere the host decides, by the hint that the tool is destructive."""
+    params: Mapping[str, Any] = ctx.request_context.params or {}
+    arguments: Mapping[str, Any] = params.get("arguments") or {}
+    fact_id, session_id, turn_id = (
+        str(arguments.get(name) or "") for name in ("fact_id", "session_id", "turn_id")
+    )
+    if bool(fact_id) == bool(session_id) or (turn_id and not session_id):
+        raise InputError("give either fact_id, or session_id, or session_id with turn_id")
+    if not can_ask(ctx):
+        return Consent(forget=True)
+    async with memory_of(ctx, str(arguments.get("user") or ""), "delete") as memory:
+        if fact_id:
+            fact = await memory.get(fact_id)
+            return Elicit(f"Forget {quote(cut(fact.text, ASKED_CHARS))}?", Consent)
+        gone = (await memory.delete(**_target(session_id, turn_id), dry_run=True)).gone
+    what = (
+        f"turn {quote(turn_id)} of session {quote(session_id)}" if turn_id else f"session {quote(session_id)}"
+    )
+    counts = f"{gone.get('turns', 0)} turns and {gone.get('facts', 0)} facts go"
+    return Elicit(f"Erase {what} for good? {counts}.", Consent)
+
+
+def _target(session_id: str, turn_id: str) -> dict[str, Any]:
+    return {"turn": (session_id, turn_id)} if turn_id else {"session_id": session_id}
+
+
+async def forget_memory(
+    ctx: Context,
+    *,
+    fact_id: Annotated[Id, Field(description="Hides this fact; can be undone")] = "",
+    session_id: Annotated[Id, Field(description="Erases this session for good")] = "",
+    turn_id: Annotated[Id, Field(description="Only this turn of it")] = "",
+    answer: Annotated[ElicitationResult[Consent], Resolve(consent)],
+    user: User,
+) -> Annotated[CallToolResult, shapes.Receipt]:
+    """Forget one fact, or erase a session or turn with all that was learnt from it."""
+    if not isinstance(answer, AcceptedElicitation) or not answer.data.forget:
+        return said_result(
+            shapes.Receipt(done=False, action="kept"), "The person said no; nothing was forgotten."
+        )
+    async with memory_of(ctx, user, "delete") as memory:
+        if fact_id:
+            forgotten = await memory.forget(fact_id)
+            data = shapes.Receipt(done=True, action="forgotten", undo_key=forgotten.key)
+            return said_result(data, f"Forgotten; the key {quote(forgotten.key)} takes that back.")
+        receipt = await memory.delete(**_target(session_id, turn_id))
+    gone = {name: count for name, count in receipt.gone.items() if count}
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in gone.items())
+    return said_result(
+        shapes.Receipt(done=True, action="deleted", gone=gone), f"Erased: {counts or 'nothing'}."
+    )
+
+
+async def correct_memory(
+    ctx: Context,
+    *,
+    fact_id: Id = "",
+    text: Annotated[str, Field(description="What holds instead")] = "",
+    valid_from: Annotated[str, Field(description="ISO 8601")] = "",
+    valid_to: Annotated[str, Field(description="ISO 8601, exclusive")] = "",
+    undo: Annotated[Id, Field(description="Key of a correction to take back, instead of all else")] = "",
+    user: User,
+) -> Annotated[CallToolResult, shapes.Corrected]:
+    """Put another statement or time in the place of a fact, or take such a correction, or a forgetting, back."""
+    if bool(fact_id) == bool(undo):
+        raise InputError("give either fact_id with what holds instead, or undo")
+    async with memory_of(ctx, user, "write") as memory:
+        if undo:
+            made = await memory.undo(undo)
+        else:
+            made = await memory.update(
+                fact_id, text or None, valid_from=valid_from or None, valid_to=valid_to or None
+            )
+    data = shaped(shapes.Corrected, made, undone=made.undone is not None)
+    done = "Taken back" if data.undone else "Corrected"
+    return said_result(data, f"{done}; the key of the correction is {quote(made.key)}.")

@@ -1,10 +1,7 @@
-"""The factory of the REST app.
+"""The REST app: `create_app` puts its routes, middleware, ingest jobs, health and metrics together.
 
-What stands around the routes: ids in paths, bodies that are too large, other origins, headers, and what nobody expected.
-
-Whether the server lives, and whether it can serve: for whoever starts and stops it. Without a key.
-
-What an app has beside its routes: ingest jobs in the background, health, metrics and their log.
+The middleware `Around` looks at each request before any route: ids in paths, sizes of bodies, pages of other origins, headers,
+and unexpected errors. ``/livez`` and ``/readyz`` need no key.
 """
 
 from __future__ import annotations
@@ -14,11 +11,12 @@ import logging
 import time
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers, MutableHeaders
@@ -34,9 +32,18 @@ from memforest.memory.together import Readiness
 from memforest.server.access import Shares
 from memforest.server.auth import PRINCIPAL, Access, OpenAccess, Principal, from_elsewhere
 from memforest.server.jobs import Intake, IntakeBounds
-from memforest.server.rest import metrics, openapi, problems, routes
+from memforest.server.rest import (
+    compat,
+    job_routes,
+    mem0,
+    mem0_changing,
+    memory_routes,
+    metrics,
+    openapi,
+    problems,
+    user_routes,
+)
 from memforest.server.rest.metrics import Measured, Metrics, RouteSeen
-from memforest.server.rest.routes import ROUTERS
 from memforest.server.rest.routing import strict_router
 from memforest.settings import MAX_BODY_BYTES
 
@@ -87,7 +94,16 @@ class Around:
             return
         headers = Headers(scope=scope)
         sends = _Sends(send, only_head=scope["method"] == "HEAD", plain=PLAIN in headers)
-        scope = {**scope, "path": _path_of(scope)}
+        # Routes below ``/v1/`` are found by the path as it came, others by the path as the server has decoded it. So an id with
+        # a slash, encoded as ``%2F``, stays within its part of the path, and ``%2e%2e`` is an id like any other.
+        scope = dict(scope)
+        path, root = str(scope["path"]), str(scope.get("root_path", ""))
+        if path[len(root) :].startswith(ENCODED):
+            raw = scope.get("raw_path")
+            came = quote(path, safe="/%") if raw is None else bytes(raw).partition(b"?")[0].decode("latin-1")
+            own = "/" + "/".join(came.split("/")[root.count("/") + 1 :])  # behind where the app is mounted
+            if own.startswith(ENCODED):
+                scope["path"] = root + own
         if scope["method"] == "HEAD":
             scope["method"] = "GET"
         receives = _Receives(scope, receive, self.max_body, self._held)
@@ -102,14 +118,19 @@ class Around:
                 await answer(scope, receive, sends)
             # A response that was begun stays unfinished, by which the client sees that it failed.
         finally:
-            receives.let_go()
+            for tenant, size in receives.shares:
+                self._held.give_back(tenant, size)
 
     def _refused(self, scope: Scope, headers: Headers) -> ASGIApp | None:
         """Return the problem of a request that no route is to see, None for every other."""
         origin = headers.get("origin")
-        if origin is not None and scope["method"] not in SAFE and not self._may_write(origin, headers):
+        # A browser sends simple requests to a server on loopback from any page, without asking first.
+        is_allowed = origin is not None and (origin in self.origins or "*" in self.origins)
+        own = headers.get("host", "").lower()
+        is_own = is_allowed or (origin is not None and urlsplit(origin.lower()).netloc == own)
+        if origin is not None and scope["method"] not in SAFE and not is_own:
             return problems.http_problem(403, "pages of another origin may not do this")
-        if scope["path"].startswith(COSTS) and from_elsewhere(headers) and not self._is_allowed(origin):
+        if scope["path"].startswith(COSTS) and from_elsewhere(headers) and not is_allowed:
             return problems.http_problem(403, "a page of another origin has asked for this, which may cost")
         coding = headers.get("content-encoding", "identity").strip().lower()
         if coding != "identity" and scope["method"] not in SAFE:
@@ -123,86 +144,56 @@ class Around:
             return problems.http_problem(413, _too_large(self.max_body))
         return None
 
-    def _may_write(self, origin: str, headers: Headers) -> bool:
-        """Return whether a page may write: one of this server, or of an origin that is allowed.
-
-        A browser sends simple requests to a server on loopback from any page, without asking first.
-        """
-        own = headers.get("host", "").lower()
-        return self._is_allowed(origin) or urlsplit(origin.lower()).netloc == own
-
-    def _is_allowed(self, origin: str | None) -> bool:
-        return origin is not None and (origin in self.origins or "*" in self.origins)
-
 
 def _too_large(most: int) -> str:
     return f"the body has more than {most:,} bytes; send it in parts"
 
 
-def _path_of(scope: Scope) -> str:
-    """Return the path that routes are found by: below ``/v1/`` as it came, elsewhere as the server has decoded it.
-
-    So an id with a slash, encoded as ``%2F``, stays within its part of the path, and ``%2e%2e`` is an id like any other.
-    """
-    path = str(scope["path"])
-    root = str(scope.get("root_path", ""))
-    if not path[len(root) :].startswith(ENCODED):
-        return path
-    raw = scope.get("raw_path")
-    came = quote(path, safe="/%") if raw is None else bytes(raw).partition(b"?")[0].decode("latin-1")
-    own = "/".join(came.split("/")[root.count("/") + 1 :])  # behind where the app is mounted
-    return f"{root}/{own}" if f"/{own}".startswith(ENCODED) else path
-
-
+@dataclass
 class _Receives:
     """Receives a body as long as it is not too large, comes in time, and its sender's tenant has not too much under way."""
 
-    def __init__(self, scope: Scope, receive: Receive, most: int, held: Shares) -> None:
-        self._scope = scope
-        self._receive = receive
-        self._most = most
-        self._held = held
-        self._shares: list[tuple[str | None, int]] = []
-        self._came = 0
-        self._until: float | None = None
-        self._whole = False
+    scope: Scope
+    receive: Receive
+    most: int
+    held: Shares
+    shares: list[tuple[str | None, int]] = field(default_factory=list)
+    """What the body takes of its tenant's share: to be given back when the request has ended."""
+    _came: int = 0
+    _until: float | None = None
+    _whole: bool = False
 
     async def __call__(self) -> Message:
-        message = await (self._receive() if self._whole else self._in_time())
+        if self._whole:
+            message = await self.receive()
+        else:
+            loop = asyncio.get_running_loop()
+            self._until = self._until or loop.time() + BODY_S
+            try:
+                message = await asyncio.wait_for(self.receive(), self._until - loop.time())
+            except asyncio.TimeoutError:
+                raise HTTPException(408, "the body did not come in time") from None
         if message["type"] == "http.request":
             size = len(message.get("body", b""))
             self._came += size
-            if self._came > self._most:
-                raise HTTPException(413, _too_large(self._most))
-            who = self._scope.get(PRINCIPAL)
+            if self._came > self.most:
+                raise HTTPException(413, _too_large(self.most))
+            who = self.scope.get(PRINCIPAL)
             if size and isinstance(who, Principal):
-                self._held.take(who.tenant, size)
-                self._shares.append((who.tenant, size))
+                self.held.take(who.tenant, size)
+                self.shares.append((who.tenant, size))
         self._whole = not message.get("more_body", False)
         return message
 
-    async def _in_time(self) -> Message:
-        loop = asyncio.get_running_loop()
-        self._until = self._until or loop.time() + BODY_S
-        try:
-            return await asyncio.wait_for(self._receive(), self._until - loop.time())
-        except asyncio.TimeoutError:
-            raise HTTPException(408, "the body did not come in time") from None
 
-    def let_go(self) -> None:
-        """Give back what the body takes of its tenant's share."""
-        for tenant, size in self._shares:
-            self._held.give_back(tenant, size)
-
-
+@dataclass
 class _Sends:
-    """Sends a response with the headers that all have, and of an answer to HEAD no more than its head."""
+    """Sends a response with the headers that all have, and only the head of an answer to HEAD."""
 
-    def __init__(self, send: Send, *, only_head: bool, plain: bool) -> None:
-        self._send = send
-        self._only_head = only_head
-        self._plain = plain
-        self.started = False
+    send: Send
+    only_head: bool
+    plain: bool
+    started: bool = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -210,11 +201,11 @@ class _Sends:
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
-            if self._plain and headers.get("content-type") == problems.MEDIA_TYPE:
+            if self.plain and headers.get("content-type") == problems.MEDIA_TYPE:
                 headers["content-type"] = "application/json"
-        elif self._only_head and message["type"] == "http.response.body":
+        elif self.only_head and message["type"] == "http.response.body":
             message = {**message, "body": b""}
-        await self._send(message)
+        await self.send(message)
 
 
 _log = logging.getLogger(__name__)
@@ -254,8 +245,12 @@ class Health:
         return "draining" if self.draining else self._problem
 
     async def _check(self) -> str | None:
+        async def check() -> None:
+            async with self._access.forest(Principal()) as forest:
+                await self._readiness.check(forest)
+
         try:
-            await asyncio.wait_for(self._try(), CHECK_S)
+            await asyncio.wait_for(check(), CHECK_S)
         except MemForestError as exc:
             problem = type(exc).__name__
         except asyncio.TimeoutError:
@@ -264,10 +259,6 @@ class Health:
             return None
         _log.warning("not ready: %s", problem)
         return problem
-
-    async def _try(self) -> None:
-        async with self._access.forest(Principal()) as forest:
-            await self._readiness.check(forest)
 
 
 @health_routes.get("/livez", operation_id="livez")
@@ -327,6 +318,28 @@ def drain(app: FastAPI) -> None:
     cast(Intake, app.state.intake).refuse()
 
 
+ROUTERS: tuple[APIRouter, ...] = (
+    user_routes.user_routes,
+    memory_routes.session_routes,
+    memory_routes.messages,
+    memory_routes.asking_routes,
+    memory_routes.fact_routes,
+    memory_routes.timeline,
+    user_routes.trees,
+    memory_routes.entity_routes,
+    memory_routes.profiles,
+    memory_routes.changes,
+    user_routes.upkeep,
+    user_routes.indexes,
+    job_routes.job_routes,
+    user_routes.transfer_routes,
+)
+"""The routes below ``/v1``, a router for each noun, in the order of the document."""
+
+COMPAT_ROUTERS: tuple[APIRouter, ...] = (mem0.router, mem0_changing.router, compat.openai)
+"""Facades for clients of other memories, outside of the document (docs/compat.md). The last route of `mem0_changing` answers
+what those before it do not."""
+
 CORS: dict[str, Any] = {
     "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE"],
     "allow_headers": ["Authorization", "Content-Type", "Idempotency-Key", "X-API-Key"],
@@ -384,7 +397,7 @@ def create_app(
     app.add_middleware(Around, origins=origins)
     if origins:
         app.add_middleware(CORSMiddleware, allow_origins=list(origins), **CORS)
-    for router in (*ROUTERS, *routes.COMPAT_ROUTERS):
+    for router in (*ROUTERS, *COMPAT_ROUTERS):
         app.include_router(router)
     install(app, access, Intake(access, jobs))
     return app

@@ -1,13 +1,13 @@
-"""mem0's routes for adding and finding, as its client `mem0ai` 2.2 calls them; what they mean here is in docs/compat.md.
+"""mem0's routes for adding and finding, as its client `mem0ai` 2.2 calls them; docs/compat.md says what they mean here.
 
-Bodies of mem0's routes, with every option of its client: those that work, those that change nothing, those that cannot be.
+Their bodies have every option of the client: some work, some change nothing, and some are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import date, timedelta, timezone
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from fastapi import Header, Query, Request
 from pydantic import Field
@@ -30,7 +30,7 @@ from memforest.server.rest.mem0_records import (
     shown_scope,
     unseal,
 )
-from memforest.server.rest.routing import Forest, Who, access_of
+from memforest.server.rest.routing import Forest, Who
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 
 TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
@@ -51,10 +51,8 @@ _INSTEAD = {
 }
 
 
-class Body(StrictBody):
-    """A body with options that are read and change nothing here."""
-
-    refuses: ClassVar[tuple[str, ...]] = ()
+class Ids(StrictBody):
+    """A body with options that change nothing here, and with ids beside those in ``filters``."""
 
     version: Any = None
     api_version: Any = None
@@ -65,6 +63,10 @@ class Body(StrictBody):
     org_name: Any = None
     project_id: Any = None
     project_name: Any = None
+    user_id: str | None = None
+    agent_id: str | None = None
+    app_id: str | None = None
+    run_id: str | None = None
 
     def check(self) -> None:
         """Raise if an option is set that cannot be honoured.
@@ -72,53 +74,15 @@ class Body(StrictBody):
         Raises:
             UnmappedError: naming the first one and what to use instead.
         """
-        for name in self.refuses:
-            if getattr(self, name) not in (None, False, "", [], {}):
-                raise unmapped(f"The option {name}", _INSTEAD[name])
+        for name, instead in _INSTEAD.items():
+            if getattr(self, name, None) not in (None, False, "", [], {}):
+                raise unmapped(f"The option {name}", instead)
 
 
-class Ids(Body):
-    """A body that may name ids by themselves, beside those in ``filters``."""
-
-    user_id: str | None = None
-    agent_id: str | None = None
-    app_id: str | None = None
-    run_id: str | None = None
-
-
-class Owner(Ids):
-    """A body that says whose something is, by itself or in ``filters``."""
-
-    filters: Mapping[str, Any] | None = None
-
-    def owner(self) -> dict[str, str]:
-        """Return the ids that are given.
-
-        Raises:
-            InputError: if ``filters`` holds anything else than ids here.
-        """
-        names = IDS
-        if unknown := [name for name in self.filters or {} if name not in names]:
-            raise InputError(
-                f"filters: {unknown[0][:40]!r} is no id; what is added belongs to {', '.join(names)}"
-            )
-        both = {**(self.filters or {}), **{name: value for name in names if (value := getattr(self, name))}}
-        if wrong := [
-            name for name, value in both.items() if value is not None and not isinstance(value, str)
-        ]:
-            raise InputError(f"filters: {wrong[0]} takes one text here")
-        return {name: value for name, value in both.items() if value}
-
-
-class Add(Owner):
+class Add(Ids):
     """The body of ``v3/memories/add``."""
 
-    refuses: ClassVar[tuple[str, ...]] = (
-        *("enable_graph", "output_graph", "custom_categories", "custom_instructions"),
-        *("agent_custom_instructions", "includes", "excludes", "structured_data_schema"),
-        *("expiration_date", "immutable"),
-    )
-
+    filters: Mapping[str, Any] | None = None
     messages: str | dict[str, Any] | Many[dict[str, Any]]
     metadata: dict[str, Any] | None = None
     infer: bool = True
@@ -133,6 +97,23 @@ class Add(Owner):
     structured_data_schema: Any = None
     expiration_date: Any = None
     immutable: Any = None
+
+    def owner(self) -> dict[str, str]:
+        """Return the ids that are given.
+
+        Raises:
+            InputError: if ``filters`` holds anything else than ids here.
+        """
+        if unknown := [name for name in self.filters or {} if name not in IDS]:
+            raise InputError(
+                f"filters: {unknown[0][:40]!r} is no id; what is added belongs to {', '.join(IDS)}"
+            )
+        both = {**(self.filters or {}), **{name: value for name in IDS if (value := getattr(self, name))}}
+        if wrong := [
+            name for name, value in both.items() if value is not None and not isinstance(value, str)
+        ]:
+            raise InputError(f"filters: {wrong[0]} takes one text here")
+        return {name: value for name, value in both.items() if value}
 
     def turns(self) -> list[dict[str, Any]]:
         """Return the messages as turns, each with whom it belongs to."""
@@ -149,8 +130,6 @@ class Add(Owner):
 
 class List(Ids):
     """The body of ``v3/memories/``."""
-
-    refuses: ClassVar[tuple[str, ...]] = ("enable_graph", "output_graph")
 
     filters: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
@@ -189,8 +168,6 @@ def _until(end: str | None) -> dict[str, str | None]:
 
 class Search(List):
     """The body of ``v3/memories/search``."""
-
-    refuses: ClassVar[tuple[str, ...]] = ("enable_graph", "output_graph", "only_metadata_based_search")
 
     query: Annotated[str, Field(min_length=1)]
     top_k: TopK = 10
@@ -241,9 +218,6 @@ class MemoryBatch(StrictBody):
 router = facade()
 
 
-# -- adding ---------------------------------------------------------------------------------------
-
-
 @route(router, "GET", "/v1/ping/", None)
 async def ping(who: Who) -> dict[str, Any]:
     """Say that the key holds. The names of organisation and project are fixed: a tenant here has neither."""
@@ -267,7 +241,7 @@ async def add(
     handle = forest.user(who.user_id(user))
     run = owner.get("run_id")
     session_id = run if run is None or body.infer else f"{run}-verbatim"
-    async with access_of(request).ingesting(who):
+    async with request.app.state.access.ingesting(who):
         result = await _added_at_its_time(handle, body, session_id, idempotency_key)
     status = "FAILED" if result.failed else "PENDING" if result.left else "SUCCEEDED"
     return {
@@ -332,9 +306,6 @@ async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
     raise no_such_memory()
 
 
-# -- finding --------------------------------------------------------------------------------------
-
-
 @route(router, "POST", "/v3/memories/search/", "read")
 async def search(body: Search, forest: Forest, who: Who) -> dict[str, Any]:
     """Search, best first."""
@@ -374,14 +345,10 @@ async def get_all(
         )
         found += more[: page_size - len(found)]
         total += count
-    path = request.url.path
-
-    def at(number: int) -> str:
-        return f"{path}?page={number}&page_size={page_size}"
-
+    at = f"{request.url.path}?page={{}}&page_size={page_size}"
     return {
         "count": total,
-        "next": at(page + 1) if page * page_size < total else None,
-        "previous": at(page - 1) if page > 1 else None,
+        "next": at.format(page + 1) if page * page_size < total else None,
+        "previous": at.format(page - 1) if page > 1 else None,
         "results": [shown_scope(record, body.fields) for record in found],
     }

@@ -1,8 +1,6 @@
-"""mem0's routes for one memory, and for changing and deleting, as its client `mem0ai` 2.2 calls them; see docs/compat.md.
+"""mem0's routes for one memory, for changing and deleting, and for users, as its client `mem0ai` 2.2 calls them.
 
-mem0's routes for entities: here these are the users.
-
-What mem0's client may call and is not mapped: each answers 501 and names what to use instead.
+What that client may call and is not mapped answers 501 and names what to use instead; see docs/compat.md.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from memforest.server.rest import mem0
 from memforest.server.rest.compat import PREFIX, facade, route, unmapped
 from memforest.server.rest.mem0_records import (
     LABELS,
-    Both,
     Filter,
     Mem0Memory,
     Memories,
@@ -77,9 +74,6 @@ async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, An
         }
         for number, one in enumerate(told)
     ]
-
-
-# -- changing -------------------------------------------------------------------------------------
 
 
 @route(router, "PUT", "/v1/memories/{memory_id}/", "write")
@@ -137,7 +131,7 @@ async def batch_delete(body: mem0.MemoryBatch, forest: Forest, who: Who) -> dict
 async def delete_all(request: Request, forest: Forest, who: Who) -> dict[str, str]:
     """Delete what was said and passes a filter; without a filter nothing is."""
     wanted = read_mem0(_of_query(request))
-    if wanted == Both() or (fields_in(wanted) == {"user_id"} and users_of(wanted) is None):
+    if wanted == Filter() or (fields_in(wanted) == {"user_id"} and users_of(wanted) is None):
         raise InputError(
             "delete_all without a filter would delete everything and is refused; give user_id, or more ids beside it"
         )
@@ -148,9 +142,6 @@ async def delete_all(request: Request, forest: Forest, who: Who) -> dict[str, st
         with suppress(NotFoundError):  # there may be no such user
             gone += await _delete_matching(memories, wanted)
     return {"message": f"Memories deleted successfully! ({gone} messages)"}
-
-
-# -- inside ---------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -1,18 +1,10 @@
-"""Memories as other memories' clients see them: one record for a fact or a turn, with the fields that they filter by.
+"""Memories as clients of other memories see them: records of facts and turns, filters on their fields, and their ids.
 
-Filters of memories: conditions on fields, joined by and, or and not; read from the shapes of mem0 and of OpenAI.
+A filter is read once from the shape of mem0 or of OpenAI, with every mistake named, and is then asked of one record after the
+other. A record is a mapping of fields to texts, numbers, bools, times, lists, mappings, or None.
 
-A filter is read once, with every mistake named, and then asked of one record after the other. A record is a mapping of
-fields to texts, numbers, bools, times, lists, mappings, or None.
-
-
-Ids that clients get for memories: they carry the user, whom the routes of mem0 do not name.
-
-An id is no permission: whose memory it leads to is checked against the caller each time, and one that leads nowhere, one that
-is of somebody else, and one that is no id at all get the same answer.
-
-
-Whose memories a request of mem0's client means, and how it gets them.
+The id of a memory carries its user, whom the routes of mem0 do not name. It is no permission: whose memory it leads to is
+checked against the caller each time, and an id that leads nowhere or to somebody else gets the same answer as no id at all.
 """
 
 from __future__ import annotations
@@ -57,76 +49,49 @@ MAX_VALUES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
-    """A condition on one field; `path` leads into a mapping, as ``("metadata", "colour")``."""
+class Filter:
+    """A condition on one field, or ``"all"``, ``"any"`` or ``"none"`` of other filters; all of none lets everything pass."""
 
-    path: tuple[str, ...]
-    op: Op
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Both:
-    """All of its parts hold; without any it always does."""
-
+    op: Op | Literal["all", "any", "none"] = "all"
     parts: tuple[Filter, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """One of its parts holds."""
-
-    parts: tuple[Filter, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Neither:
-    """None of its parts holds."""
-
-    parts: tuple[Filter, ...]
-
-
-Filter = Compare | Both | Either | Neither
-
-
-# -- asking ---------------------------------------------------------------------------------------
+    path: tuple[str, ...] = ()
+    """The field, and a key of it if it is a mapping, as ``("metadata", "colour")``."""
+    value: Any = None
 
 
 def matches(wanted: Filter, record: Mapping[str, Any]) -> bool:
     """Return whether a record passes a filter."""
-    if isinstance(wanted, Both):
+    if wanted.op == "all":
         return all(matches(part, record) for part in wanted.parts)
-    if isinstance(wanted, Either):
+    if wanted.op == "any":
         return any(matches(part, record) for part in wanted.parts)
-    if isinstance(wanted, Neither):
+    if wanted.op == "none":
         return not any(matches(part, record) for part in wanted.parts)
-    found: Any = record
+    field_value: Any = record
     for name in wanted.path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return _holds(wanted.op, found, wanted.value)
+        field_value = field_value.get(name) if isinstance(field_value, Mapping) else None
+    return _holds(wanted.op, field_value, wanted.value)
 
 
 def users_of(wanted: Filter) -> frozenset[str] | None:
     """Return the only users whose memories can pass a filter, by its conditions on ``user_id``; None when it names none."""
-    if isinstance(wanted, Compare):
+    if wanted.op == "none":
+        return None
+    if wanted.path:
         if wanted.path != ("user_id",) or wanted.op not in ("eq", "in"):
             return None
         values = wanted.value if wanted.op == "in" else (wanted.value,)
         return frozenset(value for value in values if isinstance(value, str))
-    if isinstance(wanted, Neither):
-        return None
     sets = [users_of(part) for part in wanted.parts]
     known = [one for one in sets if one is not None]
-    if isinstance(wanted, Both):
+    if wanted.op == "all":
         return frozenset.intersection(*known) if known else None
     return None if len(known) < len(sets) else frozenset().union(*known)
 
 
 def fields_in(wanted: Filter) -> frozenset[str]:
     """Return the fields that a filter asks of."""
-    if isinstance(wanted, Compare):
-        return frozenset(wanted.path[:1])
-    return frozenset().union(*(fields_in(part) for part in wanted.parts))
+    return frozenset(wanted.path[:1]).union(*(fields_in(part) for part in wanted.parts))
 
 
 def _holds(op: Op, found: Any, value: Any) -> bool:
@@ -138,9 +103,17 @@ def _holds(op: Op, found: Any, value: Any) -> bool:
         return _equal(found, value) or (_is_list(found) and any(_equal(one, value) for one in found))
     if op == "in":
         return any(_holds("eq", found, one) for one in value)
-    if op in ORDER:
-        return _ordered(op, found, value)
-    return _contains(found, value, folded=op == "icontains")
+    if op not in ORDER:
+        return _contains(found, value, folded=op == "icontains")
+    # Numbers are compared with numbers, texts with texts, times with times; nothing else is before or behind.
+    kinds: tuple[Any, ...] = ((int, float), str, datetime)
+    if isinstance(found, bool) or isinstance(value, bool):
+        return False
+    if not any(isinstance(found, kind) and isinstance(value, kind) for kind in kinds):
+        return False
+    if op in ("gt", "lte"):
+        return bool(found > value) is (op == "gt")
+    return bool(found < value) is (op == "lt")
 
 
 def _equal(found: Any, value: Any) -> bool:
@@ -152,18 +125,6 @@ def _equal(found: Any, value: Any) -> bool:
     if isinstance(found, Mapping) and isinstance(value, Mapping):
         return found.keys() == value.keys() and all(_equal(found[key], value[key]) for key in value)
     return bool(found == value)
-
-
-def _ordered(op: Op, found: Any, value: Any) -> bool:
-    """Compare by order: numbers with numbers, texts with texts, times with times; nothing else is before or behind."""
-    kinds: tuple[Any, ...] = ((int, float), str, datetime)
-    if isinstance(found, bool) or isinstance(value, bool):
-        return False
-    if not any(isinstance(found, kind) and isinstance(value, kind) for kind in kinds):
-        return False
-    if op in ("gt", "lte"):
-        return bool(found > value) is (op == "gt")
-    return bool(found < value) is (op == "lt")
 
 
 def _contains(found: Any, value: Any, *, folded: bool) -> bool:
@@ -182,9 +143,6 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-# -- reading --------------------------------------------------------------------------------------
-
-
 def read_mem0(given: object) -> Filter:
     """Read a filter of mem0: fields with values or operators, and AND, OR and NOT with lists of filters.
 
@@ -197,7 +155,7 @@ def read_mem0(given: object) -> Filter:
     Raises:
         InputError: if it is none. The message names the place, and no value of it.
     """
-    return Both() if given is None or given == {} else _Mem0().group(given, 0)
+    return Filter() if given is None or given == {} else _FilterReader().mem0(given, 0)
 
 
 def read_openai(given: object) -> Filter:
@@ -209,10 +167,10 @@ def read_openai(given: object) -> Filter:
     Raises:
         InputError: if it is none.
     """
-    return Both() if given is None else _OpenAI().one(given, 0)
+    return Filter() if given is None else _FilterReader().openai(given, 0)
 
 
-class _Reader:
+class _FilterReader:
     """Counts what it reads, so that no filter is larger than can be asked quickly."""
 
     def __init__(self) -> None:
@@ -226,7 +184,7 @@ class _Reader:
                 f"the filter is too large: at most {MAX_CONDITIONS} conditions, {MAX_DEPTH} levels deep"
             )
 
-    def condition(self, path: tuple[str, ...], op: Op, value: Any) -> Compare:
+    def condition(self, path: tuple[str, ...], op: Op, value: Any) -> Filter:
         where = ".".join(path)
         if op in ("in", "nin"):
             self._values += len(value) if _is_list(value) else 0
@@ -239,17 +197,9 @@ class _Reader:
             value = value.casefold()
         if path[0] in TIMES and len(path) == 1:
             value = tuple(map(_time, value)) if isinstance(value, tuple) else _time(value)
-        return Compare(path, op, value)
+        return Filter(op, (), path, value)
 
-
-def _time(value: Any) -> datetime:
-    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise InputError("filters: a time is an ISO 8601 text or UNIX seconds")
-    return parse_timestamp(value, timezone=timezone.utc, field="a time of the filter")[0]
-
-
-class _Mem0(_Reader):
-    def group(self, given: object, depth: int) -> Filter:
+    def mem0(self, given: object, depth: int) -> Filter:
         if not isinstance(given, Mapping) or not given:
             raise InputError('filters: a filter is an object such as {"user_id": "…"}, and not empty')
         parts: list[Filter] = []
@@ -259,8 +209,8 @@ class _Mem0(_Reader):
                 listed = value if _is_list(value) else [value] if name == "NOT" else None
                 if not listed:
                     raise InputError(f"filters: {name} takes a list of at least one filter")
-                kind = {"AND": Both, "OR": Either, "NOT": Neither}[name]
-                parts.append(kind(tuple(self.group(one, depth + 1) for one in listed)))
+                holds: Any = {"AND": "all", "OR": "any", "NOT": "none"}[name]
+                parts.append(Filter(holds, tuple(self.mem0(one, depth + 1) for one in listed)))
             elif name in MEM0_FIELDS:
                 parts.extend(self.field(name, value, depth))
             else:
@@ -268,7 +218,7 @@ class _Mem0(_Reader):
                     f"filters: there is no field {shown(name)}; known: {', '.join(MEM0_FIELDS)}, AND, OR, NOT. "
                     'Metadata of your own is asked as {"metadata": {"key": "value"}}'
                 )
-        return parts[0] if len(parts) == 1 else Both(tuple(parts))
+        return parts[0] if len(parts) == 1 else Filter("all", tuple(parts))
 
     def field(self, name: str, value: object, depth: int) -> list[Filter]:
         if name != "metadata" or _operators(value):
@@ -295,29 +245,18 @@ class _Mem0(_Reader):
 
     def single(self, path: tuple[str, ...], op: Op, value: object) -> Filter:
         if value == "*" and op in ("eq", "ne"):
-            some = Compare(path, "set")
-            return some if op == "eq" else Neither((some,))
+            some = Filter("set", (), path)
+            return some if op == "eq" else Filter("none", (some,))
         if path[0] in LISTED and _is_list(value):
             op = {"eq": "in", "ne": "nin"}.get(op, op)  # type: ignore[assignment]  # one of them
         if path[0] in IDS:
-            _check_id(path[0], value if op in ("in", "nin") and isinstance(value, (list, tuple)) else [value])
+            # What no id can be would pass nothing, as if there were no memories. None stands for having none.
+            for one in value if op in ("in", "nin") and isinstance(value, (list, tuple)) else [value]:
+                if not isinstance(one, str) and (one is not None or path[0] == "user_id"):
+                    raise InputError(f"filters: {path[0]} takes a text, or a list of texts")
         return self.condition(path, op, value)
 
-
-def _operators(value: object) -> bool:
-    """Return whether a value is operators with operands, as ``{"gte": 3}``."""
-    return isinstance(value, Mapping) and bool(value) and all(key in MEM0_OPS for key in value)
-
-
-def _check_id(name: str, values: Sequence[object]) -> None:
-    """Refuse what no id can be: it would pass nothing, as if there were no memories. None stands for having none."""
-    for one in values:
-        if not isinstance(one, str) and (one is not None or name == "user_id"):
-            raise InputError(f"filters: {name} takes a text, or a list of texts")
-
-
-class _OpenAI(_Reader):
-    def one(self, given: object, depth: int) -> Filter:
+    def openai(self, given: object, depth: int) -> Filter:
         self.enter(depth)
         if not isinstance(given, Mapping):
             raise InputError(
@@ -329,8 +268,8 @@ class _OpenAI(_Reader):
             listed = given["filters"]
             if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
                 raise InputError(f"filters: {kind!r} takes a list of at least one filter")
-            parts = tuple(self.one(part, depth + 1) for part in listed)
-            return Both(parts) if kind == "and" else Either(parts)
+            parts = tuple(self.openai(part, depth + 1) for part in listed)
+            return Filter("all" if kind == "and" else "any", parts)
         if not isinstance(kind, str) or kind not in OPENAI_OPS:
             raise InputError(
                 f"filters: there is no type {shown(kind)}; known: {', '.join(sorted(OPENAI_OPS))}, and, or"
@@ -339,6 +278,17 @@ class _OpenAI(_Reader):
         if not isinstance(given["key"], str) or not given["key"]:
             raise InputError("filters: key is the name of an attribute")
         return self.condition(("attributes", given["key"]), kind, given["value"])  # type: ignore[arg-type]  # one of them
+
+
+def _time(value: Any) -> datetime:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise InputError("filters: a time is an ISO 8601 text or UNIX seconds")
+    return parse_timestamp(value, timezone=timezone.utc, field="a time of the filter")[0]
+
+
+def _operators(value: object) -> bool:
+    """Return whether a value is operators with operands, as ``{"gte": 3}``."""
+    return isinstance(value, Mapping) and bool(value) and all(key in MEM0_OPS for key in value)
 
 
 def _known(given: Mapping[Any, Any], names: Sequence[str]) -> None:

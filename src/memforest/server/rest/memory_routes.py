@@ -1,13 +1,4 @@
-"""Questions: evidence, answers, and context for a prompt.
-
-Entities, how they are linked, and decisions on who is who.
-
-Facts: what was understood, how it came about, and its correction.
-
-A memory over time: timelines, profiles, changes, and the difference between two times.
-
-Sessions and their turns.
-"""
+"""REST routes for one memory: sessions and turns, questions, facts and their correction, entities, and the memory over time."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _ROUTE = "memforest.route"
 metric_routes = strict_router("health", "")
 
 
-class Metrics:
+class Metrics(Collector):
     """The numbers of one app, in a registry of its own.
 
     Args:
@@ -59,18 +59,12 @@ class Metrics:
         self.in_flight = Gauge(
             "memforest_http_requests_in_flight", "Requests under way.", registry=self.registry
         )
-        self.registry.register(_Held(access, intake))
-
-
-class _Held(Collector):
-    """What is counted elsewhere, read when somebody asks."""
-
-    def __init__(self, access: Access, intake: Intake) -> None:
         self._holder: Any = getattr(access, "tenants", access)
         self._intake = intake
+        self.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Return the metrics."""
+        """Return what is counted elsewhere, for the registry, when somebody asks for the numbers."""
         for name, text, value in (
             ("memforest_open_files", "Files that open memories hold.", "open_files"),
             ("memforest_cached_bytes", "Bytes of cached snapshots, about.", "cached_bytes"),
@@ -85,52 +79,46 @@ class _Held(Collector):
             (ended if state in ENDED else now).add_metric([state], count)
         yield now
         yield ended
-        yield from _spent()
-
-
-def _spent() -> Iterator[Metric]:
-    """Return what was spent on models behind endpoints, by step."""
-    calls = CounterMetricFamily("memforest_model_calls", "Calls of models that were begun.", labels=["step"])
-    failures = CounterMetricFamily(
-        "memforest_model_failures", "Calls of models without a usable reply.", labels=["step"]
-    )
-    tokens = CounterMetricFamily(
-        "memforest_model_tokens", "Tokens of requests and replies.", labels=["step", "kind"]
-    )
-    seconds = CounterMetricFamily("memforest_model_seconds", "Time spent in calls.", labels=["step"])
-    for step, used in spent_so_far().items():
-        calls.add_metric([step], used.calls)
-        failures.add_metric([step], used.failures)
-        seconds.add_metric([step], used.seconds)
-        for kind in ("prompt", "completion", "cached"):
-            tokens.add_metric([step, kind], getattr(used, f"{kind}_tokens"))
-    yield from (calls, failures, tokens, seconds)
+        spent = spent_so_far()
+        for name, text, field in (
+            ("calls", "Calls of models that were begun.", "calls"),
+            ("failures", "Calls of models without a usable reply.", "failures"),
+            ("seconds", "Time spent in calls.", "seconds"),
+        ):
+            family = CounterMetricFamily(f"memforest_model_{name}", text, labels=["step"])
+            for step, used in spent.items():
+                family.add_metric([step], getattr(used, field))
+            yield family
+        tokens = CounterMetricFamily(
+            "memforest_model_tokens", "Tokens of requests and replies.", labels=["step", "kind"]
+        )
+        for step, used in spent.items():
+            for kind in ("prompt", "completion", "cached"):
+                tokens.add_metric([step, kind], getattr(used, f"{kind}_tokens"))
+        yield tokens
 
 
 class RouteSeen:
-    """Innermost middleware: notes the template of the route that was found, for `Measured`."""
+    """Innermost middleware: tells `Measured` which route answered a request."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+        """Serve one request, and note its path with the names of parameters in place of their values."""
         try:
             await self.app(scope, receive, send)
         finally:
             if _ROUTE in scope:
-                scope[_ROUTE].append(_template(scope))
-
-
-def _template(scope: Scope) -> str:
-    """Return the path of the route of a request, with the names of its parameters in place of their values."""
-    mounted = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :]
-    path = getattr(scope.get("route"), "path", None)
-    if path is not None:
-        return str(mounted + path)
-    asked = scope["path"]
-    fixed = (getattr(one, "path", None) for one in scope["app"].routes) if "app" in scope else ()
-    return mounted or (str(asked) if "{" not in asked and asked in fixed else UNMATCHED)
+                mounted = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :]
+                template = getattr(scope.get("route"), "path", None)
+                if template is not None:
+                    scope[_ROUTE].append(mounted + template)
+                else:
+                    asked = scope["path"]
+                    routes = scope["app"].routes if "app" in scope else ()
+                    is_fixed = "{" not in asked and asked in [getattr(one, "path", None) for one in routes]
+                    scope[_ROUTE].append(mounted or (asked if is_fixed else UNMATCHED))
 
 
 class Measured:

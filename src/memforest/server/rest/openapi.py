@@ -1,9 +1,7 @@
-"""The document of the app (OpenAPI 3.1): what FastAPI makes of the routes, and what it cannot know.
+"""The OpenAPI 3.1 document of the app: what FastAPI makes of the routes, and what it cannot know.
 
-What the document shows of answers: one of each operation and status, and a problem of each status.
-
-The answers are those of a run of the app; ``make docs`` writes them anew.
-
+It shows one answer of each operation and status, from a run of the app (``make docs`` writes them anew), and a problem of each
+status.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ What a problem says is for whoever asked, and may be shown to them: it names no 
 and no line of code. Where the message of an error may hold one of these, a fixed sentence stands in its place.
 
 Source: https://www.rfc-editor.org/rfc/rfc9457
-
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import logging
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
@@ -158,33 +156,31 @@ def headers_of(error: errors.MemForestError) -> dict[str, str]:
     return {"Retry-After": str(RETRY_S)} if status == 503 else {}
 
 
-@dataclass(frozen=True, slots=True)
-class _Body:
-    type: str
-    title: str
-    status: int
-    detail: str
-    wrong: Sequence[WrongField] = ()
-
-    def response(self, headers: Mapping[str, str] | None = None) -> JSONResponse:
-        body: dict[str, Any] = {
-            "type": self.type,
-            "title": self.title,
-            "status": self.status,
-            # What came with a request may hold what UTF-8 has no form for.
-            "detail": self.detail.encode("utf-8", "replace").decode(),
-        }
-        if self.wrong:
-            body["errors"] = [one.model_dump() for one in self.wrong]
-        return JSONResponse(body, self.status, dict(headers or {}), MEDIA_TYPE)
+def _respond(
+    kind: str,
+    title: str,
+    status: int,
+    detail: str,
+    wrong: Sequence[WrongField] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    body: dict[str, Any] = {
+        "type": kind,
+        "title": title,
+        "status": status,
+        # What came with a request may hold what UTF-8 has no form for.
+        "detail": _sendable(detail),
+    }
+    if wrong:
+        body["errors"] = [one.model_dump() for one in wrong]
+    return JSONResponse(body, status, dict(headers or {}), MEDIA_TYPE)
 
 
 def answer_of(error: errors.MemForestError) -> JSONResponse:
     """Return the problem of an error of memforest."""
     kind = type(error)
-    return _Body(type_of(kind), title_of(kind), status_of(error), detail_of(error)).response(
-        headers_of(error)
-    )
+    headers = headers_of(error)
+    return _respond(type_of(kind), title_of(kind), status_of(error), detail_of(error), headers=headers)
 
 
 def problem(status: int, name: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
@@ -198,7 +194,7 @@ def problem(status: int, name: str, detail: str, headers: Mapping[str, str] | No
     """
     kind = getattr(errors, name, None)
     title = name if kind is None else title_of(kind)
-    return _Body(f"urn:memforest:error:{name}", title, status, detail).response(headers)
+    return _respond(f"urn:memforest:error:{name}", title, status, detail, headers=headers)
 
 
 def problem_of(
@@ -212,13 +208,13 @@ def problem_of(
         wrong: the fields that are.
     """
     status = next(status for one, status in auth.STATUS if issubclass(kind, one))
-    return _Body(type_of(kind), title_of(kind), status, detail, wrong).response()
+    return _respond(type_of(kind), title_of(kind), status, detail, wrong)
 
 
 def http_problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return a problem that is of no class: only its status says what it is."""
     title = "Content Too Large" if status == 413 else HTTPStatus(status).phrase
-    return _Body("about:blank", title, status, detail).response(headers)
+    return _respond("about:blank", title, status, detail, headers=headers)
 
 
 def unexpected(error: BaseException) -> JSONResponse:
@@ -226,8 +222,6 @@ def unexpected(error: BaseException) -> JSONResponse:
     _log.error("unexpected %s at %s", type(error).__name__, place_of(error))
     return http_problem(500, UNEXPECTED)
 
-
-# -- handlers -------------------------------------------------------------------------------------
 
 _STATED = {
     404: "there is no such route",
@@ -269,19 +263,29 @@ async def _of_fields(_request: Request, error: Exception) -> Response:
     """Answer a request that does not fit its schema: where, and what would fit; not what came."""
     assert isinstance(error, RequestValidationError)
     wrong = [
-        WrongField(pointer=_pointer(_place(one, error.body)), detail=_said(str(one["msg"])))
+        WrongField(
+            pointer=_sendable("".join(f"/{part}" for part in _place(one, error.body))),
+            detail=_sendable(str(one["msg"]).removeprefix("Value error, ")[:200]),
+        )
         for one in error.errors()[:MOST_FIELDS]
     ]
     detail = "; ".join(f"{one.pointer}: {one.detail}" for one in wrong[:3])
     return problem_of(errors.InputError, detail or "the request does not fit its schema", wrong)
 
 
-def _place(one: Mapping[str, Any], body: Any) -> list[Any]:
-    """Return where a field is, without the names that pydantic gives to the members of a union on the way."""
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _place(one: Mapping[str, Any], body: Any) -> list[str]:
+    """Return the parts of a JSON pointer (RFC 6901) to a field, without the names that pydantic gives to the members of a union.
+
+    They are cut: names of fields come from the request too.
+    """
     top, *below = one["loc"]
-    if top != "body":
-        return [top, *below]
     place, at = [top], body
+    if top != "body":
+        place, below = [top, *below], []
     for depth, part in enumerate(below, 1):
         is_there = part in at if isinstance(at, dict) else isinstance(at, list) and part in range(len(at))
         if is_there:
@@ -289,17 +293,7 @@ def _place(one: Mapping[str, Any], body: Any) -> list[Any]:
         elif one["type"] != "missing" or depth < len(below):
             continue
         place.append(part)
-    return place
-
-
-def _pointer(place: Sequence[object]) -> str:
-    """Return where a field is as a JSON pointer (RFC 6901), cut: names of fields come from the request too."""
-    parts = [str(part)[:60].replace("~", "~0").replace("/", "~1") for part in place]
-    return "".join(f"/{part}" for part in parts).encode("utf-8", "replace").decode()
-
-
-def _said(message: str) -> str:
-    return message.removeprefix("Value error, ")[:200].encode("utf-8", "replace").decode()
+    return [str(part)[:60].replace("~", "~0").replace("/", "~1") for part in place]
 
 
 def install(app: FastAPI) -> None:

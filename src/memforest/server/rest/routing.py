@@ -1,8 +1,6 @@
-"""Routes that are strict about what comes: JSON bodies as JSON, and no query parameter that there is not.
+"""Parts of every REST route: who asks and with which memories, strict reading of requests, and results as JSON.
 
-What routes depend on: who asks, what that allows, and with which memories.
-
-Responses: the results of verbs as JSON, and what the document says of them.
+A `StrictRoute` takes JSON bodies alone, and no query parameter that it does not know.
 """
 
 from __future__ import annotations
@@ -10,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, cast, get_args, get_origin
+from functools import partial
+from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import quote, unquote_to_bytes
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi._compat import ModelField
-from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
@@ -32,11 +30,6 @@ from memforest.server.rest.problems import MEDIA_TYPE, ProblemDetails
 from memforest.settings import MAX_BODY_ITEMS, has_too_many_items
 
 
-def access_of(request: Request) -> Access:
-    """Return what decides on requests of this app."""
-    return cast(Access, request.app.state.access)
-
-
 async def caller(request: Request) -> Principal:
     """Return who asks, counted against the limits; once for each request.
 
@@ -49,7 +42,7 @@ async def caller(request: Request) -> Principal:
     """
     found = request.scope.get(PRINCIPAL)
     if not isinstance(found, Principal):
-        access = access_of(request)
+        access: Access = request.app.state.access
         found = await access.identify(credential_of(request.headers))
         await access.count(found)
         request.scope[PRINCIPAL] = found
@@ -73,7 +66,8 @@ class Needs:
 
 async def forest_of(request: Request, who: Who) -> AsyncIterator[AsyncMemForest]:
     """Give the memories of the caller's tenant for as long as the request lasts."""
-    async with access_of(request).forest(who) as forest:
+    access: Access = request.app.state.access
+    async with access.forest(who) as forest:
         yield forest
 
 
@@ -83,7 +77,8 @@ Forest = Annotated[AsyncMemForest, Depends(forest_of)]
 
 async def ingesting_of(request: Request, who: Who) -> AsyncIterator[None]:
     """Count the request among the ingests of the caller's tenant for as long as it lasts."""
-    async with access_of(request).ingesting(who):
+    access: Access = request.app.state.access
+    async with access.ingesting(who):
         yield
 
 
@@ -93,8 +88,8 @@ Ingesting = Depends(ingesting_of)
 
 async def again_of(request: Request) -> Callable[[], Awaitable[Principal]]:
     """Return what asks anew who has sent a request, for an answer that goes on for long; it raises as at first."""
-    credential = credential_of(request.headers)
-    return lambda: access_of(request).identify(credential)
+    access: Access = request.app.state.access
+    return partial(access.identify, credential_of(request.headers))
 
 
 Again = Annotated[Callable[[], Awaitable[Principal]], Depends(again_of)]
@@ -231,11 +226,25 @@ class KeyedRoute(APIRoute):
     A long body is read and checked in a worker thread; what FastAPI would do with it after that is done already.
     """
 
+    parameters: Mapping[str, bool]
+    """Name of a query parameter -> whether it may come more than once."""
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return what answers requests."""
         answer, field = super().get_route_handler(), self.body_field
-        calls = list(_calls(self.dependant))
+        dependants = [self.dependant]
+        for dependant in dependants:  # which grows: what a route depends on, directly or not
+            dependants += dependant.dependencies
+        calls = [one.call for one in dependants[1:]]
         scopes = [one.scope for one in calls if isinstance(one, Needs)]
+        self.parameters = {
+            one.alias: any(
+                get_origin(part) is list
+                for part in (one.field_info.annotation, *get_args(one.field_info.annotation))
+            )
+            for dependant in dependants
+            for one in dependant.query_params
+        }
         is_checked = any(one is field for one in self.dependant.body_params)  # else it is one of several
 
         async def handled(request: Request) -> Response:
@@ -262,10 +271,40 @@ class StrictRoute(KeyedRoute):
     """
 
     def look(self, request: Request) -> None:
-        """Raise if the query or the type of the body is wrong."""
-        _check_query(request, dict(_query_names(self.dependant)))
-        if self.body_field is not None:
-            _require_json(request)
+        """Raise if the query or the type of the body is wrong.
+
+        A page of another origin may send any type but JSON to a server on loopback without asking first.
+
+        Raises:
+            InputError: if the query is not in UTF-8.
+            RequestValidationError: if a parameter is unknown, or comes twice and may not; the message names it.
+        """
+        try:
+            unquote_to_bytes(request.scope["query_string"]).decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError("percent-encode the query as UTF-8") from None
+        known = self.parameters
+        seen: set[str] = set()
+        for name, _ in request.query_params.multi_items():
+            what = None
+            if name not in known:
+                listed = f"; known: {', '.join(sorted(known))}" if known else ""
+                what = f"there is no such parameter{listed}"
+            elif name in seen and not known[name]:
+                what = "it is there twice; give it once"
+            seen.add(name)
+            if what is not None:
+                raise RequestValidationError(
+                    [{"type": "extra_forbidden", "loc": ("query", name), "msg": what, "input": None}]
+                )
+        if self.body_field is None:
+            return
+        given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        has_body = "content-length" in request.headers or "transfer-encoding" in request.headers
+        if given or (has_body and request.headers.get("content-length") != "0"):
+            kind, _, sub = given.partition("/")
+            if kind != "application" or not (sub == "json" or sub.endswith("+json")):
+                raise HTTPException(415, "the body must be JSON, with Content-Type: application/json")
 
 
 def strict_router(noun: str, prefix: str = "/v1") -> APIRouter:
@@ -314,60 +353,6 @@ def operation(
         "openapi_extra": {SCOPES: scopes or scope, **more.pop("openapi_extra", {})},
         **more,
     }
-
-
-def _calls(dependant: Dependant) -> Iterator[object]:
-    """Return what a route depends on, directly or not."""
-    for one in dependant.dependencies:
-        yield one.call
-        yield from _calls(one)
-
-
-def _query_names(dependant: Dependant) -> Iterator[tuple[str, bool]]:
-    """Return the names of query parameters, each with whether it may come more than once."""
-    for one in dependant.query_params:
-        kind = one.field_info.annotation
-        yield one.alias, any(get_origin(part) is list for part in (kind, *get_args(kind)))
-    for below in dependant.dependencies:
-        yield from _query_names(below)
-
-
-def _check_query(request: Request, known: Mapping[str, bool]) -> None:
-    """Raise if a query has a parameter that there is not, one twice that is one, or is not in UTF-8.
-
-    Raises:
-        RequestValidationError: if so; the message names the parameter.
-    """
-    try:
-        unquote_to_bytes(request.scope["query_string"]).decode("utf-8")
-    except UnicodeDecodeError:
-        raise InputError("percent-encode the query as UTF-8") from None
-    seen: set[str] = set()
-    for name, _ in request.query_params.multi_items():
-        what = None
-        if name not in known:
-            listed = f"; known: {', '.join(sorted(known))}" if known else ""
-            what = f"there is no such parameter{listed}"
-        elif name in seen and not known[name]:
-            what = "it is there twice; give it once"
-        seen.add(name)
-        if what is not None:
-            raise RequestValidationError(
-                [{"type": "extra_forbidden", "loc": ("query", name), "msg": what, "input": None}]
-            )
-
-
-def _require_json(request: Request) -> None:
-    """Raise unless a body says that it is JSON.
-
-    A page of another origin may send any other type to a server on loopback without asking first; JSON it may not.
-    """
-    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    has_body = "content-length" in request.headers or "transfer-encoding" in request.headers
-    if given or (has_body and request.headers.get("content-length") != "0"):
-        kind, _, sub = given.partition("/")
-        if kind != "application" or not (sub == "json" or sub.endswith("+json")):
-            raise HTTPException(415, "the body must be JSON, with Content-Type: application/json")
 
 
 class _ReadRequest(Request):

@@ -1,10 +1,6 @@
-"""Users: whose memories there are.
+"""REST routes for users, and for a memory as a whole: trees, counts, checks, indexes, rebuilding, export and import.
 
-The state of a memory: trees, counts, checks, indexes, and what is made anew.
-
-A file that a thread of its own writes and a response sends, without a place on disk in between.
-
-A whole memory as a file of JSON Lines: out, and in.
+An export is written by a thread of its own and sent as it comes, without a place on disk in between.
 """
 
 from __future__ import annotations
@@ -59,7 +55,6 @@ from memforest.server.rest.routing import (
     User,
     Users,
     Who,
-    access_of,
     answer,
     located,
     operation,
@@ -421,7 +416,7 @@ async def export(
 
     async def work(pipe: Pipe) -> None:
         with downloads.one(who.tenant):
-            async with access_of(request).forest(who) as forest:
+            async with request.app.state.access.forest(who) as forest:
                 await forest.user(user).export(cast(BinaryIO, pipe), vectors=vectors, summaries=summaries)
 
     return await PipeResponse.of(Pipe(work), FILE)

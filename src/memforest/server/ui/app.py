@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memforest.server.auth import Access
 from memforest.server.jobs import Intake
 from memforest.server.ui import asking, forests, told
-from memforest.server.ui.site import ErrorsAnswered, Site, Ticket
+from memforest.server.ui.site import ErrorsAnswered, Site
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -48,7 +48,6 @@ def ui_app(
     *,
     prefix: str | None = None,
     hosts: Collection[str] = (),
-    ticket: Ticket | None = None,
     intake: Intake | None = None,
     https: bool = False,
 ) -> ASGIApp:
@@ -59,12 +58,11 @@ def ui_app(
             machine itself, or one of `hosts`.
         prefix: where it is mounted, if that is not what the mounting app tells.
         hosts: further names of this server, for requests without a key.
-        ticket: lets the person in who has its word, once.
         intake: the ingest jobs of the server, which have a page where they are given.
         https: browsers come by https, also where a proxy that does not say so hands their requests on: the cookie is for https
             alone then.
     """
-    site = Site(access, hosts=hosts, ticket=ticket, intake=intake, https=https)
+    site = Site(access, hosts=hosts, intake=intake, https=https)
     routes = [
         Route("/", site.page(told.users)),
         Route("/login", site.login, methods=["GET", "POST"]),

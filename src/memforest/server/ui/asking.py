@@ -1,6 +1,7 @@
-"""A question explained: how it was understood, what was searched, and why each piece of evidence stands where it does.
+"""Pages of a question explained, and of two instants compared.
 
-Two instants compared: what was so at one and not at the other, or what the memory held and learnt.
+The first shows how the question was understood, what was searched, and why each piece of evidence stands where it does; the
+second what was so at one instant and not at the other, or what the memory held and learnt.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from starlette.responses import Response
 from memforest.errors import InputError, NotFoundError
 from memforest.memory.user import AsyncUserMemory
 from memforest.read.changes import ChangePage, Diff
-from memforest.read.results import AskResult, Evidence, QueryResult
+from memforest.read.results import AskResult, QueryResult
 from memforest.read.stored import TimelineEntry
 from memforest.server.ui.visit import PAGE, AxisSpan, PageRequest, draw, plain
 from memforest.settings import MAX_PAGE
@@ -30,30 +31,22 @@ _DONE = ("time_order", "propagation", "rerank", "guide", "explored")
 """What a search may do beside filtering, as `trace["explain"]` names it; None where it did nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreBar:
-    """A part of a score: its value, and the bar from `x` on; `cut` where it is longer than the drawing."""
+def score_bars(parts: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Return the parts of a score, the heaviest first, as bars on one scale.
 
-    name: str
-    value: float
-    x: float
-    width: float
-    cut: bool
-
-
-def score_bars(parts: Mapping[str, float]) -> list[ScoreBar]:
-    """Return the parts of a score, the heaviest first, on one scale; what lifts an answer over all others is cut.
+    A bar begins at `x`; it is `cut` where it is longer than the drawing, as that of what lifts an answer over all others.
 
     Example:
-        >>> [(one.name, one.width, one.cut) for one in score_bars({"turn": -0.5, "fact": 1.0, "lead": 1000.0})]
-        [('lead', 100.0, True), ('fact', 100.0, False), ('turn', 50.0, False)]
+        >>> [(one["name"], one["width"]) for one in score_bars({"turn": -0.5, "fact": 1.0, "lead": 1000.0})]
+        [('lead', 100.0), ('fact', 100.0), ('turn', 50.0)]
     """
     ordinary = [abs(value) for name, value in parts.items() if name != "lead"]
     most = max(ordinary, default=0.0) or max((abs(value) for value in parts.values()), default=0.0) or 1.0
     bars = []
     for name, value in sorted(parts.items(), key=lambda pair: (-abs(pair[1]), pair[0])):
         width = round(min(abs(value) / most, 1.0) * HALF, 1)
-        bars.append(ScoreBar(name, value, HALF if value >= 0 else HALF - width, width, abs(value) > most))
+        x, cut = HALF if value >= 0 else HALF - width, abs(value) > most
+        bars.append({"name": name, "value": value, "x": x, "width": width, "cut": cut})
     return bars
 
 
@@ -74,39 +67,23 @@ def steps_of(path: Sequence[str]) -> list[str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Along:
-    """A window that was asked about (`place` is None), or a piece of evidence, along the time."""
-
-    label: str
-    start: datetime | None
-    end: datetime | None
-    place: int | None = None
+_Along = tuple[int | None, str, datetime | None, datetime | None]
+"""A piece of evidence by its place, or a window that was asked about, which has none: its label, start and end."""
 
 
-def _along(result: QueryResult) -> list[Along]:
+def _along(result: QueryResult) -> list[_Along]:
     """Return the windows and the evidence of a question; nothing where there is no evidence."""
     plan, filters = result.plan, result.trace.get("explain", {}).get("filters", {})
-    found: list[Along] = []
+    found: list[_Along] = []
     if plan.start is not None or plan.end is not None:
-        found.append(Along("window asked about", plan.start, plan.end))
+        found.append((None, "window asked about", plan.start, plan.end))
     if (during := filters.get("during")) is not None:
-        found.append(Along("kept: during", during[0], during[1]))
+        found.append((None, "kept: during", during[0], during[1]))
     for name, at in (("asked as of", plan.as_of), ("kept: so at", filters.get("as_of"))):
         if at is not None:
-            found.append(Along(name, at, at))
-    found += [Along(_label(one), one.start, one.end, at) for at, one in enumerate(result.evidence, 1)]
+            found.append((None, name, at, at))
+    found += [(at, plain(one.text, 200), one.start, one.end) for at, one in enumerate(result.evidence, 1)]
     return found if result.evidence else []
-
-
-def _label(one: Evidence) -> str:
-    return plain(one.text, 200)
-
-
-def _piece(one: Along) -> AxisSpan:
-    if one.place is None:
-        return AxisSpan(one.label, one.start, one.end, "window")
-    return AxisSpan(f"{one.place}. {one.label}", one.start, one.end, "state", one.label)
 
 
 async def ask(visit: PageRequest) -> Response:
@@ -121,10 +98,13 @@ async def ask(visit: PageRequest) -> Response:
     await visit.memory.sessions(limit=1)  # whether there is such a memory
     indexes = [one.name for one in await visit.memory.indexes()]
     if question is not None:
-        given = {name: value for name, value in asked.items() if value is not None}
-        result, answered = await _asked(
-            visit.memory, question, wants_answer, top_k=top_k, explain=True, **given
-        )
+        given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+        given |= {"top_k": top_k, "explain": True}
+        if wants_answer:
+            answered = await visit.memory.ask(question, **given)
+            result = answered.result
+        else:
+            result = await visit.memory.search(question, **given)
     found = result.evidence if result is not None else ()
     along = _along(result) if result is not None else []
     return visit.page(
@@ -143,18 +123,17 @@ async def ask(visit: PageRequest) -> Response:
         done=_done_rows(result) if result is not None else [],
         bars=[score_bars(one.scores) for one in found],
         along=along,
-        drawn=draw([_piece(one) for one in along], visit.forest.config.zone),
+        drawn=draw(
+            [
+                AxisSpan(label, start, end, "window")
+                if place is None
+                else AxisSpan(f"{place}. {label}", start, end, "state", label)
+                for place, label, start, end in along
+            ],
+            visit.forest.config.zone,
+        ),
         steps=[steps_of(one.path) for one in found],
     )
-
-
-async def _asked(
-    memory: AsyncUserMemory, question: str, wants_answer: bool, **options: Any
-) -> tuple[QueryResult, AskResult | None]:
-    if wants_answer:
-        answered = await memory.ask(question, **options)
-        return answered.result, answered
-    return await memory.search(question, **options), None
 
 
 def _plan_rows(result: QueryResult) -> list[tuple[str, Any]]:
@@ -221,14 +200,6 @@ class HeldPair:
         return "same" if times[0] == times[1] else "changed"
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """The states that were held at two instants; `cut` where there were more than one reads."""
-
-    pairs: Sequence[HeldPair]
-    cut: bool
-
-
 def side_by_side(before: Sequence[TimelineEntry], after: Sequence[TimelineEntry]) -> list[HeldPair]:
     """Return the states of two timelines in pairs: those of one attribute and value, first by when they began, then in order.
 
@@ -250,7 +221,14 @@ def side_by_side(before: Sequence[TimelineEntry], after: Sequence[TimelineEntry]
                 left.remove(one)
                 right.remove(same)
         pairs += [HeldPair(one, other) for one, other in zip_longest(left, right)]
-    return sorted(pairs, key=_place)
+    return sorted(
+        pairs,
+        key=lambda pair: (
+            pair.either.attribute or "",
+            float("-inf") if pair.either.start is None else pair.either.start.timestamp(),
+            pair.either.value or "",
+        ),
+    )
 
 
 def _by_value(entries: Sequence[TimelineEntry]) -> dict[tuple[str, str], list[TimelineEntry]]:
@@ -259,11 +237,6 @@ def _by_value(entries: Sequence[TimelineEntry]) -> dict[tuple[str, str], list[Ti
         if one.kind == "state":
             found.setdefault((one.attribute or "", one.value or ""), []).append(one)
     return found
-
-
-def _place(pair: HeldPair) -> tuple[str, float, str]:
-    one = pair.either
-    return one.attribute or "", float("-inf") if one.start is None else one.start.timestamp(), one.value or ""
 
 
 async def diff(visit: PageRequest) -> Response:
@@ -276,7 +249,8 @@ async def diff(visit: PageRequest) -> Response:
     memory = visit.memory
     found: Diff | None = None
     changes: ChangePage | None = None
-    held: _Held | None = None
+    held: list[HeldPair] | None = None
+    is_cut = False
     a, b = asked["a"], asked["b"]
     sessions = await memory.sessions(limit=1)  # and whether there is such a memory
     both = None if a is None or b is None else (a, b)
@@ -287,7 +261,7 @@ async def diff(visit: PageRequest) -> Response:
     elif both is not None:
         changes = await memory.changes(both[0], until=both[1], limit=PAGE, after=asked["after"])
         if asked["entity"] is not None and asked["after"] is None:
-            held = await _held(memory, asked["entity"], asked["said_by"], both)
+            held, is_cut = await _held(memory, asked["entity"], asked["said_by"], both)
     return visit.page(
         "diff.html",
         user=visit.user,
@@ -297,14 +271,15 @@ async def diff(visit: PageRequest) -> Response:
         found=found,
         changes=changes,
         held=held,
+        is_cut=is_cut,
         begins=local_time(sessions[0].start, visit.forest.config.zone).date() if sessions else None,
     )
 
 
 async def _held(
     memory: AsyncUserMemory, entity: str, said_by: str | None, instants: tuple[str, str]
-) -> _Held:
-    """Return the states of an entity that a memory held at two instants.
+) -> tuple[list[HeldPair], bool]:
+    """Return the states of an entity that a memory held at two instants, and whether there were more than are read.
 
     Raises:
         NotFoundError: if it knew nothing of the entity at either.
@@ -322,4 +297,4 @@ async def _held(
             continue
         sides.append(page.entries)
         cut = cut or page.next_cursor is not None
-    return _Held(side_by_side(*sides), cut)
+    return side_by_side(*sides), cut

@@ -1,15 +1,12 @@
-"""The forest: which trees there are; one tree along the time, unfolded level by level; and the search for one.
-
-Facts: a page of them, and one with its wordings, its sources in their turns, and its history.
-"""
+"""Pages of the trees and facts of a memory: which trees there are, one along the time, and facts with their sources and history."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import tzinfo
 from itertools import groupby
+from typing import Any
 
 from starlette.responses import Response
 
@@ -144,15 +141,6 @@ MOST_SOURCES = 20
 """Most turns of sources that are quoted whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quoted:
-    """A turn that supports a fact; `turn` is None where it is no longer there, or is one too many to quote."""
-
-    session_id: str
-    turn_id: str
-    turn: TurnView | None
-
-
 async def facts(visit: PageRequest) -> Response:
     """Show facts in time order, those that mention an entity or come from a session, as things were at a time."""
     asked = {
@@ -191,14 +179,14 @@ async def fact(visit: PageRequest) -> Response:
     )
 
 
-async def _quoted(memory: AsyncUserMemory, sources: Sequence[Source]) -> list[Quoted]:
-    """Return the turns of sources, the first of them with what was said."""
-    found: list[Quoted] = []
+async def _quoted(memory: AsyncUserMemory, sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """Return the turns that support a fact; `turn` is None where it is gone, or is one too many to quote."""
+    found: list[dict[str, Any]] = []
     for source in sources:
         turns: dict[str, TurnView] = {}
         if len(found) < MOST_SOURCES:
             turns = {one.id: one for one in await memory.turns(source.session_id, limit=MAX_PAGE)}
         for turn_id in source.turn_ids:
             turn = turns.get(turn_id) if len(found) < MOST_SOURCES else None
-            found.append(Quoted(source.session_id, turn_id, turn))
+            found.append({"session_id": source.session_id, "turn_id": turn_id, "turn": turn})
     return found

@@ -1,12 +1,7 @@
-"""The site's door: who comes, whether they may, and what they read when they may not.
+"""The inspector's door: who comes, whether they may, and what they read when they may not.
 
-Who is logged in: sessions of browsers, kept in this process, bounded in number and time, and the tokens of their forms.
-
-The ticket by which the person at the terminal enters once.
-
-What nobody expected: answered with a page, and logged by its kind and place alone.
-
-Errors as pages: which status, and what a person may read of them.
+Sessions of browsers are kept in this process, bounded in number and time; forms carry a token of their session. An unexpected
+error is answered with a page, and logged by its kind and place alone.
 """
 
 from __future__ import annotations
@@ -20,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -149,13 +145,21 @@ def _digest(session_id: str) -> bytes:
     return hashlib.sha256(session_id.encode("utf-8", "replace")).digest()
 
 
-class Ticket:
-    """A word in an address that opens the inspector once: for ``memforest inspect``, whose reader is at the terminal.
+class TicketAccess(OpenAccess):
+    """One forest for whoever came in by a ticket, and for nobody else on this machine: for ``memforest inspect``.
 
-    What it gives is a credential that only the server knows and only its sessions hold.
+    The ticket is a word in an address that opens the inspector once, for the person at the terminal. What it gives is a
+    credential that only the server knows and only its sessions hold.
+
+    Args:
+        forest: whose memories.
+        user: the only user that is shown; None for all.
+        owned: close the forest with this.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, forest: AsyncMemForest, *, user: str | None = None, owned: bool = False) -> None:
+        super().__init__(forest, owned=owned)
+        self._user = user
         self.word = secrets.token_urlsafe(32)
         self.credential = secrets.token_urlsafe(32)
         self.name = secrets.token_hex(4)
@@ -170,24 +174,6 @@ class Ticket:
         self._used = True
         return self.credential
 
-
-class TicketAccess(OpenAccess):
-    """One forest for whoever came in by a ticket, and for nobody else on this machine.
-
-    Args:
-        forest: whose memories.
-        ticket: gives the credential.
-        user: the only user that is shown; None for all.
-        owned: close the forest with this.
-    """
-
-    def __init__(
-        self, forest: AsyncMemForest, ticket: Ticket, *, user: str | None = None, owned: bool = False
-    ) -> None:
-        super().__init__(forest, owned=owned)
-        self._ticket = ticket
-        self._user = user
-
     async def identify(self, credential: str | None) -> Principal:
         """Return the person at the terminal.
 
@@ -195,7 +181,7 @@ class TicketAccess(OpenAccess):
             UnauthenticatedError: if the credential is not the ticket's.
         """
         if credential is None or not hmac.compare_digest(
-            credential.encode("utf-8", "replace"), self._ticket.credential.encode()
+            credential.encode("utf-8", "replace"), self.credential.encode()
         ):
             raise UnauthenticatedError("open the address that `memforest inspect` has printed; it opens once")
         return Principal(user=self._user, key="inspect")
@@ -281,7 +267,6 @@ class Site:
     Args:
         access: decides.
         hosts: names of this server that a request without a key may bear, beside those of this machine.
-        ticket: lets the person in who has its word.
         intake: the ingest jobs of the server.
         https: the cookie is for https, whatever a request came by.
         sessions: who is logged in.
@@ -292,21 +277,18 @@ class Site:
         access: Access,
         *,
         hosts: Collection[str] = (),
-        ticket: Ticket | None = None,
         intake: Intake | None = None,
         https: bool = False,
         sessions: Sessions | None = None,
     ) -> None:
         self._access = access
         self._hosts = hosts
-        self._ticket = ticket
+        self._ticket = ticket = access if isinstance(access, TicketAccess) else None
         self._intake = intake
         self._https = https
         self._sessions = sessions or Sessions()
         self._cookie = COOKIE if ticket is None else f"{COOKIE}_{ticket.name}"
         self._templates = environment()
-
-    # -- pages and forms ------------------------------------------------------------------------
 
     def page(self, handler: Handler) -> Endpoint:
         """Return the endpoint of a page, which takes the scope ``read``."""
@@ -357,8 +339,10 @@ class Site:
             ForbiddenError: if none is needed and the request bears another site's name.
         """
         who = await self._access.identify(credential)
-        if self._ticket is not None or await self._is_open():
-            self._check_host(request)
+        if (self._ticket is not None or await self._is_open()) and not is_local_host(
+            request.headers.get("host", ""), self._hosts
+        ):
+            raise ForbiddenError("without a key this server is reached by the name of this machine alone")
         return who
 
     async def _is_open(self) -> bool:
@@ -368,10 +352,6 @@ class Site:
         except UnauthenticatedError:
             return False
         return True
-
-    def _check_host(self, request: Request) -> None:
-        if not is_local_host(request.headers.get("host", ""), self._hosts):
-            raise ForbiddenError("without a key this server is reached by the name of this machine alone")
 
     async def _checked_form(self, request: Request, session: str) -> dict[str, str]:
         """Return the fields of a form that came from one of our own pages.
@@ -386,8 +366,6 @@ class Site:
         if not self._sessions.is_token(session, form.pop("token", "")):
             raise ForbiddenError("this form is out of date; open the page again and repeat")
         return form
-
-    # -- coming and going -----------------------------------------------------------------------
 
     async def login(self, request: Request) -> Response:
         """Ask for a key, and begin a session with one that holds."""
@@ -433,8 +411,6 @@ class Site:
         answer.delete_cookie(self._cookie, path=_base(request) or "/", httponly=True, samesite="strict")
         return answer
 
-    # -- what all answers share -----------------------------------------------------------------
-
     async def no_page(self, request: Request, error: Exception) -> Response:
         """Say that there is no such page, or that it is no page but what a form is posted to."""
         status = error.status_code if isinstance(error, HTTPException) else 404
@@ -449,38 +425,22 @@ class Site:
         return _in_time(self._message(request, sentence_of(error), status_of(error)), error)
 
     def _message(self, request: Request, sentence: str, status: int) -> Response:
-        def url(page: str, **params: object) -> str:
-            return link(_base(request), page, **params)
-
-        body = self._templates.get_template("message.html").render(
-            url=url,
-            sentence=sentence,
-            status=status,
-            user=None,
-            only=None,
-            here="",
-            keyed=False,
-            token="",
-            has_jobs=False,
-        )
-        return HTMLResponse(body, status)
+        return self._plain(request, "message.html", status, sentence=sentence, status=status)
 
     def _login_page(self, request: Request, session: str, problem: str = "", status: int = 200) -> Response:
-        def url(page: str, **params: object) -> str:
-            return link(_base(request), page, **params)
-
-        body = self._templates.get_template("login.html").render(
-            url=url,
-            token=self._sessions.token(session),
-            problem=problem,
-            ticket=self._ticket is not None,
-            user=None,
-            only=None,
-            here="login",
-            keyed=False,
-            has_jobs=False,
+        token, ticket = self._sessions.token(session), self._ticket is not None
+        answer = self._plain(
+            request, "login.html", status, here="login", token=token, problem=problem, ticket=ticket
         )
-        return self._with_cookie(request, HTMLResponse(body, status), session)
+        return self._with_cookie(request, answer, session)
+
+    def _plain(self, request: Request, template: str, code: int, **context: object) -> Response:
+        """Return a page for somebody who is not, or need not be, logged in."""
+        nobody = {"user": None, "only": None, "here": "", "keyed": False, "token": "", "has_jobs": False}
+        url = partial(link, _base(request))
+        return HTMLResponse(
+            self._templates.get_template(template).render(url=url, **{**nobody, **context}), code
+        )
 
     def _session_of(self, request: Request) -> str:
         """Return the id in the cookie, or a new one."""

@@ -1,17 +1,9 @@
-"""What is told of whom: entities, their timelines, and the sessions with their turns.
-
-The first page: who has a memory here, and how large it is.
-
-Ingest jobs: which there are, and one as it goes on, live where the browser has scripts.
-
-What forms do: correct a fact, take that back, and delete what was said.
-"""
+"""Pages of entities, timelines, sessions, users and ingest jobs, and what forms do: correct a fact, undo that, and delete."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import get_args
 
@@ -131,14 +123,6 @@ def _event(entry: TimelineEntry) -> AxisSpan:
     return AxisSpan("events", entry.start, end, "event", plain(entry.text, 200), row="events")
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """A user, and the bytes of the memory's file with its log; None where that cannot be told."""
-
-    user: str
-    bytes: int | None
-
-
 async def users(visit: PageRequest) -> Response:
     """Show the users that who looks may see."""
     only = visit.who.user
@@ -148,17 +132,15 @@ async def users(visit: PageRequest) -> Response:
         return visit.page("users.html", found=PageOf((), None, None, True), unreadable=0, here="users")
     cursor = visit.given("from")
     page = await visit.forest.users(limit=PAGE, cursor=cursor)
-    owners = await asyncio.to_thread(_owners, visit.forest.directory, page.users)
+    paths = [visit.forest.directory / file_name(user) for user in page.users]
+    sizes = await asyncio.to_thread(lambda: [_size(path) for path in paths])
+    owners = [{"user": user, "bytes": size} for user, size in zip(page.users, sizes, strict=True)]
     found = PageOf(owners, None, page.next_cursor, cursor is None)
     return visit.page("users.html", found=found, unreadable=len(page.unreadable), here="users")
 
 
-def _owners(directory: Path, users: Sequence[str]) -> list[Owner]:
-    """Return users with the sizes of their files; no memory is opened for that."""
-    return [Owner(one, _size(directory / file_name(one))) for one in users]
-
-
 def _size(path: Path) -> int | None:
+    """Return the bytes of a memory's file with its log, without opening it; None where they cannot be told."""
     total = 0
     try:
         total = path.stat().st_size

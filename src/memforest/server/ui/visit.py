@@ -1,10 +1,7 @@
-"""One request for a page: who looks, into whose memory, with what parameters, and how the answer is written.
+"""One request for a page of the inspector, and how pages show what was stored.
 
-Pages of 50: what is shown, and where the next ones begin.
-
-How pages show what was stored: texts as texts, times in the memory's zone, sizes and counts in words.
-
-A time axis with bars on it, as numbers for an SVG: where ticks stand and how long bars are.
+Texts stay texts, times are in the memory's zone, lists come in pages of 50, and a time axis with bars is drawn as numbers for an
+SVG.
 """
 
 from __future__ import annotations
@@ -61,31 +58,21 @@ def safe_text(text: object, limit: int = TEXT_CHARS) -> Markup:
     """
     whole = str(text)
     found, at, shown = [], 0, whole[:limit]
-    for match in _marks(shown):
-        found += [escape(shown[at : match.start()]), _named(match.group())]
-        at = match.end()
+    marks = [one for pattern in (UNSAFE, _BROKEN) for one in pattern.finditer(shown)]
+    for match in sorted(marks, key=re.Match.start):
+        if match.group() not in _KEPT:
+            named = Markup('<span class="mark">U+{}</span>').format(f"{ord(match.group()):04X}")
+            found += [escape(shown[at : match.start()]), named]
+            at = match.end()
     found.append(escape(shown[at:]))
     if len(whole) > limit:
         found.append(Markup('<span class="note"> … {:,} more characters</span>').format(len(whole) - limit))
     return Markup('<bdi dir="auto">{}</bdi>').format(Markup("").join(found))
 
 
-def _marks(text: str) -> list[re.Match[str]]:
-    marks = [
-        one for pattern in (UNSAFE, _BROKEN) for one in pattern.finditer(text) if one.group() not in _KEPT
-    ]
-    return sorted(marks, key=re.Match.start)
-
-
-def _named(char: str) -> Markup:
-    return Markup('<span class="mark">U+{}</span>').format(f"{ord(char):04X}")
-
-
 def short(text: object, limit: int = 120) -> Markup:
     """Return a text on one line of a table, as `safe_text` does, cut with an ellipsis."""
-    line = _BROKEN.sub("\ufffd", one_line(str(text)))
-    cut = line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
-    return Markup('<bdi dir="auto">{}</bdi>').format(cut)
+    return Markup('<bdi dir="auto">{}</bdi>').format(plain(text, limit))
 
 
 def plain(text: object, limit: int = 120) -> str:
@@ -373,35 +360,11 @@ class AxisSpan:
     """Stands in the bar, or behind it, as far as there is room."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """A piece as it is drawn."""
-
-    x: float
-    y: float
-    width: float
-    kind: str
-    note: str
-    open: bool
-    """It has no beginning or no end that is known, and is drawn to the edge."""
-    text: str = ""
-    """As much of what it says as fits; `text_x` is where that begins."""
-    text_x: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """All of a drawing: `ticks` and `names` are places with their texts."""
-
-    width: int
-    height: int
-    ticks: tuple[tuple[float, str], ...]
-    names: tuple[tuple[float, str], ...]
-    bars: tuple[Bar, ...]
-
-
-def draw(pieces: Sequence[AxisSpan], zone: tzinfo) -> Picture | None:
+def draw(pieces: Sequence[AxisSpan], zone: tzinfo) -> dict[str, Any] | None:
     """Return the drawing of some pieces; None where none of them has a time.
+
+    `ticks` and `names` are places with their texts. A bar is `open` where it has no beginning or no end that is known, and is
+    drawn to the edge then; its `text`, as much as fits, begins at `text_x`.
 
     Args:
         pieces: what is drawn, in the order of their rows.
@@ -423,14 +386,14 @@ def draw(pieces: Sequence[AxisSpan], zone: tzinfo) -> Picture | None:
         x = min(LABELS + (begin - first) * scale, WIDTH - EDGE - width)
         key = f"{at}" if piece.row is None else f"={piece.row}"
         rows.setdefault(key, []).append((round(x, 1), round(width, 1), piece))
-    y, bars, names = float(HEAD), list[Bar](), list[tuple[float, str]]()
+    y, bars, names = float(HEAD), list[dict[str, Any]](), list[tuple[float, str]]()
     for placed in rows.values():
         names.append((y + ROW / 2, fitting(placed[0][2].label, int((LABELS - 2 * PAD) / CHAR))))
         for line in _lines(placed):
             bars += _bars(line, y + 5)
             y += ROW
     ticks = [(round(LABELS + (at - first) * scale, 1), text) for at, text in _ticks(first, last, zone)]
-    return Picture(WIDTH, int(y) + 8, tuple(ticks), tuple(names), tuple(bars))
+    return {"width": WIDTH, "height": int(y) + 8, "ticks": ticks, "names": names, "bars": bars}
 
 
 def fitting(text: str, cells: int) -> str:
@@ -472,7 +435,7 @@ def _lines(placed: Sequence[_Placed]) -> Iterable[list[_Placed]]:
     return lines
 
 
-def _bars(line: Sequence[_Placed], y: float) -> Iterable[Bar]:
+def _bars(line: Sequence[_Placed], y: float) -> Iterable[dict[str, Any]]:
     """Yield the bars of a line: what one says stands in it, or behind it where there is more room before the next."""
     for at, (x, width, piece) in enumerate(line):
         wanted = _cells(piece.said)
@@ -480,9 +443,8 @@ def _bars(line: Sequence[_Placed], y: float) -> Iterable[Bar]:
         behind = int(((line[at + 1][0] if at + 1 < len(line) else WIDTH) - x - width - 2 * PAD) / CHAR)
         cells, text_x = (inside, x + PAD) if inside >= min(wanted, behind) else (behind, x + width + PAD)
         text = fitting(piece.said, min(cells, MOST_CELLS)) if cells >= min(wanted, LEAST_CELLS) else ""
-        yield Bar(
-            x, y, width, piece.kind, piece.note, None in (piece.start, piece.end), text, round(text_x, 1)
-        )
+        place = {"x": x, "y": y, "width": width, "text": text, "text_x": round(text_x, 1)}
+        yield {**place, "kind": piece.kind, "note": piece.note, "open": None in (piece.start, piece.end)}
 
 
 def _seconds(when: datetime) -> float:
