@@ -222,7 +222,7 @@ def write_mentions(
             if source is not None and target is not None:
                 entities_rows.add_relation(tx, occurrence, source, label, target)
     for entity, names in spelled.items():
-        entities_rows.add_name(tx, occurrence[1], entity, names, book.label(entity))
+        entities_rows.add_name(tx, occurrence[1], entity, names, book.labels[entity])
     return states
 
 
@@ -244,6 +244,6 @@ def _meet(
         return None
     if role is not None or entity not in spelled:
         facts_rows.add_mention(tx, occurrence, entity, role or "other")
-    label, own = book.label(entity), spelling(name)
+    label, own = book.labels[entity], spelling(name)
     spelled.setdefault(entity, set()).add(label if own == spelling(label) else own)
     return entity
