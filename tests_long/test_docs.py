@@ -17,12 +17,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from operator import attrgetter
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from tests.table import each
 
+from memforest import AsyncMemForest, AsyncUserMemory
 from memforest.config import Config, Ranking
 from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
+from memforest.memory.verbs import options_of
 from memforest.reading.prompts import all_prompts
 from memforest.settings import hints_of
 from memforest.store.connections import PRAGMAS
@@ -114,6 +117,51 @@ def _check_block(page: Path, name: str, expected: str) -> None:
         page.write_text(text[:start] + expected + text[end:], encoding="utf-8")
         shown = expected
     assert shown == expected, f"docs/{page.name}: the block {name!r} is out of date; run `make docs`"
+
+
+def _reference(kind: type) -> str:
+    """Return the verbs of a class as Markdown: what each does, and a row for each option."""
+    lines: list[str] = []
+    for name, verb in vars(kind).items():
+        if name.startswith("_") or not inspect.iscoroutinefunction(inspect.unwrap(verb)):
+            continue
+        result = inspect.signature(verb).return_annotation
+        lines += [
+            f"### `{name}`",
+            "",
+            (inspect.getdoc(verb) or "").split("\n")[0],
+            "",
+            f"Returns `{result}`.",
+            "",
+        ]
+        fields = options_of(verb).model_fields
+        if fields:
+            lines += ["| Option | Default | What it is |", "|---|---|---|"]
+        for option, field in fields.items():
+            default = "required" if field.is_required() else f"`{field.default!r}`"
+            bounds = [f"at least {one.ge}" for one in _marks(field) if hasattr(one, "ge")]
+            bounds += [f"at most {one.le}" for one in _marks(field) if hasattr(one, "le")]
+            about = (field.description or "").replace("|", "\\|")
+            lines.append(
+                f"| `{option}` | {default} | {' '.join([about, *(f'({one})' for one in bounds)]).strip()} |"
+            )
+        lines += [""] if fields else []
+    return "\n".join(lines) + "\n"
+
+
+def _marks(field: Any) -> list[Any]:
+    """Return the constraints of a field, also of one that may be None."""
+    return [
+        *field.metadata,
+        *(mark for one in get_args(field.annotation) for mark in getattr(one, "__metadata__", ())),
+    ]
+
+
+def test_the_reference_has_every_option() -> None:
+    """docs/reference.md is made from the models of the verbs' options."""
+    page = ROOT / "docs" / "reference.md"
+    _check_block(page, "user verbs", _reference(AsyncUserMemory))
+    _check_block(page, "forest verbs", _reference(AsyncMemForest))
 
 
 def test_the_pragmas_in_the_docs_are_those_in_use() -> None:

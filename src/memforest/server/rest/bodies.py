@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
+from datetime import datetime
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
@@ -25,7 +27,9 @@ from pydantic import (
 
 from memforest.config import MODES, Ranking
 from memforest.endpoint import Budget
+from memforest.memory.forest import AsyncMemForest
 from memforest.memory.user import AsyncUserMemory
+from memforest.memory.verbs import options_of
 from memforest.read.profiles import GRAPH
 from memforest.reading.timestamps import MICROSECONDS_FROM, SECONDS_FROM
 from memforest.server.rest.routing import Forest, Who, read_json
@@ -35,7 +39,6 @@ from memforest.settings import (
     MAX_ID_CHARS,
     MAX_PAGE,
     MAX_TIME_CHARS,
-    MAX_TOP_K,
     ROLES,
     hints_of,
 )
@@ -190,7 +193,6 @@ UnixTime: TypeAlias = (
 )
 """A number that is a time: UNIX seconds, or milliseconds where it is large; before 1970 seconds below 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), Strict(), BeforeValidator(_integral)]
-TopK: TypeAlias = Annotated[int, Field(ge=1, le=MAX_TOP_K), Strict(), BeforeValidator(_integral)]
 _PATTERN: Any = {"pattern": ID_PATTERN}
 Id: TypeAlias = Annotated[
     str, AfterValidator(checked), Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra=_PATTERN)
@@ -324,245 +326,143 @@ class Message(BaseModel):
     )
 
 
-class RegisterUserBody(Body):
-    """Options of `register_user`."""
-
-    model_config = shown_as({"display_name": "Ana"})
-
-    display_name: Id | None = Field(None, description="who an unnamed `user` turn is; the id when not given")
-    load_existing: StrictBool = Field(True, description="whether there may be a memory already")
-
-
-class IngestSessionBody(Body):
-    """A session, and options of `ingest_session`."""
-
-    model_config = shown_as(
-        {
-            "turns": [
-                {
-                    "role": "user",
-                    "content": "I started a new job last week.",
-                    "timestamp": "2024-05-01T10:00:00Z",
-                },
-                {"role": "assistant", "content": "How do you like it?", "timestamp": "2024-05-01T10:00:05Z"},
-            ]
-        }
-    )
-
-    turns: Many[Message] = Field(min_length=1)
-    timestamp: Time | None = Field(None, description="the time of turns that have none of their own")
-    infer: StrictBool = Field(True, description="extract statements; false stores the turns as they are")
-    replace: StrictBool = Field(False, description="overwrite a stored session that differs")
-    metadata: Metadata | None = Field(None, description="kept with the session")
-    refresh: StrictBool | None = Field(
-        None, description="make summaries now (true), later (false), or as configured"
-    )
-    defer: StrictBool = Field(False, description="store the turns and no more; `resume` makes memory of them")
-    budget: BudgetBody | None = None
+def _json_type(hint: Any) -> Any:
+    """Return the type that an option has in JSON: pairs and sequences as lists, times as texts or numbers, settings as objects."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        if datetime in args:
+            return Time | None if type(None) in args else Time
+        return Union[tuple(_json_type(one) for one in args)]  # noqa: UP007 - made at run time
+    base, bounds = (args[0], args[1:]) if origin is Annotated else (hint, ())
+    if base in (Budget, Ranking):
+        return settings_body(base)
+    if base is bool:
+        return StrictBool
+    if base is int:
+        most = () if any(hasattr(one, "le") for one in bounds) else (Field(le=MOST),)
+        return Annotated[(int, *bounds, *most, Strict(), BeforeValidator(_integral))]
+    if base is str:
+        return Id
+    if origin is tuple:
+        return Annotated[list[Union[tuple(map(_json_type, args))]], Field(min_length=2, max_length=2)]  # type: ignore[misc]  # noqa: UP007
+    if origin is Mapping:
+        return dict[str, args[1]]  # type: ignore[valid-type]  # made at run time
+    if origin is Sequence:
+        return Many[_json_type(args[0])]  # type: ignore[misc]  # made at run time
+    return hint
 
 
-class AddBody(Body):
-    """What was said just now, and options of `add`."""
+def body_of(
+    verb: Callable[..., Any], example: dict[str, Any], leave: Sequence[str] = (), **own: Any
+) -> type[Body]:
+    """Return the body of a request: the options of a verb as JSON has them.
 
-    model_config = shown_as({"content": "I adopted a cat called Miso."})
-
-    content: str | Message | Many[Message] = Field(description="a text by the user, a message, or several")
-    session_id: Id | None = Field(
-        None,
-        description="appended to this session; one session for each day on which something was said when not given",
-    )
-    timestamp: Time | None = Field(
-        None, description="the time of messages that have none; now when not given"
-    )
-    infer: StrictBool = Field(True, description="false stores the text verbatim, without extraction")
-    metadata: Metadata | None = Field(None, description="kept with each of the messages")
-    budget: BudgetBody | None = None
-
-
-class UpdateBody(Body):
-    """Options of `update`: at least one."""
-
-    model_config = shown_as({"text": "Ana lives in Porto."}, minProperties=1)
-
-    text: str | None = Field(
-        None, min_length=1, max_length=MAX_FACT_CHARS, description="what holds; the old text when not given"
-    )
-    valid_from: Time | None = Field(None, description="from when on it is so")
-    valid_to: Time | None = Field(None, description="until when it was so, exclusive")
+    Args:
+        verb: of a user's memory or of a forest.
+        example: of the body, for the document.
+        leave: options that the path has, or that JSON cannot say.
+        **own: type and field of an option that JSON has otherwise, or in addition.
+    """
+    found: dict[str, Any] = {}
+    for name, option in options_of(verb).model_fields.items():
+        if name in own or name in (*leave, "idempotency_key", "on_progress", "progress"):
+            continue
+        hint = Annotated[(option.annotation, *option.metadata)] if option.metadata else option.annotation
+        default = (
+            ... if option.is_required() else list(option.default) if option.default == () else option.default
+        )
+        found[name] = (_json_type(hint), Field(default, description=option.description))
+    title = "".join(part.title() for part in inspect.unwrap(verb).__name__.split("_"))
+    doc = f"Options of `{inspect.unwrap(verb).__name__}`."
+    made = create_model(f"{title}Body", __base__=Body, __doc__=doc, **found, **own)
+    made.model_config.update(shown_as(example))
+    made.model_rebuild(force=True)
+    return made
 
 
-class MergeBody(Body):
-    """Options of `merge`."""
+_INDEX = (IndexOf | None, Field(None, description="name of an index"))
+_QUESTION = (Words, Field(description="in any language"))
 
-    model_config = shown_as({"from_user": "ana.old", "same_person": True, "dry_run": True})
-
-    from_user: Id = Field(description="whose memory")
-    dry_run: StrictBool = Field(False, description="write nothing, and return what would be done")
-    same_person: StrictBool | None = Field(None, description="whether both users are one person")
-    same: dict[str, str] | None = Field(
-        None, description="names there -> names here, of who is called otherwise here"
-    )
-    apart: Many[Id] = Field([], description="names there of who has the name of somebody else here")
-    refresh: StrictBool | None = None
-    budget: BudgetBody | None = None
-
-
-class MergeUserForestsBody(Body):
-    """Options of `merge_user_forests`."""
-
-    model_config = shown_as({"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True})
-
-    source_user_ids: Many[Id] = Field(
-        min_length=1,
-        json_schema_extra={"uniqueItems": True},
-        description="whose memories, merged in this order",
-    )
-    target_user_id: Id = Field(description="into whose")
-    overwrite: StrictBool = Field(
-        False, description="a session of the target with the id of another is replaced by it"
-    )
-    same_person: StrictBool | None = Field(None, description="whether all users are one person")
-    dry_run: StrictBool = Field(False, description="write nothing, and return what would be done")
-    refresh: StrictBool | None = None
-    budget: BudgetBody | None = None
-
-
-class MergeEntitiesBody(Body):
-    """Two names that are one entity."""
-
-    model_config = shown_as({"a": "Mel", "b": "Melanie"})
-
-    a: Id
-    b: Id
-
-
-class SplitEntityBody(Body):
-    """A name that is not one with the others of an entity."""
-
-    model_config = shown_as({"entity": "Melanie", "name": "Mel"})
-
-    entity: Id = Field(description="any name of the entity")
-    name: Id = Field(description="the one that is somebody or something else")
-
-
-class SearchBody(Body):
-    """A question, and options of `search`."""
-
-    model_config = shown_as({"question": "Where does Ana live?", "top_k": 5})
-
-    question: Words = Field(description="in any language")
-    reference_date: Time | None = Field(
-        None, description='what "now" is in the question; the clock\'s time when not given'
-    )
-    as_of: Time | None = Field(None, description="keep what was so at that time")
-    during: Span | None = Field(None, description="keep what overlaps [start, end)")
-    said_by: Time | None = Field(None, description="what had been said by that time")
-    known_at: Time | None = Field(None, description="what this memory held at that time")
-    filters: Metadata | None = Field(
-        None, description="only what was said in turns with all of this metadata"
-    )
-    top_k: TopK | None = Field(None, description="most evidence returned")
-    max_tokens: Count | None = Field(None, description="for the texts of all evidence together, estimated")
-    index: IndexOf | None = Field(None, description="the index to search")
-    ranking: RankingBody | None = Field(None, description="weights for this question")
-    mode: Mode | None = Field(None, description="how the recalled trees are browsed")
-    budget: BudgetBody | None = Field(None, description="for calls of models")
-    explain: StrictBool = Field(
-        False, description="put the plan, the trees and the parts of scores into `trace.explain`"
-    )
+RegisterUserBody: Any = body_of(AsyncMemForest.register_user, {"display_name": "Ana"}, ("user_id",))
+IngestSessionBody: Any = body_of(
+    AsyncMemForest.ingest_session,
+    {
+        "turns": [
+            {
+                "role": "user",
+                "content": "I started a new job last week.",
+                "timestamp": "2024-05-01T10:00:00Z",
+            },
+            {"role": "assistant", "content": "How do you like it?", "timestamp": "2024-05-01T10:00:05Z"},
+        ]
+    },
+    ("user_id", "session_id"),
+    turns=(Many[Message], Field(min_length=1, description="the turns of the session, in order")),
+)
+AddBody: Any = body_of(
+    AsyncUserMemory.add,
+    {"content": "I adopted a cat called Miso."},
+    content=(str | Message | Many[Message], Field(description="a text by the user, a message, or several")),
+)
+UpdateBody: Any = body_of(
+    AsyncUserMemory.update,
+    {"text": "Ana lives in Porto."},
+    ("fact_id",),
+    text=(
+        Annotated[str, Field(min_length=1, max_length=MAX_FACT_CHARS)] | None,
+        Field(None, description="what holds; the old text when not given"),
+    ),
+)
+MergeBody: Any = body_of(
+    AsyncUserMemory.merge, {"from_user": "ana.old", "same_person": True, "dry_run": True}, ("directory",)
+)
+MergeUserForestsBody: Any = body_of(
+    AsyncMemForest.merge_user_forests,
+    {"source_user_ids": ["ana", "ben"], "target_user_id": "team", "dry_run": True},
+    source_user_ids=(
+        Many[Id],
+        Field(
+            min_length=1,
+            json_schema_extra={"uniqueItems": True},
+            description="whose memories, merged in this order",
+        ),
+    ),
+)
+MergeEntitiesBody: Any = body_of(AsyncUserMemory.merge_entities, {"a": "Mel", "b": "Melanie"})
+SplitEntityBody: Any = body_of(AsyncUserMemory.split_entity, {"entity": "Melanie", "name": "Mel"})
+_ASKED = {"question": "Where does Ana live?", "top_k": 5}
+SearchBody: Any = body_of(AsyncUserMemory.search, _ASKED, question=_QUESTION, index=_INDEX)
+AskBody: Any = body_of(AsyncUserMemory.ask, _ASKED, question=_QUESTION, index=_INDEX)
 
 
-class AskBody(SearchBody):
-    """A question, and options of `ask`."""
-
-
-class ContextBody(SearchBody):
-    """A question, and options of `search` and of `QueryResult.context`; `max_tokens` is that of the context."""
+class ContextBody(SearchBody):  # type: ignore[misc]  # made at run time
+    """Options of `search` and of `QueryResult.context`; `max_tokens` is that of the context."""
 
     max_tokens: Count = Field(2000, description="of the context, estimated")
-    statements: StrictBool = Field(False, description="add the statements that local rules have made")
+    statements: StrictBool = Field(False, description="add the facts that local rules have made")
 
 
-class ProfileBody(Body):
-    """Options of `profile`."""
-
-    model_config = shown_as({"participant": "Ana"})
-
-    participant: Id | None = Field(None, description="whose, by name or alias")
-    as_of: Time | None = Field(None, description="the profile that was in force at that time")
-    said_by: Time | None = Field(None, description="the one that had been said by that time")
-    index: IndexOrGraph | None = Field(None, description='the index that keeps it, or "graph"')
-    written: StrictBool = Field(
-        False, description="have the chat model write it, in one call; of one participant"
-    )
-    budget: BudgetBody | None = None
-
-
-class DeleteBody(Body):
-    """What to delete: exactly one of a fact, a turn, a session, an entity and a stretch of time."""
-
-    model_config = shown_as({"entity": "Bob", "dry_run": True}, minProperties=1)
-
-    fact_id: Id | None = None
-    turn: Annotated[list[Id], Field(min_length=2, max_length=2)] | None = Field(
-        None, description="session id and turn id"
-    )
-    session_id: Id | None = None
-    entity: Id | None = Field(None, description="who spoke, or who or what was spoken of")
-    during: OpenSpan | None = Field(
-        None, description="[start, end), of when it was said; a start of null is the beginning"
-    )
-    dry_run: StrictBool = Field(False, description="only count what would go")
-
-
-class DryRunBody(Body):
-    """Options of `expire`."""
-
-    model_config = shown_as({"dry_run": True})
-
-    dry_run: StrictBool = Field(False, description="only count what would go")
-
-
-class SpendBody(Body):
-    """What may be spent on models."""
-
-    model_config = shown_as({"budget": {"max_calls": 20}})
-
-    budget: BudgetBody | None = None
-
-
-class VerifyBody(Body):
-    """Options of `verify`."""
-
-    model_config = shown_as({"deleted": ["what Ana said of her boss"]})
-
-    deleted: Many[Words] = Field([], description="texts that must be nowhere any more")
-
-
-class RebuildBody(SpendBody):
-    """Options of `rebuild`."""
-
-    model_config = shown_as({"stale": True})
-
-    scopes: StrictBool = Field(False, description="make all indexes anew as well, from the start")
-    stale: StrictBool = Field(False, description="make anew just what `stale` names")
-    index: IndexOf | None = Field(None, description="make only this index anew")
-    embedder: StrictBool = Field(False, description="give the memory the configured embedder")
-    zone: StrictBool = Field(False, description="let its days be those of the configured zone")
-
-
-class AdvanceBody(SpendBody):
-    """Options of `advance`."""
-
-    model_config = shown_as({"as_of": "2026-03-02T00:00:00Z"})
-
-    as_of: Time | None = Field(None, description="the present; the clock's when not given")
-    force: StrictBool = Field(False, description="have also what is not due yet")
-
-
-class AddIndexBody(SpendBody):
-    """Options of `add_index`."""
-
-    model_config = shown_as({"budget": {"max_calls": 20}})
-
-    settings: dict[str, Any] | None = Field(None, description="laid over those of the configuration")
+ProfileBody: Any = body_of(
+    AsyncUserMemory.profile,
+    {"participant": "Ana"},
+    index=(IndexOrGraph | None, Field(None, description='the index that keeps it, or "graph"')),
+)
+DeleteBody: Any = body_of(AsyncUserMemory.delete, {"entity": "Bob", "dry_run": True})
+DryRunBody: Any = body_of(AsyncUserMemory.expire, {"dry_run": True})
+SpendBody: Any = body_of(AsyncUserMemory.flush, {"budget": {"max_calls": 20}})
+VerifyBody: Any = body_of(
+    AsyncUserMemory.verify,
+    {"deleted": ["what Ana said of her boss"]},
+    deleted=(Many[Words], Field([], description="texts that must be nowhere any more")),
+)
+RebuildBody: Any = body_of(AsyncUserMemory.rebuild, {"stale": True}, index=_INDEX)
+AdvanceBody: Any = body_of(AsyncUserMemory.advance, {"as_of": "2026-03-02T00:00:00Z"})
+AddIndexBody: Any = body_of(
+    AsyncUserMemory.add_index,
+    {"budget": {"max_calls": 20}},
+    ("name",),
+    settings=(
+        dict[str, Any] | None,
+        Field(None, description="laid over those of the configuration"),
+    ),
+)
