@@ -150,7 +150,18 @@ class QuestionPlan:
     def __post_init__(self) -> None:
         _check_choice("a plan has the kind", self.kind, QuestionKind)
         _check_choice("a plan has the complexity", self.complexity, Complexity)
-        _check_sub_queries(self.sub_queries)
+        needs: dict[str, tuple[str, ...]] = {}
+        for one in self.sub_queries:
+            if one.id in needs:
+                raise InputError(f"two sub-queries have the id {one.id!r}; give each its own")
+            needs[one.id] = one.depends_on
+        for id, other in ((id, one) for id, others in needs.items() for one in others if one not in needs):
+            raise InputError(f"sub-query {id!r} depends on {other!r}, and no sub-query has that id")
+        try:
+            TopologicalSorter(needs).prepare()  # they are answered one after the other
+        except CycleError as exc:
+            circle = " -> ".join(reversed(exc.args[1]))
+            raise InputError(f"sub-queries depend on each other in a circle: {circle}; break it") from None
 
     @property
     def kind_operator(self) -> TimeOperator | None:
@@ -164,22 +175,6 @@ class QuestionPlan:
 def _check_choice(what: str, value: Any, choices: Any) -> None:
     if value is not None and value not in get_args(choices):
         raise InputError(f"{what} {value!r}; known: {', '.join(get_args(choices))}")
-
-
-def _check_sub_queries(sub_queries: tuple[SubQuery, ...]) -> None:
-    """Refuse sub-queries that cannot be answered one after the other."""
-    needs: dict[str, tuple[str, ...]] = {}
-    for one in sub_queries:
-        if one.id in needs:
-            raise InputError(f"two sub-queries have the id {one.id!r}; give each its own")
-        needs[one.id] = one.depends_on
-    for id, other in ((id, one) for id, others in needs.items() for one in others if one not in needs):
-        raise InputError(f"sub-query {id!r} depends on {other!r}, and no sub-query has that id")
-    try:
-        TopologicalSorter(needs).prepare()
-    except CycleError as exc:
-        circle = " -> ".join(reversed(exc.args[1]))
-        raise InputError(f"sub-queries depend on each other in a circle: {circle}; break it") from None
 
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})

@@ -111,11 +111,12 @@ class Interval:
     end: datetime | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "start", _utc(self.start))
-        if self.end is None:
-            return
-        object.__setattr__(self, "end", _utc(self.end))
-        if self.end <= self.start:
+        for name in ("start", "end"):
+            moment = getattr(self, name)
+            if moment is not None:
+                to_ms(moment)  # refuses naive and out-of-range times by name
+                object.__setattr__(self, name, moment.astimezone(timezone.utc))
+        if self.end is not None and self.end <= self.start:
             raise TimestampError(f"an interval must end after it starts: {self.start!r} .. {self.end!r}")
 
     @classmethod
@@ -161,11 +162,6 @@ def hull(intervals: Iterable[Interval]) -> Interval | None:
     for interval in intervals:
         found = interval if found is None else found.hull(interval)
     return found
-
-
-def _utc(moment: datetime) -> datetime:
-    to_ms(moment)  # refuses naive and out-of-range times by name
-    return moment.astimezone(timezone.utc)
 
 
 # --- for human readers -----------------------------------------------------------------------------

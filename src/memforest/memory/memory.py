@@ -107,6 +107,17 @@ class Memory:
         self._receiver = Receiver(db, config, label, self.attached, opened.embedder)
         policy, made = policy_of(config, opened.steps), (opened.steps, opened.embedder)
         self._summaries = Summaries(db, *made, self.attached, policy=policy, spending=self._spending)
+        self.query_path = QueryPath(
+            self.db,
+            self._cache,
+            self._steps,
+            self._embedder,
+            self._warnings,
+            self.attached,
+            self.config,
+            self._summaries,
+            verdicts_at,
+        )
         db.examine_with(partial(first_problem, attached=self.attached))
 
     def _check_embedder(self, tx: Tx) -> None:
@@ -122,21 +133,6 @@ class Memory:
     @label.setter
     def label(self, name: str) -> None:
         self._receiver = replace(self._receiver, label=name)
-
-    @property
-    def query_path(self) -> QueryPath:
-        """The read path."""
-        return QueryPath(
-            self.db,
-            self._cache,
-            self._steps,
-            self._embedder,
-            self._warnings,
-            self.attached,
-            self.config,
-            self._summaries,
-            verdicts_at,
-        )
 
     async def query(self, asked: Query) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""

@@ -207,7 +207,8 @@ class MemoryPool:
             if memory is None:
                 memory, surplus = await self._opened(user_id, label, check)
             try:
-                await close_all([*surplus, *self._bounds.beyond()])
+                if closing := [*surplus, *self._bounds.beyond()]:
+                    await close_all(closing)
                 yield memory
             except (StoreReplacedError, EmbedderMismatchError):
                 # The next call opens what is there now; whoever else is at work on this one gets an error too.

@@ -75,7 +75,14 @@ def verb(operation: str = "", *, name: str = "") -> Callable[[V], V]:
         @wraps(function)
         async def call(*args: Any, **kwargs: Any) -> Any:
             with verb_span(public, operation) as current:
-                given = _checked(public, function, signature, args, kwargs)
+                try:
+                    given = signature.bind(*args, **kwargs).arguments
+                except TypeError:  # a required argument is missing or there are too many, as in any call; or:
+                    for each in kwargs:
+                        if each not in signature.parameters:
+                            raise _unknown(public, each, signature.parameters) from None
+                    raise
+                check_options(public, function, {key: value for key, value in given.items() if key != "self"})
                 if not current.recording:
                     return await function(*args, **kwargs)
                 _describe_call(current, args[0], given)
@@ -200,30 +207,6 @@ def _by_instance(hint: Any) -> Any:
             union = one if union is None else union | one
         return union
     return hint
-
-
-def _checked(
-    public: str,
-    function: Callable[..., Any],
-    signature: inspect.Signature,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> Mapping[str, Any]:
-    """Return a call's arguments by name.
-
-    Raises:
-        InputError: if there is no such option, or one has a wrong type or is out of range.
-        TypeError: if a required argument is missing or there are too many, as for any call in Python.
-    """
-    try:
-        given = signature.bind(*args, **kwargs).arguments
-    except TypeError:
-        for each in kwargs:
-            if each not in signature.parameters:
-                raise _unknown(public, each, signature.parameters) from None
-        raise
-    check_options(public, function, {key: value for key, value in given.items() if key != "self"})
-    return given
 
 
 def check_options(

@@ -19,7 +19,7 @@ import hashlib
 import inspect
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -226,27 +226,17 @@ class HashEmbedder:
 
     def _vector(self, text: str) -> NDArray[np.float64]:
         total = np.zeros(self.dimension, dtype=np.int64)
-        for term, weight in _terms(text):
-            total += weight * _signs(term, self.dimension)
+        for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
+            if word.isascii():
+                weight = _SHORT_WEIGHT if len(word) <= _SHORT else _WEIGHT
+                total += weight * _signs(snowball_stem(word, "english"), self.dimension)
+            else:
+                for term in (word, *(word[at : at + 2] for at in range(len(word) - 1))):
+                    total += _WEIGHT * _signs(term, self.dimension)
         if not total.any():
             total[0] = 1
         unit: NDArray[np.float64] = total / np.sqrt(np.float64(total @ total))
         return unit
-
-
-def _terms(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the text's terms with their weights, once per occurrence."""
-    for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
-        if word.isascii():
-            yield _stem(word), _SHORT_WEIGHT if len(word) <= _SHORT else _WEIGHT
-        else:
-            yield word, _WEIGHT
-            yield from ((word[at : at + 2], _WEIGHT) for at in range(len(word) - 1))
-
-
-@functools.lru_cache(maxsize=8192)
-def _stem(word: str) -> str:
-    return snowball_stem(word, "english")
 
 
 @functools.lru_cache(maxsize=8192)
