@@ -339,9 +339,9 @@ def apart(one: Form, other: Form) -> bool:
     """Return whether two entities are two by what is known of their names: kind, numbers, generation, sex or kinship.
 
     Example:
-        >>> from memforest.graph.names import Named
+        >>> from memforest.graph.names import NamedEntity
         >>> from memforest.graph.names import form_of
-        >>> old, young = (form_of(Named(0, f"john smith {end}", "person")) for end in ("sr", "jr"))
+        >>> old, young = (form_of(NamedEntity(0, f"john smith {end}", "person")) for end in ("sr", "jr"))
         >>> apart(old, young)
         True
     """

@@ -468,8 +468,8 @@ def resolve(named: Sequence[NamedEntity], choices: Sequence[NameDecision] = ()) 
     """Return which of the entities are one. Neither their order nor their ids matter, except that ids name the result.
 
     Example:
-        >>> ana = Named(1, "ana ruiz", "participant", "Ana Ruiz", supports=4)
-        >>> resolve([ana, Named(2, "ana", "person", "Ana", supports=9)]).into
+        >>> ana = NamedEntity(1, "ana ruiz", "participant", "Ana Ruiz", supports=4)
+        >>> resolve([ana, NamedEntity(2, "ana", "person", "Ana", supports=9)]).into
         {2: 1}
     """
     return Resolver(named, choices).resolution
