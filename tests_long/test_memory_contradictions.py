@@ -296,7 +296,10 @@ def test_verify_catches_a_write_that_forgets_to_withdraw_a_fact(
     place = ForestPlacing._place_fact
 
     def forgetful(self: ForestPlacing, fact: FactRow, named: set[int], active: set[int], leaves: Any) -> None:
-        scopes = [*(self._scope_of(tree) for tree, _ in leaves), *self._lifted.get(fact.row, ([], "", None))[0]]
+        scopes = [
+            *(self._scope_of(tree) for tree, _ in leaves),
+            *self._lifted.get(fact.row, ([], "", None))[0],
+        ]
         stands = {scope for kind, scope in scopes if kind == "entity"}
         place(self, fact, named | stands, active, leaves)
 
