@@ -33,7 +33,7 @@ from memforest.reading.summarise_local import LocalSummariser
 from memforest.records import SummaryRequest
 from memforest.trees import segment
 from memforest.trees.node import walk
-from memforest.trees.segment import FrontierChoice, Grown, NewLeaf
+from memforest.trees.segment import Grown, NewLeaf
 from memforest.trees.segtree_rows import SegTreeSettings
 
 __all__ = [
@@ -79,7 +79,7 @@ class Placer(Protocol):
 
     calls: int
 
-    def pick(self, at: int, open_: Sequence[FrontierChoice], root: Node) -> int | None:
+    def pick(self, at: int, open_: Sequence[tuple[Node, int]], root: Node) -> int | None:
         """Return an index into the choices, which stand lowest level first."""
         ...
 
@@ -105,7 +105,7 @@ def fold(count: int, placer: Placer) -> Folded:
     for at in range(count):
         open_ = segment.choices(ends)
         best = placer.pick(at, open_, ends[-1]) if open_ else None
-        levels.append(None if best is None else open_[best].level)
+        levels.append(None if best is None else open_[best][1])
         leaf = NewLeaf((at, ""), at, at + 1, "turn", at)
         grown = segment.insert(arena, head, leaf, levels[-1], ends=ends)
         head, ends = grown.head, [grown.leaf, *grown.above]
@@ -121,10 +121,10 @@ class ByCentroid:
         self._vectors, self._tau, self._prior, self._fall = vectors, tau, prior, fall
         self._sums: dict[int, Vector] = {}
 
-    def pick(self, at: int, open_: Sequence[FrontierChoice], root: Node) -> int | None:
+    def pick(self, at: int, open_: Sequence[tuple[Node, int]], root: Node) -> int | None:
         """Return the likest choice."""
         backing = self._prior * self._sums[root.id] / root.count
-        means = np.stack([self._sums[one.node.id] for one in open_]) + backing
+        means = np.stack([self._sums[node.id] for node, _ in open_]) + backing
         return _nearest(self._vectors[at], means, needed(self._tau, root.level, self._fall))
 
     def added(self, at: int, grown: Grown, arena: DictArena) -> None:
@@ -173,9 +173,9 @@ class ByCosine(Texts):
         self._known = {} if known is None else known
         self._seen: dict[int, Vector] = {}
 
-    def pick(self, at: int, open_: Sequence[FrontierChoice], root: Node) -> int | None:
+    def pick(self, at: int, open_: Sequence[tuple[Node, int]], root: Node) -> int | None:
         """Return the likest choice."""
-        seen = np.stack([self._seen[one.node.id] for one in open_])
+        seen = np.stack([self._seen[node.id] for node, _ in open_])
         return _nearest(self._vectors[at], seen, needed(self._tau, root.level, self._fall))
 
     def added(self, at: int, grown: Grown, arena: DictArena) -> None:

@@ -84,8 +84,8 @@ def exchanges_of(conversation: Conversation, opener: str) -> list[Exchange]:
     found = []
     for session in conversation.sessions:
         turns = [(str(turn["speaker"]), str(turn["text"])) for turn in session.turns]
-        for one in leaf_exchanges([speaker for speaker, _ in turns], "adjacent", opener=opener):
-            found.append(tuple(turns[one.first : one.last + 1]))
+        for first, last in leaf_exchanges([speaker for speaker, _ in turns], "adjacent", opener=opener):
+            found.append(tuple(turns[first : last + 1]))
     return found
 
 

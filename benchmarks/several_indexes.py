@@ -30,7 +30,7 @@ from memforest.store.indexes import Items, Kind
 from memforest.store.trees import SqliteArena, placements
 from memforest.trees import attached
 from memforest.trees.flat import FlatIndex
-from memforest.trees.index import Placed
+from memforest.trees.index import Placed, Placing
 from memforest.trees.memforest_rows import finished_chunks
 from memforest.trees.node import delete, insert
 
@@ -49,7 +49,7 @@ class Shadow(FlatIndex):
         return ShadowPlacing(tx, self.name)
 
 
-class ShadowPlacing:
+class ShadowPlacing(Placing):
     """Edits the trees inside one write transaction."""
 
     def __init__(self, tx: Tx, owner: str) -> None:
@@ -66,9 +66,8 @@ class ShadowPlacing:
 
     def place(self, items: Items) -> None:
         """Place what has no leaf yet."""
-        for chunk in finished_chunks(self._tx, items.get("chunk", ())):
-            end_ms = max(chunk.end_ms, chunk.start_ms + 1)
-            self._insert("session", chunk.session, (chunk.start_ms, chunk.tie), end_ms, "chunk", chunk.row)
+        for chunk, session, key, span in finished_chunks(self._tx, items.get("chunk", ())):
+            self._insert("session", session, key, span[1], "chunk", chunk)
         for fact in fact_rows.facts_with_ids(self._tx, items.get("fact", ())).values():
             self._insert("all", 0, fact.leaf_key, fact.leaf_span[1], "fact", fact.row)
 

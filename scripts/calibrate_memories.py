@@ -56,8 +56,8 @@ def measure(chat: Chat, embedder: str) -> Likenesses:
     """
     with ingested(chat, embedder) as tx:
         found, places = memforest_rows.fact_vectors(tx), chunks_of_facts(tx)
-    vectors = np.stack([one.vector for one in found]).astype(np.float64)
-    of = np.array([places[one.fact][0] for one in found])
+    vectors = np.stack([vector for vector, _ in found.values()]).astype(np.float64)
+    of = np.array([places[fact][0] for fact in found])
     one, other = np.triu_indices(len(vectors), 1)
     alike: Likenesses = (vectors @ vectors.T)[one, other][of[one] != of[other]]
     return alike

@@ -157,10 +157,10 @@ def measure(chat: Chat, embedder: str) -> Measured:
     """
     with ingested(chat, embedder) as tx:
         found, places = scene_rows.fact_vectors(tx), chunks_of_facts(tx)
-    rows = np.stack([one.vector for one in found]).astype(np.float64)
+    rows = np.stack([vector for vector, _ in found.values()]).astype(np.float64)
     background = rows.mean(axis=0)
     alike = (rows - background) @ (rows - background).T / (1 - background @ background)
-    session, chunk = np.array([places[one.fact] for one in found]).T
+    session, chunk = np.array([places[fact] for fact in found]).T
     one, other = np.triu_indices(len(rows), 1)
     same = session[one] == session[other]
     near = same & (np.abs(chunk[one] - chunk[other]) <= 1)

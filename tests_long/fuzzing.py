@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, get_args
 
 import numpy as np
+from tests_long.hand_made import make_vocabulary
 
 from memforest import times
 from memforest.errors import MemForestError
@@ -52,7 +53,7 @@ from memforest.reading.answer_local import (
 from memforest.reading.canonical import PlacedFact as SaidFact
 from memforest.reading.canonical import fact_identity, is_short_form, plan_facts, signature, tie_end
 from memforest.reading.clauses import is_imperative, is_request_question
-from memforest.reading.date_phrases import find_dates, question_time, question_window
+from memforest.reading.date_phrases import find_dates, question_time
 from memforest.reading.drafts import is_bare_yes
 from memforest.reading.entities import called, is_assistant, with_kinds
 from memforest.reading.extract_local import LocalExtractor, read_statement
@@ -71,7 +72,7 @@ from memforest.search.attributes import Contexts, find_kinds, placed_in
 from memforest.search.change import DatedObservation, order_observations
 from memforest.search.timeline import StateFact
 from memforest.search.vectors import index_tokens, turn_text, without_names
-from memforest.search.vocabulary import Topic, choose_values, make_vocabulary, nearness
+from memforest.search.vocabulary import Topic, choose_values
 from memforest.text import cut, snowball_stem
 
 __all__ = ["ADAPTED", "EXEMPT", "NAMES", "random_text", "readers", "text_functions"]
@@ -242,8 +243,7 @@ def _vocabulary(text: str) -> None:
     people, vectors = frozenset(("Ann", "Bob")), np.eye(len(said), dtype=np.float32)
     known = make_vocabulary(said, people, vectors, states=(("residence", text.lower()),))
     asked = Topic("Ann", np.ones(4), np.arange(4.0), text, "residence", question_parts.gap_of(text))
-    for values in choose_values(known, asked):
-        nearness(known, asked, values)
+    list(choose_values(known, asked))
     known.named_in(text)
 
 
@@ -280,10 +280,7 @@ def _drafts(text: str) -> None:
         drafts.DraftFact(said, [said], (0,), "en", True, False, False, names=NAMED)
         for said in (text, text[::-1])
     )
-    made = [one, other]
-    drafts.resolve_person(text, made)
-    for said in made:
-        drafts.with_speaker(said, "Ann")
+    drafts.resolve_person(text, one)
     if drafts.can_join(one, other, drafts.PASSAGE_WORDS):
         drafts.join(one, other)
 
@@ -340,7 +337,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "facts.canonical.tie_end": tie_end,
     "calendar.phrases.find_dates": lambda t: find_dates(t, WHEN, UTC),
     "calendar.question.question_time": lambda t: question_time(t, WHEN, UTC),
-    "calendar.question.question_window": lambda t: question_window(t, WHEN, UTC),
     "calendar.timestamp.parse_timestamp": _timestamp,
     "search.texts.without_names": lambda t: without_names(t, NAMES),
     "steps.local.answer.LocalAnswerer": _answer,
@@ -382,7 +378,6 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
     "language.counting.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],
     "steps.local.spanish.attribute_spanish": lambda t: extract_local.attribute_spanish(t, "Ann"),
-    "steps.local.spanish.lacks_content_spanish": lambda t: extract_local.lacks_content_spanish(t, NAMES),
     "steps.local.spanish.strip_address_spanish": lambda t: extract_local.strip_address_spanish(t, NAMES),
     "language.stance.stances_of": _stances,
     "language.aspect.is_person": lambda t: [phrases.is_person(word) for word in t.lower().split()],

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memforest.config import Ranking
 from memforest.records import TURN_ROLES, QuestionPlan
+from memforest.search.attributes import Readings
 from memforest.search.cache import put_forest
 from memforest.search.filters import Search
 from memforest.search.forest import EmbeddedForest, Forest, Inner
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
 from memforest.search.vectors import VectorTable
+from memforest.search.vocabulary import Vocabulary, _vocabulary
 from memforest.store.snapshot import EntityName, StateSeen
 
 __all__ = [
@@ -27,6 +30,7 @@ __all__ = [
     "Said",
     "Tree",
     "hand_made",
+    "make_vocabulary",
     "planted",
     "searching",
     "state",
@@ -249,3 +253,34 @@ def _forest(snapshot: Snapshot, trees: Sequence[Tree]) -> EmbeddedForest:
         ),
     )
     return EmbeddedForest(forest, _table([planting.axis[row] for row in forest.embedded.tolist()]))
+
+
+def make_vocabulary(
+    texts: Sequence[str],
+    people: frozenset[str],
+    vectors: NDArray[np.float32],
+    *,
+    states: Collection[tuple[str, str]] = (),
+    acting: frozenset[str] | None = None,
+    said: Mapping[int, tuple[int, ...]] | None = None,
+) -> Vocabulary:
+    """Return the vocabulary of some statements.
+
+    Args:
+        texts: the statements.
+        people: names of persons.
+        vectors: of the statements, shape (m, d); d may be 0.
+        states: (attribute, value) pairs that are known to be so.
+        acting: the people who act, and so are no values; a partner who is only talked of may be one.
+        said: number of a statement -> times, of those that were said more than once.
+    """
+    ids = np.arange(len(texts), dtype=np.int64)
+    return _vocabulary(
+        Readings().changed((), dict(enumerate(texts))),
+        ids,
+        people,
+        vectors,
+        states=states,
+        acting=people if acting is None else acting,
+        said=said or {},
+    )

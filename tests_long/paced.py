@@ -15,7 +15,7 @@ from memforest.store.indexes import Items, Kind
 from memforest.store.trees import SqliteArena, placements
 from memforest.times import from_ms
 from memforest.trees.flat import FlatIndex
-from memforest.trees.index import Host, Placed
+from memforest.trees.index import Host, Placed, Placing
 from memforest.trees.node import delete, insert
 from memforest.trees.refresh import NodeWork, inputs_of
 
@@ -52,7 +52,7 @@ class Prompted:
         return found
 
 
-class DiaryPlacing:
+class DiaryPlacing(Placing):
     """Places turns; see `Diary`."""
 
     def __init__(self, tx: Tx) -> None:

@@ -25,7 +25,7 @@ from memforest.store.connections import Tx
 from memforest.store.indexes import Items, Kind
 from memforest.store.trees import SqliteArena, placements
 from memforest.times import from_ms
-from memforest.trees.index import Index, Placed
+from memforest.trees.index import Index, Placed, Placing
 from memforest.trees.node import Contract
 
 __all__ = ["NAME", "ShelfIndex"]
@@ -33,7 +33,7 @@ __all__ = ["NAME", "ShelfIndex"]
 NAME = "shelf"
 
 
-class ShelfPlacing:
+class ShelfPlacing(Placing):
     """Makes the trees of what has changed anew."""
 
     def __init__(self, tx: Tx, owner: str) -> None:

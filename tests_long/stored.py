@@ -124,6 +124,7 @@ def plant(
 
 def leaf(tx: Connection, tree: int, kind: str, item: int, last: int | None = None) -> int:
     """Store a leaf by itself, below no node; return its id."""
-    made = SqliteArena(tx).new_id()
-    trees.put_leaf(tx, Node(made, tree, 0, (0, ""), 0, 1, 1, (), kind, item, 1, False, last))
+    arena = SqliteArena(tx)
+    made = arena.new_id()
+    arena.put(Node(made, tree, 0, (0, ""), 0, 1, 1, (), kind, item, 1, False, last))
     return made

@@ -12,7 +12,7 @@ import pytest
 from tests.table import each
 
 from memforest import Config, MemForest
-from memforest.reading.date_language import Spelling, mended
+from memforest.reading.date_language import mended, spelling_of
 from memforest.reading.date_phrases import find_dates
 from memforest.reading.periods import easter
 from memforest.reading.tokens import split_sentences
@@ -125,7 +125,7 @@ def test_long_words_are_read_misspelt(text: str, words: str, expected: str) -> N
 
 def test_other_words_and_plurals_are_not_mended() -> None:
     """Only what is one slip away from a long word of the calendar is."""
-    spelling = Spelling(["tomorrow", "tuesday", "thursday", "august", "sunday"])
+    spelling = spelling_of(["tomorrow", "tuesday", "thursday", "august", "sunday"])
     for text in ("Tuesdays", "thursday", "Augusta", "sundae", "someday", "torrent"):
         assert mended(text, None, [spelling]) == (text, None)
 

@@ -136,7 +136,7 @@ def test_guards_are_symmetric(pair: Pair) -> None:
     assert may_merge(a, b) == may_merge(b, a)
     assert may_merge(a, a)
     if may_merge(a, b):
-        assert a.bucket == b.bucket
+        assert a.digest == b.digest
 
 
 def test_threshold_stays_above_what_guards_let_through() -> None:

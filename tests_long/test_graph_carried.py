@@ -106,13 +106,6 @@ def test_what_is_said_makes_nobody_else_be_compared_again(
     assert not first.relations or kept
 
 
-def test_who_takes_what_was_left_has_it_alone() -> None:
-    """What a graph has left is changed by the next one; a second one begins from nothing."""
-    left = graph_module._Handed(graph_module.Making())
-    assert left.take() is not None
-    assert left.take() is None
-
-
 def test_where_most_has_changed_all_is_compared_anew() -> None:
     """A making that has seen quite other entities decides as one that has seen none."""
     one = [NamedEntity(at, f"name{at} one", "person", f"Name{at} One", supports=1) for at in range(6)]

@@ -313,7 +313,7 @@ def test_one_more_entity_is_compared_with_those_near_it(monkeypatch: pytest.Monk
         compared.append(other)
         return compare(one, other)
 
-    monkeypatch.setattr("memforest.graph.names.compare", counting)
+    monkeypatch.setattr("memforest.graph.resolve.compare", counting)
     keeper.update([person(2000, "Ingrid")])
     assert keeper.into == {1000: 2000}
     assert 0 < len(compared) < 5

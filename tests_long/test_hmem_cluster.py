@@ -21,10 +21,8 @@ from memforest.trees.hmem_rows import (
     WEEK,
     YEAR,
     HMemSettings,
-    Joined,
     Linkage,
     assign,
-    calibrated,
     least_likenesses,
     top_level,
 )
@@ -39,9 +37,9 @@ def plane(*degrees: float) -> NDArray[np.float32]:
     return np.stack([np.cos(turned), np.sin(turned)], axis=1).astype(np.float32)
 
 
-def founders(found: Sequence[Joined]) -> list[int]:
+def founders(found: Sequence[tuple[int, float | None]]) -> list[int]:
     """Return the places of those that began the clusters."""
-    return [one.founder for one in found]
+    return [founder for founder, _ in found]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +55,7 @@ def test_a_linkage_says_what_is_compared(linkage: Linkage, wanted: list[int]) ->
 def test_the_middle_is_nearer_than_the_mean_of_likenesses() -> None:
     """Two members on both sides of a node: their mean vector points to it, and neither member is as near."""
     vectors = plane(-30, 30, 0)
-    near = {linkage: assign(vectors, [0, 0], -1, linkage)[0].likeness for linkage in LINKAGES}
+    near = {linkage: assign(vectors, [0, 0], -1, linkage)[0][1] for linkage in LINKAGES}
     assert near["parent"] == pytest.approx(1.0)
     assert near["mean"] == near["member"] == pytest.approx(np.cos(np.radians(30)), abs=1e-6)
 
@@ -65,7 +63,7 @@ def test_the_middle_is_nearer_than_the_mean_of_likenesses() -> None:
 @pytest.mark.parametrize("linkage", LINKAGES)
 def test_of_equally_like_clusters_the_older_one_is_joined(linkage: Linkage) -> None:
     """A node between two clusters of one member each."""
-    assert assign(plane(-20, 20, 0), [0, 1], 0.5, linkage) == [Joined(0, 0.939693)]
+    assert assign(plane(-20, 20, 0), [0, 1], 0.5, linkage) == [(0, 0.939693)]
 
 
 def test_a_cap_bounds_what_is_compared() -> None:
@@ -86,8 +84,8 @@ def test_going_on_is_the_same_as_beginning_anew(data: Any) -> None:
     low = max(0, known - cap)
     rest = assign(vectors[low:], [at - low for at in founders(whole)[low:known]], 0.8, linkage, cap=cap)
     assert [at + low for at in founders(rest)] == founders(whole)[known:]
-    assert all(one.likeness is None or one.likeness >= 0.8 for one in whole)
-    assert all((one.likeness is None) == (one.founder == at) for at, one in enumerate(whole))
+    assert all(likeness is None or likeness >= 0.8 for _, likeness in whole)
+    assert all((likeness is None) == (founder == at) for at, (founder, likeness) in enumerate(whole))
 
 
 @each(
@@ -109,10 +107,9 @@ def test_schedules_are_the_papers_and_the_measured() -> None:
     assert SCHEDULES["loose"] == (0.7, 0.6, 0.5)
     assert least_likenesses(HMemSettings(schedule=(0.5, 0.4, 0.3)), "any") == (0.5, 0.4, 0.3)
     for status in available():
-        week, month, year = calibrated(status.model_id)
+        week, month, year = least_likenesses(HMemSettings(), status.model_id)
         assert 1 > week > month > year > 0
-        assert least_likenesses(HMemSettings(), status.model_id) == (week, month, year)
-    assert len(calibrated("never measured")) == 3
+    assert len(least_likenesses(HMemSettings(), "never measured")) == 3
 
 
 @each(

@@ -38,7 +38,7 @@ class Watch:
 
 
 @dataclass
-class Watched:
+class Watched(Placing):
     """A placing that notes what is done with it."""
 
     name: str

@@ -22,7 +22,7 @@ from memforest.store.connections import Tx
 from memforest.store.indexes import Items
 from memforest.trees import attached
 from memforest.trees import index as base
-from memforest.trees.index import Host, Placed
+from memforest.trees.index import Host
 
 
 class Deferred(Dummy):
@@ -396,8 +396,3 @@ def test_an_index_that_was_overtaken_places_nothing(folder: Path, use: Callable[
         assert overtaken
         assert all(overtaken)
         assert indexed(memory)["dummy"] == (memory.list(limit=1).total, 0, None)
-
-
-def test_placed_adds_up() -> None:
-    """What two parts of a write placed is counted together."""
-    assert Placed(2, frozenset({1})).plus(Placed(3, frozenset({1, 2}))) == Placed(5, frozenset({1, 2}))

@@ -15,7 +15,14 @@ from tests_long.scripted import Scripted, run
 from memforest.config import Config
 from memforest.endpoint import STEPS
 from memforest.errors import ConfigError, ModelUnavailableError, ReplyError
-from memforest.reading.explore_llm import LINE_WORDS, MOST_GIVEN, EvidenceLine, Filed, FiledLine, entity_file
+from memforest.reading.explore_llm import (
+    LINE_WORDS,
+    MOST_GIVEN,
+    EntityFile,
+    EvidenceLine,
+    SourcedLine,
+    entity_file,
+)
 from memforest.reading.prompts import load_prompt, read_data_block
 from memforest.reading.steps import Steps, choose_steps
 
@@ -42,10 +49,10 @@ def filed(lasting: Sequence[tuple[str, list[int]]], recent: Sequence[tuple[str, 
     )
 
 
-def made(*replies: Any, lines: Sequence[EvidenceLine] = LINES, **more: Any) -> Filed:
+def made(*replies: Any, lines: Sequence[EvidenceLine] = LINES, **more: Any) -> EntityFile:
     """Return the file when the model answers so; every reply has to be asked for."""
     model = Scripted(*replies)
-    found: Filed = run(entity_file(steps_of(model), "Odd", "person", lines, NOW, **more))
+    found: EntityFile = run(entity_file(steps_of(model), "Odd", "person", lines, NOW, **more))
     assert model.replies == []
     return found
 
@@ -67,11 +74,12 @@ def test_the_model_sees_lines_as_data() -> None:
 
 def test_lines_come_with_their_sources() -> None:
     """As positions among the given ones, each once, in the order of the reply; a day may be that on which it was said."""
-    assert made(GOOD) == Filed(
-        (FiledLine("Odd lives in Bergen.", (0,)),), (FiledLine("Odd sold his boat on 2031-05-09.", (1,)),)
+    assert made(GOOD) == EntityFile(
+        lasting=[SourcedLine(text="Odd lives in Bergen.", sources=[0])],
+        recent=[SourcedLine(text="Odd sold his boat on 2031-05-09.", sources=[1])],
     )
     both = filed([("Odd lives in Bergen and knits socks.", [3, 1, 3])])
-    assert made(both).lasting[0].sources == (2, 0)
+    assert made(both).lasting[0].sources == [2, 0]
 
 
 @each(
@@ -113,7 +121,7 @@ def test_an_order_in_a_line_bears_nothing_out() -> None:
 
 def test_nobody_is_asked_without_lines_or_room() -> None:
     """And of many lines the first are shown."""
-    assert made(lines=()) == made(most=0) == Filed()
+    assert made(lines=()) == made(most=0) == EntityFile(lasting=[], recent=[])
     model = Scripted(filed([("Odd knits.", [1])]))
     run(entity_file(steps_of(model), "Odd", "person", [LINES[2]] * 500, NOW))
     assert len(read_data_block(model.data(), "lines")) == MOST_GIVEN
@@ -148,9 +156,9 @@ def test_the_example_passes_its_checks() -> None:
 def test_the_double_files_every_line() -> None:
     """Up to as many as are asked for, each with itself as its source; the latest of the recent ones first."""
     lines = [EvidenceLine(f"Odd knits sock {number}.", DAY) for number in range(1, 9)]
-    found: Filed = run(entity_file(steps_of(CountingChat()), "Odd", "person", lines, NOW, most=6))
-    assert [one.sources for one in (*found.lasting, *found.recent)] == [(0,), (1,), (2,), (5,), (4,), (3,)]
-    one: Filed = run(entity_file(steps_of(CountingChat()), "Odd", "person", lines[:1], NOW))
+    found: EntityFile = run(entity_file(steps_of(CountingChat()), "Odd", "person", lines, NOW, most=6))
+    assert [one.sources for one in (*found.lasting, *found.recent)] == [[0], [1], [2], [5], [4], [3]]
+    one: EntityFile = run(entity_file(steps_of(CountingChat()), "Odd", "person", lines[:1], NOW))
     assert [line.text for line in one.lasting] == ["Odd knits sock 1."]
 
 

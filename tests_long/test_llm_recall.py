@@ -25,6 +25,7 @@ from memforest.errors import (
 )
 from memforest.models.ledger import Ledger, keeping
 from memforest.reading.prompts import load_prompt, read_data_block
+from memforest.reading.replies import QuestionNeeds
 from memforest.reading.steps import Steps, choose_steps
 from memforest.reading.steps_llm import (
     ALL_MEMORY_CHARS,
@@ -32,7 +33,6 @@ from memforest.reading.steps_llm import (
     MEMORY_CHARS,
     TARGETS,
     Recalled,
-    RecallPlan,
     gate,
     plan_recall,
 )
@@ -63,10 +63,10 @@ def steps_of(model: Any, *names: str) -> Steps:
     return choose_steps(Config(chat=model, chat_steps=names or tuple(STEPS)))
 
 
-def plan(*replies: Any, question: str = "When did Odd sell his boat?") -> RecallPlan:
+def plan(*replies: Any, question: str = "When did Odd sell his boat?") -> QuestionNeeds:
     """Return the plan when the model answers so; every reply has to be asked for."""
     model = Scripted(*replies)
-    made: RecallPlan = run(plan_recall(steps_of(model), question, PEOPLE, NOW))
+    made: QuestionNeeds = run(plan_recall(steps_of(model), question, PEOPLE, NOW))
     assert model.replies == []
     return made
 
@@ -97,7 +97,7 @@ def test_a_plan_is_one_call_about_the_question_alone() -> None:
     model = Scripted(needs(1, "boat"), needs(0))
     steps = steps_of(model)
     asked = plan_recall(steps, "When?", PEOPLE, NOW.replace(hour=20), zone=ZoneInfo("Asia/Tokyo"))
-    assert run(asked) == RecallPlan(1, ("boat",))
+    assert run(asked) == QuestionNeeds(complexity=1, keywords=["boat"])
     assert model.requests[0].messages[0] == load_prompt("timem_plan").first
     assert model.requests[0].step == "plan"
     row = {"question": "When?", "today": "Tuesday 2031-07-01", "people": list(PEOPLE)}
@@ -137,7 +137,7 @@ def test_another_complexity_is_repaired_once_and_then_raised(complexity: Any) ->
 )
 def test_keywords_are_three_in_lower_case_without_names(given: list[str], kept: tuple[str, ...]) -> None:
     """Each once; no name of a participant, nor of a person in the question."""
-    assert plan(needs(0, *given), question="What did Anna say about Odd's boat?").keywords == kept
+    assert plan(needs(0, *given), question="What did Anna say about Odd's boat?").keywords == list(kept)
 
 
 # -- sifting --------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,7 @@ from memforest.errors import CorruptStoreError, MemForestError
 from memforest.store import corrections, entities, jobs
 from memforest.store.connections import Tx
 from memforest.store.database import Database
+from memforest.store.facts import FactRow
 from memforest.trees.memforest_place import ForestPlacing
 
 LONG = "MEMFOREST_SOAK_SEEDS" in os.environ
@@ -152,9 +154,9 @@ def columns(path: Path) -> Iterator[tuple[str, str, str]]:
 TABLES = [
     "alias",
     "alias_use",
-    "chunk",
     "change",
     "choice",
+    "chunk",
     "correction",
     "correction_place",
     "deleted",
@@ -291,9 +293,19 @@ def test_verify_catches_a_write_that_forgets_to_withdraw_a_fact(
     """Mel was Melanie in a session that was overwritten: what is said of the other Mel may not stay in her tree."""
     config = fast_config(index_settings={"memforest": {"active_min_facts": 1, "active_min_sessions": 1}})
     mel = "Mel works at Acme."
+    place = ForestPlacing._place_fact
+
+    def forgetful(self: ForestPlacing, fact: FactRow, named: set[int], active: set[int], leaves: Any) -> None:
+        scopes = [
+            *(self._scope_of(tree) for tree, _ in leaves),
+            *self._lifted.get(fact.row, ([], "", None))[0],
+        ]
+        stands = {scope for kind, scope in scopes if kind == "entity"}
+        place(self, fact, named | stands, active, leaves)
+
     for number, forgets in enumerate((False, True)):
         if forgets:
-            monkeypatch.setattr(ForestPlacing, "_withdraw", lambda self, fact, named: None)
+            monkeypatch.setattr(ForestPlacing, "_place_fact", forgetful)
         with MemForest(tmp_path / str(number), config) as forest:
             forest.ingest_session("u", "c", said("I like tea.", speaker="Melanie"))
             first = said(mel, day=2, speaker="Bob") + said("I like tea.", day=3, speaker="Melanie")

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from heapq import merge
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from memforest import Evidence, MemForest, QueryResult, Ranking
 from memforest.errors import BudgetError, ModelRefusedError, ModelUnavailableError, StepError
 from memforest.ports import Answer, AnswerEvidence
 from memforest.read.answer import without_questions
-from memforest.read.evidence import by_score
+from memforest.read.evidence import falling_score
 from memforest.read.rerank import BEFORE_CHARS, rerank_text, reranked
 from memforest.read.stored import Source
 from memforest.records import QuestionPlan
@@ -455,9 +456,16 @@ def test_a_turn_stands_before_a_summary_of_its_score() -> None:
     """Two rankings become one; scores that agree to nine decimals are the same."""
     hits = [TurnHit(0, -1, 3.0, {}), TurnHit(1, -1, 2.0, {}), TurnHit(2, -1, 1.0, {})]
     nodes = [NodeHit(7, 2.5, {}), NodeHit(8, 2.0 + 1e-12, {}), NodeHit(9, 0.5, {})]
-    assert list(by_score(hits, nodes)) == [hits[0], nodes[0], hits[1], nodes[1], hits[2], nodes[2]]
-    assert list(by_score([], nodes)) == nodes
-    assert list(by_score(hits, [])) == hits
+    assert list(merge(hits, nodes, key=falling_score)) == [
+        hits[0],
+        nodes[0],
+        hits[1],
+        nodes[1],
+        hits[2],
+        nodes[2],
+    ]
+    assert list(merge([], nodes, key=falling_score)) == nodes
+    assert list(merge(hits, [], key=falling_score)) == hits
 
 
 READ: list[str] = []

@@ -24,7 +24,6 @@ from tests_long.worlds import fast_config, file_of, said
 from memforest import Evidence, MemForest, QueryResult
 from memforest.cli.asking import draw_answer, draw_evidence
 from memforest.cli.screen import Screen
-from memforest.errors import IndexStateError
 from memforest.read.evidence import SOURCE_TURNS
 from memforest.search.cache import forest_of
 from memforest.search.filters import IndexResult, NodeHit, Search
@@ -306,7 +305,7 @@ def test_a_summary_of_a_part_of_its_leaves_is_left_out(folder: Path) -> None:
 
 def test_what_has_no_summary_of_its_own_is_refused(forest: MemForest) -> None:
     """A leaf without one stands for turns, and an index hands those back."""
-    with pytest.raises(IndexStateError):
+    with pytest.raises(ValueError, match="no summary of its own"):
         forest.query("u", "canoe", index="wrong")
 
 

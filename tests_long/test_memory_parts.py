@@ -33,11 +33,11 @@ def before_part(monkeypatch: pytest.MonkeyPatch, number: int, act: Callable[[], 
     parts: list[int] = []
     acted: list[bool] = []
 
+    commit, original = module.commit, module._commit_part
+
     def counted(*args: Any) -> None:
         parts.append(len(parts) + 1)
-        module.commit(*args)
-
-    original = module._commit_part
+        commit(*args)
 
     def acting(*args: Any) -> None:
         if len(parts) + 1 == number and not acted:

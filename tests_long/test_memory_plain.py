@@ -17,7 +17,7 @@ from tests.table import each
 from memforest.models.ledger import Ledger
 from memforest.plain import LINE_CHARS, MOST_LEVELS, Result, json_bytes, plain
 from memforest.progress import Timer
-from memforest.read.results import shared, usage
+from memforest.read.results import usage
 from memforest.records import StepUsage
 
 LEAVES = (
@@ -169,7 +169,7 @@ def test_an_operation_and_its_parts_add_up(own: list[Any], others: list[list[Any
     for part, spent in zip(parts, others, strict=True):
         for step, used in spent:
             part.add(step, used)
-    left = usage(shared(whole, parts), {})
+    left = usage(whole, {}, without=parts)
     for step, used in left.steps.items():
         assert used == sum_of(used for name, used in own if name == step)
     assert left.steps.keys() == {step for step, _ in own}

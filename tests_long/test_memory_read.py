@@ -12,22 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.table import each
 from tests_long.hand_made import Said, hand_made
 
-from memforest.read.evidence import once_per_fact
 from memforest.read.query import surface_names
-from memforest.search.filters import TurnHit
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.search.vectors import without_names
-
-
-def hit(turn: int, fact: int) -> TurnHit:
-    """Return a hit with a score that falls with its row."""
-    return TurnHit(turn=turn, fact=fact, score=-float(turn))
-
-
-def test_a_fact_comes_at_its_best_turn_only() -> None:
-    """Later turns with the same fact are dropped; turns that speak for themselves never are."""
-    found = once_per_fact([hit(0, 5), hit(1, -1), hit(2, 5), hit(3, -1), hit(4, 6)])
-    assert [one.turn for one in found] == [0, 1, 3, 4]
 
 
 @each(

@@ -46,7 +46,7 @@ def based(snapshot: Snapshot, request: Search | None = None) -> Base:
 
 def trees_of(snapshot: Snapshot, **settings: Any) -> list[int]:
     """Return the trees that are recalled, best first."""
-    found = recall_trees(
+    found, _ = recall_trees(
         snapshot, planted(snapshot), based(snapshot), QUESTION, MemForestSettings(**settings)
     )
     return [tree for tree, _ in found]

@@ -22,7 +22,8 @@ from memforest.search.forest import EmbeddedForest
 from memforest.search.snapshot import load_snapshot
 from memforest.store import derived, meta
 from memforest.store.database import Database
-from memforest.trees.memforest_recall import chunk_of_turn, fact_blocks, scene_blocks, session_blocks
+from memforest.trees.index import leaf_of_turn
+from memforest.trees.memforest_recall import fact_blocks, scene_blocks, session_blocks
 
 QUESTIONS = ("Where does Ana live?", "Who works at Acme?", "What did Bob buy before he moved to Oslo?")
 
@@ -40,7 +41,7 @@ def forest_contents(found: EmbeddedForest) -> dict[str, Any]:
         "embedded": plain(forest.embedded),
         "children": plain(forest.children),
         "intervals": plain(np.stack(forest.intervals)),
-        "chunk_of_turn": plain(chunk_of_turn(forest)),
+        "chunk_of_turn": plain(leaf_of_turn(forest)),
         "blocks": [plain(one) for one in blocks],
     }
 

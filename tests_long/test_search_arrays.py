@@ -148,7 +148,7 @@ def test_a_memory_of_nothing_is_a_snapshot_of_nothing(tx: Connection) -> None:
     assert (len(found.forest.ids), found.forest.roots.tolist(), len(found.vectors)) == (0, [], 0)
     assert bm25(tx, snapshot, "turn", ["a"]).tolist() == []
     postings = read_postings(tx, "turn")
-    assert (postings.top, [len(part) for part in postings.of("a")]) == (0, [0, 0])
+    assert (len(postings.items), len(postings.counts), postings.terms) == (0, 0, {})
 
 
 def test_columns_are_what_was_stored(tx: Connection) -> None:
@@ -186,14 +186,14 @@ def db(folder: Path) -> Any:
     with closing(Database(folder / "m.db")) as made:
         ensure_schema(made)
         with made.write() as tx:
-            put_session(tx, "s", ["Hi."])  # type: ignore[arg-type]
+            put_session(tx, "s", ["Hi."])
         yield made
 
 
 def write(db: Database, name: str) -> None:
     """Store one more session."""
     with db.write() as tx:
-        put_session(tx, name, ["Ho."])  # type: ignore[arg-type]
+        put_session(tx, name, ["Ho."])
         meta.bump(tx)
 
 
@@ -248,7 +248,7 @@ def test_many_readers_at_once_make_one_snapshot(db: Database) -> None:
 def test_forests_count_as_bytes_and_go_with_their_snapshot(db: Database) -> None:
     """Whether they are up to date, or are carried over and nobody has asked for them yet."""
     with db.write() as tx:
-        plant(tx, [put_fact(tx, f"f{n}", said_ms=n) for n in range(9)])  # type: ignore[arg-type]
+        plant(tx, [put_fact(tx, f"f{n}", said_ms=n) for n in range(9)])
         meta.bump(tx)
     cache = SnapshotCache()
     with db.read() as tx:
@@ -440,7 +440,7 @@ def test_a_leaf_of_a_forest_stands_where_it_does_in_the_file(
             for n, row in enumerate(forest.ids.tolist())
             if forest.kind[n] != INNER
         }
-        stored = trees.leaves_with_ids(tx, list(told))
+        stored = trees.nodes_with_ids(tx, list(told))
         assert told == {row: (node.start_ms, node.end_ms) for row, node in stored.items()}
         assert set(forest.kind.tolist()) - {INNER} == {CHUNK, FACT, TURNS}
         assert len(told) == value(tx, "SELECT count(*) FROM leaf")

@@ -65,7 +65,7 @@ def test_a_virtual_level_makes_a_node_there() -> None:
 
 def picks(arena: DictArena, head: TreeHead) -> list[tuple[int, int]]:
     """Return the count and the level of each choice."""
-    return [(one.node.count, one.level) for one in segment.choices(segment.frontier(arena, head))]
+    return [(node.count, level) for node, level in segment.choices(segment.frontier(arena, head))]
 
 
 def test_there_is_one_choice_for_each_thing_that_is_said() -> None:

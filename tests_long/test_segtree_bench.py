@@ -21,7 +21,7 @@ from tests_long.segtrees import configured, spans
 import segtree_shape
 from memforest import MemForest
 from memforest.models import HashEmbedder, available
-from memforest.trees.node import check_partition, outline
+from memforest.trees.node import Contract, check, outline
 from segtree_fold import (
     ByCentroid,
     ByCosine,
@@ -51,7 +51,7 @@ def test_stretches_of_one_topic_become_nodes() -> None:
     topics = (0, 0, 0, 1, 1, 1, 1, 2, 2, 0, 0, 0)
     folded = fold(len(topics), ByCentroid(talk_of(*topics), tau=0.8))
     assert outline(folded.arena, folded.head) == "[[0 1 2] [3 4 5 6] [7 8] [9 10 11]]"
-    assert not check_partition(folded.arena, folded.head)
+    assert not check(folded.arena, folded.head, Contract("partition"))
     assert parted(folded) == [a != b for a, b in pairwise(topics)]
 
 

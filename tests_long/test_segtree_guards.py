@@ -98,7 +98,7 @@ def test_another_threshold_makes_the_tree_stale(folder: Path, monkeypatch: pytes
             memory = forest.user("u")
             assert memory.stale().indexes == {}
             with monkeypatch.context() as patch:
-                for module in ("advance", "index"):
+                for module in ("segtree_place", "segtree"):
                     patch.setattr(f"memforest.trees.{module}.least_likeness", lambda *_: 0.31)
                 assert len(memory.stale().indexes) == stale
                 memory.rebuild(stale=True)

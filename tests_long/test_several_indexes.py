@@ -34,7 +34,7 @@ from memforest.search.snapshot import load_snapshot
 from memforest.store.database import Database
 from memforest.store.derived import vectors_of_leaf
 from memforest.store.evidence import turn_texts
-from memforest.store.meta import change_position, changes_since, prune
+from memforest.store.meta import bump, change_position, changes_since
 from memforest.store.trees import leaf_texts, nodes_with_ids
 from memforest.trees import attached
 from memforest.trees.attached import Attached
@@ -217,7 +217,7 @@ def test_the_log_of_changes_reaches_as_far_as_with_one_index(folder: Path) -> No
     talked(MemForest(folder, both())).close()
     db = Database(file_of(folder))
     with db.write() as tx:
-        prune(tx, 10)
+        bump(tx, 10)
         assert change_position(tx) - tx.execute("SELECT min(seq) FROM change").fetchone()[0] < 20
         assert changes_since(tx, change_position(tx) - 20) is not None
     db.close()

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from memforest.store import meta
 from memforest.store.database import Database, ensure_schema
-from memforest.store.meta import change_position, changes_since, prune
+from memforest.store.meta import bump, change_position, changes_since
 
 
 @pytest.fixture
@@ -92,12 +92,12 @@ def test_a_reader_too_far_behind_is_told(db: Database) -> None:
     """What the log no longer holds, or never did, is not passed off as no change."""
     with db.write() as tx:
         newest = change_position(tx)
-        prune(tx, 3)
+        bump(tx, 3)
         assert changes_since(tx, newest - 3) is not None
         assert changes_since(tx, newest - 4) is None
         assert changes_since(tx, newest + 1) is None
         assert changes_since(tx, -1) is None
-        prune(tx, 0)  # keeps one
+        bump(tx, 0)  # keeps one
         assert change_position(tx) == newest
         assert changes_since(tx, newest) == (frozenset(),) * 5
 

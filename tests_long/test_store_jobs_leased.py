@@ -124,17 +124,6 @@ def test_a_job_that_is_removed_may_be_given_anew(tx: Connection) -> None:
     assert jobs.remove(tx, "ix", []) == 0
 
 
-def test_an_owner_counts_its_jobs(tx: Connection) -> None:
-    """By kind and state, no others."""
-    put(tx, "a")
-    put(tx, "b")
-    put(tx, "w", kind="week")
-    put(tx, "x", owner="other")
-    lease(tx, "a")
-    assert jobs.counts_of(tx, "ix") == {"day": {"leased": 1, "waiting": 1}, "week": {"waiting": 1}}
-    assert jobs.counts_of(tx, "nobody") == {}
-
-
 def test_two_who_lease_the_same_keys_share_them(tmp_path: Path) -> None:
     """Each job is one holder's, whatever the threads do at once."""
     path = tmp_path / "a.db"

@@ -306,7 +306,7 @@ def test_the_change_log_keeps_so_many_numbers_for_each_index(
     tx.executemany(
         "INSERT INTO change (seq, kind, item) VALUES (?, 'turn', ?)", [(n, n) for n in range(201, 231)]
     )
-    meta.prune(tx, 10)
+    meta.bump(tx, 10)
     assert meta.change_position(tx) == 230
     found = meta.changes_since(tx, 230 - kept)
     assert found is not None
@@ -329,7 +329,7 @@ def test_now_and_then_only_the_last_note_of_a_row_is_kept(tx: Connection, newest
             (newest, "turn", 2),
         ],
     )
-    meta.prune(tx)
+    meta.bump(tx)
     assert value(tx, "SELECT count(*) FROM change") == (4 if merged else 5)
     found = meta.changes_since(tx, newest - 4)
     assert found is not None

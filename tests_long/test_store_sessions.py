@@ -143,9 +143,6 @@ def test_turn_ids_are_a_sessions_own(tx: Connection) -> None:
     """Which of some are known is told of one session; another may have the same."""
     row, _ = put_session(tx, "s", ["a", "b"])
     other, _ = put_session(tx, "o", ["a", "b", "c"])
-    assert sessions.known_ids(tx, row, ["t1", "t0", "T0", "", "t2"]) == {"t0", "t1"}
-    assert sessions.known_ids(tx, other, ["t0", "t2", "t3"]) == {"t0", "t2"}
-    assert sessions.known_ids(tx, row, []) == set()
     assert [sessions.has_turn(tx, one, "t2") for one in (row, other)] == [False, True]
 
 
@@ -244,15 +241,6 @@ def test_a_session_of_another_name_damages_all_its_turns(tx: Connection) -> None
     found = list(sessions.damaged_turns(tx).values())
     assert [one.ordinal for one in found] == [0, 1]
     assert all("\ufffd" in one.name and len(one.name) < 110 for one in found)
-
-
-def test_digests_are_filled_in_as_turns_are_then(tx: Connection) -> None:
-    """Of all of them; for files that had none."""
-    put_session(tx, "s", ["a", "b"])
-    tx.execute("UPDATE turn SET digest = x'', text = 'new'")
-    sessions.fill_digests(tx)
-    assert sessions.damaged_turns(tx) == {}
-    assert value(tx, "SELECT count(DISTINCT digest) FROM turn WHERE length(digest) = 16") == 2
 
 
 # -- evidence ---------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def test_a_fact_stands_in_a_tree_where_its_leaf_says(tx: Connection, values: dic
     """The file and `FactRow` agree on the place, to the millisecond."""
     row = put_fact(tx, said_ms=7, tie="s\x1fü", **values)
     made = leaf(tx, 4, "fact", row)
-    [found] = trees.leaves_with_ids(tx, [made, 99]).values()
+    [found] = trees.nodes_with_ids(tx, [made, 99]).values()
     fact = facts.facts_with_ids(tx, [row])[row]
     assert (found.key, (found.start_ms, found.end_ms)) == (fact.leaf_key, fact.leaf_span)
     assert (found.id, found.tree, found.level, found.count, found.children) == (made, 4, 0, 1, ())
@@ -207,10 +207,10 @@ def test_a_chunk_and_a_run_stand_from_their_first_turn_to_their_last(tx: Connect
     }
     found = {
         row: (node.key[1], node.start_ms, node.end_ms, node.item_kind, node.item, node.item_last)
-        for row, node in trees.leaves_with_ids(tx, list(wanted)).items()
+        for row, node in trees.nodes_with_ids(tx, list(wanted)).items()
     }
     assert found == wanted
-    assert all(node.key[0] == node.start_ms for node in trees.leaves_with_ids(tx, list(wanted)).values())
+    assert all(node.key[0] == node.start_ms for node in trees.nodes_with_ids(tx, list(wanted)).values())
 
 
 def test_turns_that_go_back_in_time_make_no_empty_interval(tx: Connection) -> None:
@@ -218,14 +218,14 @@ def test_turns_that_go_back_in_time_make_no_empty_interval(tx: Connection) -> No
     _, turns = put_session(tx, texts=["a", "b"])
     tx.execute("UPDATE turn SET said_ms = -400 WHERE id = ?", (turns[1],))
     made = [leaf(tx, 1, "chunk", chunk_of(tx, turns[0])), leaf(tx, 1, "turn", *turns)]
-    spans = {(node.start_ms, node.end_ms) for node in trees.leaves_with_ids(tx, made).values()}
+    spans = {(node.start_ms, node.end_ms) for node in trees.nodes_with_ids(tx, made).values()}
     assert spans == {(0, 1)}
 
 
 def test_a_leaf_of_what_is_gone_is_not_there(tx: Connection) -> None:
     """It has no time to stand at."""
     made = [leaf(tx, 1, kind, 77) for kind in ("fact", "chunk", "turn")]
-    assert trees.leaves_with_ids(tx, made) == {}
+    assert trees.nodes_with_ids(tx, made) == {}
     with pytest.raises(KeyError):
         SqliteArena(tx).get(made[0])
 
@@ -270,7 +270,7 @@ def test_a_leaf_says_its_fact_or_its_turns_line_by_line(tx: Connection) -> None:
         leaf(tx, 1, "turn", turns[1], turns[2]),
     ]
     made.append(leaf(tx, 1, "turn", turns[2]))
-    nodes = trees.leaves_with_ids(tx, made)
+    nodes = trees.nodes_with_ids(tx, made)
     assert trees.leaf_texts(tx, nodes.values()) == dict(
         zip(
             made,
@@ -293,7 +293,7 @@ def test_a_fact_made_by_rule_says_what_was_said_and_a_models_its_statement(tx: C
     made = [leaf(tx, 1, "fact", fact), leaf(tx, 1, "fact", whole)]
 
     def read() -> list[str]:
-        texts = trees.leaf_texts(tx, trees.leaves_with_ids(tx, made).values())
+        texts = trees.leaf_texts(tx, trees.nodes_with_ids(tx, made).values())
         return [texts[one] for one in made]
 
     tx.execute("UPDATE chunk SET maker = 'extract@1:gpt'")
@@ -309,7 +309,7 @@ def test_in_the_place_of_a_damaged_turn_there_is_a_line_that_says_so(tx: Connect
     _, turns = put_session(tx, texts=["one", "two", "three"])
     made = leaf(tx, 1, "chunk", chunk_of(tx, turns[0]))
     tx.execute("UPDATE turn SET text = 'lies' WHERE id = ?", (turns[1],))
-    text = trees.leaf_texts(tx, trees.leaves_with_ids(tx, [made]).values())[made]
+    text = trees.leaf_texts(tx, trees.nodes_with_ids(tx, [made]).values())[made]
     assert text.splitlines() == ["Ana: one", "[turn 't1' (number 1) of session 's' is damaged]", "Ana: three"]
 
 
@@ -508,9 +508,9 @@ def test_an_index_reads_its_own_rows_by_id(clean: Connection, owner: str) -> Non
         everything = ids_of(clean, table)
         whose = clean.execute(f"SELECT id, {'id' if table == 'tree' else 'tree'} FROM {table}").fetchall()
         mine = sorted(row for row, tree in whose if tree in own)
-        assert [row.id for row in read(clean, owner)] == mine
+        assert [row[0] for row in read(clean, owner)] == mine
         some = everything[::-2]
-        assert [row.id for row in read(clean, owner, some)] == [row for row in mine if row in some]
+        assert [row[0] for row in read(clean, owner, some)] == [row for row in mine if row in some]
         assert list(read(clean, owner, [])) == []
 
 

@@ -1,33 +1,24 @@
-"""A transaction is a small protocol; SQL stands in the store alone, and SQLite's own SQL in few files of it."""
+"""What a transaction has beyond the DB-API; SQL stands in the store alone, and SQLite's own SQL in few files of it."""
 
 from __future__ import annotations
 
 import ast
 import re
-import sqlite3
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.worlds import dump, fast_config, file_of, said
 
 import memforest
-from memforest import MemForest
-from memforest.records import State
-from memforest.store import derived, evidence, facts
 from memforest.store.connections import (
     AMONG,
     AMONG_IDS,
-    Args,
     Connection,
-    ResultRows,
-    Tx,
     connect,
     gathered,
     is_object,
@@ -35,7 +26,6 @@ from memforest.store.connections import (
     listed,
     place_tie,
 )
-from memforest.store.database import Database
 
 PACKAGE = Path(memforest.__file__).parent
 STORAGE = Path(__file__).parents[1] / "docs" / "storage.md"
@@ -123,88 +113,6 @@ def test_the_words_of_the_dialect(tx: Connection) -> None:
     ]
     sql = f"SELECT {gathered('id')}, min({place_tie('key', 'id')}) FROM item"
     assert tx.execute(sql).fetchone() == ("[1,2]", "s\x1f000001")
-
-
-class Canned:
-    """A transaction of no engine: it keeps what it is asked, and answers with rows given beforehand."""
-
-    def __init__(self, *rows: tuple[Any, ...]) -> None:
-        self.asked: list[tuple[str, Args]] = []
-        self._rows = rows
-
-    def execute(self, sql: str, args: Args = (), /) -> ResultRows:
-        """Return the rows, as a statement that finds them would."""
-        self.asked.append((sql, args))
-        values = ", ".join(f"({', '.join('?' * len(row))})" for row in self._rows)
-        return sqlite3.connect(":memory:").execute(
-            f"VALUES {values}", [one for row in self._rows for one in row]
-        )
-
-    def executemany(self, sql: str, rows: Iterable[Args], /) -> ResultRows:
-        """Keep the statement once for each row."""
-        self.asked += [(sql, row) for row in rows]
-        return self.execute(sql)
-
-    def insert(self, sql: str, args: Args = (), /) -> int:
-        """Return the first number of the first row."""
-        return int(self.execute(sql, args).fetchone()[0])
-
-    def ids(self, wanted: Iterable[int] | Iterable[str], /) -> object:
-        """Return a list in a way of its own."""
-        return frozenset(wanted)
-
-
-def test_store_functions_ask_the_protocol() -> None:
-    """What reads and writes rows takes any transaction: a list goes to the engine as that has made it."""
-    tx = Canned((7, "f7", "Ana lives in Porto.", None, None, 5, "[]", "unknown"))
-    assert evidence.fact_texts(tx, [7, 8])[7].text == "Ana lives in Porto."
-    assert [args for _, args in tx.asked] == [(frozenset({7, 8}),)]
-    tx = Canned((41,))
-    assert facts.add_state(tx, (7, 9), 3, State("Ana", "home", "Porto")) == 41
-    derived.put_words(tx, "fact", 7, ["porto"])
-    assert [sql.split()[0] for sql, _ in tx.asked] == ["INSERT", "DELETE", "INSERT", "INSERT"]
-
-
-class Bare:
-    """An open transaction that has what the protocol says, and nothing else."""
-
-    def __init__(self, tx: Tx) -> None:
-        self.execute, self.executemany, self.insert, self.ids = tx.execute, tx.executemany, tx.insert, tx.ids
-
-
-def test_a_memory_needs_no_more_of_a_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writing, asking, verifying and repairing do the same when transactions have only what the protocol says."""
-
-    def live(folder: Path) -> list[Any]:
-        with MemForest(folder, fast_config()) as forest:
-            forest.ingest_session("u", "a", said("I live in Porto.", "I bought a giraffe."))
-            forest.ingest_session("u", "b", said("I moved to Lisbon.", "I still have the giraffe.", day=2))
-            forest.ingest_session("u", "a", said("I live in Braga."), replace=True)
-            hits = [hit.text for hit in forest.query("u", "Where does Ana live now?").evidence]
-            assert forest.user("u").verify().ok
-            forest.user("u").repair()
-            return hits
-
-    expected = live(tmp_path / "one")
-    wrapped = 0
-
-    def bare(
-        original: Callable[[Database], AbstractContextManager[Tx]],
-    ) -> Callable[[Database], AbstractContextManager[Tx]]:
-        @contextmanager
-        def begin(db: Database) -> Iterator[Tx]:
-            nonlocal wrapped
-            with original(db) as tx:
-                wrapped += 1
-                yield Bare(tx)
-
-        return begin
-
-    for name in ("write", "read", "fresh"):
-        monkeypatch.setattr(Database, name, bare(getattr(Database, name)))
-    assert live(tmp_path / "other") == expected != []
-    assert wrapped > 10
-    assert dump(file_of(tmp_path / "other")) == dump(file_of(tmp_path / "one"))
 
 
 # -- where SQL stands -------------------------------------------------------------------------------

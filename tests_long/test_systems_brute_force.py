@@ -31,10 +31,9 @@ from memforest.search.filters import (
 )
 from memforest.search.scores import Scores
 from memforest.trees.browse import nearness_to
-from memforest.trees.index import allowed_nodes, turns_beneath
+from memforest.trees.index import allowed_nodes, leaf_of_turn, turns_beneath
 from memforest.trees.memforest_recall import (
     browse,
-    chunk_of_turn,
     fact_blocks,
     flow,
     leaf_similarity,
@@ -196,7 +195,7 @@ def test_every_turn_and_fact_has_the_nodes_above_it_on_every_level(it: World) ->
     chunks = it.of_kind("session")
     leaf_of = {turn: leaf for leaf in chunks for turn in it.said_at(leaf)}
     turns = list(range(len(it.turns)))
-    assert chunk_of_turn(it.forest).tolist() == [leaf_of[turn] for turn in turns]
+    assert leaf_of_turn(it.forest).tolist() == [leaf_of[turn] for turn in turns]
     assert session_blocks(it.forest).tolist() == chains(it, [leaf_of[turn] for turn in turns])
     own = {
         int(it.forest.item[leaf]): leaf
@@ -318,7 +317,7 @@ def test_the_best_trees_are_recalled(
     scores = {tree: near[tree] + max(best[leaf] for leaf in it.leaves(roots[tree])) for tree in pool}
     order = sorted(scores, key=lambda tree: (-round(scores[tree], 9), tree))[:top]
     chosen = MemForestSettings(recall_trees=top, facts_to_trees=leaves, families=tuple(wanted))  # type: ignore[arg-type]
-    found = recall_trees(it.snapshot, planted(it.snapshot), base, AXES[0], chosen)
+    found, _ = recall_trees(it.snapshot, planted(it.snapshot), base, AXES[0], chosen)
     assert [tree for tree, _ in found] == order
     assert [score for _, score in found] == pytest.approx([scores[tree] for tree in order])
     reached = recall(it.snapshot, planted(it.snapshot), base, AXES[0], replace(chosen, beam_width=99))

@@ -21,7 +21,8 @@ from memforest.search.context_scores import LeafScores, base_scores
 from memforest.search.filters import Search
 from memforest.search.scores import Levels, standardise
 from memforest.search.snapshot import Snapshot
-from memforest.trees.memforest_recall import chunk_of_turn, flow, score_leaves, session_blocks
+from memforest.trees.index import leaf_of_turn
+from memforest.trees.memforest_recall import flow, score_leaves, session_blocks
 
 
 def only(**weights: float) -> Ranking:
@@ -74,7 +75,7 @@ def test_session_blocks_are_the_nodes_above_each_turn() -> None:
     first, top = session_blocks(planted(snapshot).forest)
     assert first.tolist() == [2] * 4 + [5] * 4
     assert top.tolist() == [6] * 8
-    assert chunk_of_turn(planted(snapshot).forest).tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
+    assert leaf_of_turn(planted(snapshot).forest).tolist() == [0, 0, 1, 1, 3, 3, 4, 4]
     assert planted(snapshot).forest.path(3) == [6, 5, 3]
 
 

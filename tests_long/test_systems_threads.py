@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.table import each
-from tests_long.hand_made import DAY, Fact, Said, hand_made
+from tests_long.hand_made import DAY, Fact, Said, hand_made, make_vocabulary
 
 from memforest import Config, Evidence, MemForest
 from memforest.models import HashEmbedder
@@ -26,14 +26,14 @@ from memforest.search.attributes import LEAST_ALIKE, Contexts, _clusters, find_k
 from memforest.search.change import (
     Answer,
     DatedObservation,
-    Thread,
     ValueChoice,
     _of_thread,
     _turns,
+    _ValueLine,
     order_observations,
 )
 from memforest.search.timeline import Segment, StateFact, timeline
-from memforest.search.vocabulary import Topic, Vocabulary, choose_values, make_vocabulary, nearness
+from memforest.search.vocabulary import Topic, Vocabulary, choose_values
 
 Matrix = NDArray[np.float64]
 
@@ -262,11 +262,10 @@ def test_the_topic_is_the_kind_nearest_to_the_question(
     teas: Vocabulary, about: str, value: str, not_this: str
 ) -> None:
     """The facts that are near to the question say which kind of values it asks for."""
-    chosen, *others = choose_values(teas, topic(about))
-    assert any(not_this in other for other in others)
+    (chosen, near), *others = choose_values(teas, topic(about))
+    assert any(not_this in other and near > less for other, less in others)
     assert value in chosen
     assert not_this not in chosen
-    assert nearness(teas, topic(about), chosen) > nearness(teas, topic(about), {not_this: 1.0})
 
 
 @pytest.mark.parametrize(
@@ -275,7 +274,7 @@ def test_the_topic_is_the_kind_nearest_to_the_question(
 )
 def test_a_named_value_tells_the_kind(teas: Vocabulary, anchor: str, value: str, not_this: str) -> None:
     """Where nothing else tells, asking what was before the Loisach asks for rivers."""
-    chosen = next(choose_values(teas, topic("Ana", anchor=anchor)))
+    chosen, _ = next(choose_values(teas, topic("Ana", anchor=anchor)))
     assert value in chosen
     assert not_this not in chosen
 
@@ -402,7 +401,7 @@ def test_the_telling_of_a_beginning_answers_since_when(kind: str, facts: tuple[i
     """Of the facts of a stretch, the one that tells its beginning goes first where that is asked for."""
     snapshot = hand_made([Said("Ana", 1), Said("Ana", 5)], [Fact((0,)), Fact((1,))])
     segment = Segment("keemun", DAY, None, (201, 202))
-    thread = Thread((segment,), frozenset((202,)), frozenset())
+    thread = _ValueLine(segments=(segment,), told=frozenset((202,)))
     told = frozenset(("keemun",))
     choice = ValueChoice(
         "Ana", {"keemun": 1.0}, replaced=told, attributes=frozenset(), listed=told, nearness=1.0
@@ -573,16 +572,16 @@ def test_what_only_tense_or_a_date_asks_for_is_led_by_what_changes(
     segments = (Segment("keemun", DAY, 2 * DAY, (201,)), Segment("assam", 2 * DAY, None, (202,)))
     choice = ValueChoice("Ana", {"keemun": 1.0, "assam": 1.0}, frozenset(), frozenset(), frozenset(), 1.0)
     plan, operator = QuestionPlan(core=core), TimeOperator(kind)  # type: ignore[arg-type]
-    assert _turns(plan, operator, choice, Thread(segments, frozenset(), frozenset(), changes)) is leads
+    begun = DatedObservation(StateFact(DAY, "1", 201, "keemun", None, "start"), DAY, stated=True)
+    thread = _ValueLine(segments=segments, of={fact: ([begun], True, False) for fact in range(changes)})
+    assert _turns(plan, operator, choice, thread) is leads
 
 
 def test_a_timeline_says_whether_it_is_told_or_inferred() -> None:
     """A value that is told to have taken another's place is sure, and so is one told of the attribute that is asked for."""
     snapshot = hand_made([Said("Ana", 1), Said("Ana", 5)], [Fact((0,)), Fact((1,))])
-    thread = Thread(
-        (Segment("keemun", DAY, 2 * DAY, (201,)), Segment("assam", 2 * DAY, None, (202,))),
-        frozenset(),
-        frozenset(),
+    thread = _ValueLine(
+        segments=(Segment("keemun", DAY, 2 * DAY, (201,)), Segment("assam", 2 * DAY, None, (202,)))
     )
     values, both, none = {"keemun": 1.0, "assam": 1.0}, frozenset(("keemun", "assam")), frozenset[str]()
     for attribute, choice, why in (

@@ -21,7 +21,7 @@ from memforest.store.database import Database
 from memforest.trees import attached
 from memforest.trees import index as base
 from memforest.trees.attached import Attached, Placings
-from memforest.trees.index import Placed, following, place_next
+from memforest.trees.index import Placed, place_next
 
 
 @pytest.fixture(scope="module")
@@ -151,12 +151,6 @@ def test_notes_that_concern_nobody_are_passed(db: Database) -> None:
         assert not place_next(tx, ATTACHED.get(tx, "told"), indexes.feed_position(tx))
         assert verbs() == ["begin", "close"]
         assert row_of(tx).cursor == indexes.feed_position(tx)
-
-
-def test_followed_are_the_kinds_that_an_index_names() -> None:
-    """The others are left out, and the order of what is left is kept."""
-    assert following(Told(), {"turn": (3, 1), "chunk": (1,), "fact": (2,)}) == {"turn": (3, 1), "fact": (2,)}
-    assert following(Told(), {"chunk": (1,), "entity": (1,)}) == {}
 
 
 def test_facts_are_placed_as_they_are_written(folder: Path) -> None:

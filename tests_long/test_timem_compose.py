@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions
 
 from memforest import MemForest
-from memforest.ports import MOST_SOURCES, split_sections
+from memforest.ports import MOST_SOURCES, FoundLine, split_sections
 from memforest.reading.periods import window_with_key
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Skipped, State
 from memforest.store.connections import Tx
@@ -30,11 +30,9 @@ from memforest.times import to_ms
 from memforest.trees import timem_compose
 from memforest.trees.timem_compose import (
     MOST,
-    ComposedLine,
     profile_lines,
     profile_statements,
     statements_of,
-    tell_states,
 )
 
 UTC = timezone.utc
@@ -59,13 +57,13 @@ def memory(folder: Path, *told: Told, **options: Any) -> Iterator[tuple[MemFores
 
 def lines(
     tx: Tx, month: str = MAY, who: Sequence[str] = ("Ana", "Bruno"), zone: tzinfo = UTC, **options: Any
-) -> list[ComposedLine]:
+) -> list[FoundLine]:
     """Return the lines of a month."""
     window = window_with_key(month, "month", zone)
     return profile_lines(tx, to_ms(window.start), to_ms(window.end), who, zone, **options)
 
 
-def texts(found: Sequence[ComposedLine], kind: str = "", who: str = "Ana") -> list[str]:
+def texts(found: Sequence[FoundLine], kind: str = "", who: str = "Ana") -> list[str]:
     """Return the texts of somebody's lines, of one kind."""
     return [one.text for one in found if one.participant == who and kind in ("", one.kind)]
 
@@ -359,22 +357,6 @@ def test_the_turns_of_a_window_may_be_given(tmp_path: Path) -> None:
             assert len(texts(lines(tx, turns=rows), "event")) == 2
             assert lines(tx, "2024-06", turns=[]) == []
         db.close()
-
-
-def test_turns_and_facts_that_tell_states_are_known(tmp_path: Path) -> None:
-    """They concern every later profile, whether the statement is shown or not."""
-    told = (
-        ("2024-05-04T10:00:00Z", "Ana", "I moved to Lisbon."),
-        ("2024-05-05T10:00:00Z", "Ana", "I like painting."),
-    )
-    with memory(tmp_path, *told) as (_, tx):
-        [moved, likes] = [row for (row,) in tx.execute("SELECT id FROM turn ORDER BY said_ms")]
-        facts = {text: row for row, text in tx.execute("SELECT id, text FROM fact")}
-        assert tell_states(tx, turns=[likes, moved])
-        assert not tell_states(tx, turns=[likes])
-        assert tell_states(tx, facts=[row for text, row in facts.items() if "Lisbon" in text])
-        assert not tell_states(tx, facts=[row for text, row in facts.items() if "Lisbon" not in text])
-        assert not tell_states(tx)
 
 
 # -- of any talk ----------------------------------------------------------------------------------

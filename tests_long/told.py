@@ -20,7 +20,7 @@ from memforest.store.database import Database
 from memforest.store.indexes import Items, Kind
 from memforest.trees import attached
 from memforest.trees.attached import Attached
-from memforest.trees.index import Index, Placed
+from memforest.trees.index import Index, Placed, Placing
 from memforest.trees.refresh import NodeWork
 
 __all__ = ["ATTACHED", "Depth", "Told", "added", "opened", "row_of", "turn", "verbs"]
@@ -84,7 +84,7 @@ def _request(inputs: tuple[str, ...]) -> SummaryRequest:
     return SummaryRequest("all", "all", CLOCK, CLOCK, inputs, 1)
 
 
-class _Writing:
+class _Writing(Placing):
     def __init__(self, tx: Tx, index: Told) -> None:
         self.tx, self.index = tx, index
 

@@ -144,9 +144,9 @@ def _insert(tx: Tx, settings: SegTreeSettings) -> tuple[int, int]:
     vector = segtree_rows.leaf_vectors(tx, [one.id], of_text=False)[one.id]
     tree = SegTree(tx, settings)
     before = {node.id for node in tree.ends}
-    where = tree.by_likeness(vector, settings.tau or 0.0)
-    tree.add(one, where.level, vector)
-    segtree_rows.mark_placed(tx, [(one.id, where.level, where.maker)])
+    level, maker = tree.by_likeness(vector, settings.tau or 0.0)
+    tree.add(one, level, vector)
+    segtree_rows.mark_placed(tx, [(one.id, level, maker)])
     after = {node.id for node in tree.ends}
     return tree.close().nodes, len(before | after)
 

@@ -18,7 +18,7 @@ from tests.table import each
 
 from memforest.errors import TimestampError
 from memforest.reading.date_language import load_language
-from memforest.reading.date_phrases import MAX_CHARS, DateSpan, find_dates, question_window
+from memforest.reading.date_phrases import MAX_CHARS, DateSpan, QuestionTime, find_dates, question_time
 from memforest.reading.date_rules import OPERATIONS, PREFIXES
 from memforest.times import EARLIEST, Interval
 
@@ -395,7 +395,7 @@ def test_any_text_at_any_time(text: str, reference: datetime, zone: tzinfo) -> N
         assert span.start < span.end
         assert span.start.utcoffset() == span.end.utcoffset() == timedelta(0)
         end = span.end_char
-    question_window(text, reference, zone)
+    question_time(text, reference, zone)
 
 
 @each("unit", ["on Friday ", "1-", "3 years ago ", "have for 2 ", "\n", "last ", "e\u0301", "2023年"])
@@ -443,7 +443,8 @@ def test_dates_in_a_long_text_are_those_of_its_sentences() -> None:
 )
 def test_a_question_states_its_window(question: str, start: str | None, end: str | None) -> None:
     """The window is the one stated, with open ends where the words leave them open."""
-    window, as_of = question_window(question, FRIDAY, UTC)
+    found = question_time(question, FRIDAY, UTC)
+    window, as_of = found.window, found.as_of
     assert as_of is None
     assert window is not None
     assert (None if window.start == EARLIEST else str(window.start.date())) == start
@@ -459,17 +460,17 @@ def test_a_question_states_its_window(question: str, start: str | None, end: str
 )
 def test_a_question_without_dates_has_no_window(question: str) -> None:
     """Events, durations, recurring days and order are left to the planner."""
-    assert question_window(question, FRIDAY, UTC) == (None, None)
+    assert question_time(question, FRIDAY, UTC) == QuestionTime()
 
 
 def test_as_of_is_an_instant() -> None:
     """It counts what began on the day named; "as of today" is now."""
-    assert question_window("Where did Bob live as of 1 June 2022?", FRIDAY, UTC) == (
-        None,
-        datetime(2022, 6, 1, 23, 59, 59, 999000, tzinfo=UTC),
-    )
-    assert question_window("Where does Bob live as of today?", FRIDAY, UTC) == (None, FRIDAY)
-    window, as_of = question_window("As of May 2022, who had met in 2019?", FRIDAY, UTC)
+    found = question_time("Where did Bob live as of 1 June 2022?", FRIDAY, UTC)
+    assert (found.window, found.as_of) == (None, datetime(2022, 6, 1, 23, 59, 59, 999000, tzinfo=UTC))
+    found = question_time("Where does Bob live as of today?", FRIDAY, UTC)
+    assert (found.window, found.as_of) == (None, FRIDAY)
+    found = question_time("As of May 2022, who had met in 2019?", FRIDAY, UTC)
+    window, as_of = found.window, found.as_of
     assert window == Interval(datetime(2019, 1, 1, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC))
     assert as_of == datetime(2022, 5, 31, 23, 59, 59, 999000, tzinfo=UTC)
 

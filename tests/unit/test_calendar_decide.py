@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.table import each
 
 from memforest.reading.date_language import load_language
-from memforest.reading.date_phrases import find_dates, question_window
+from memforest.reading.date_phrases import find_dates, question_time
 from memforest.reading.date_rules import day_comes_first
 
 UTC = timezone.utc
@@ -221,7 +221,7 @@ def test_a_full_stop_is_no_part_of_a_date() -> None:
 )
 def test_a_question_in_doubt_looks_back(question: str, expected: str) -> None:
     """A memory holds what was."""
-    window, _ = question_window(question, WEDNESDAY, UTC)
+    window = question_time(question, WEDNESDAY, UTC).window
     assert window is not None
     assert window.start.date().isoformat() == expected
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta, timezone
 from itertools import pairwise
 
@@ -23,8 +24,6 @@ from memforest.reading.periods import (
     soonest,
     to_utc,
     unit_period,
-    week,
-    weekend,
     year,
 )
 
@@ -102,9 +101,9 @@ def test_a_day_of_the_weekend_is_in_its_weekend() -> None:
     """Monday to Sunday mean the two days at the end of their week."""
     monday = date(2024, 2, 26)
     for at in range(7):
-        assert weekend(monday + at * DAY) == days(date(2024, 3, 2), 2)
-        assert week(monday + at * DAY) == days(monday, 7, "week")
-    assert weekend(monday + 7 * DAY).start == date(2024, 3, 9)
+        assert unit_period("weekend", monday + at * DAY) == days(date(2024, 3, 2), 2)
+        assert unit_period("week", monday + at * DAY) == days(monday, 7, "week")
+    assert unit_period("weekend", monday + 7 * DAY).start == date(2024, 3, 9)
 
 
 @given(st.integers(300, 9000), st.integers(-30, 30), st.integers(1, 20))
@@ -167,8 +166,8 @@ def test_parts_tile_what_they_divide(inside: date, unit: str, names: tuple[str, 
         (month(2022, 6), "early", "2022-06-01", "2022-06-11"),
         (month(2022, 6), "late", "2022-06-21", "2022-07-01"),
         (month(2024, 2), "half1", "2024-02-01", "2024-02-15"),
-        (week(LEAP), "half1", "2024-02-26", "2024-02-29"),
-        (weekend(LEAP), "late", "2024-03-03", "2024-03-04"),
+        (unit_period("week", LEAP), "half1", "2024-02-26", "2024-02-29"),
+        (unit_period("weekend", LEAP), "late", "2024-03-03", "2024-03-04"),
     ],
 )
 def test_parts_by_hand(whole: Period, which: str, start: str, end: str) -> None:
@@ -180,23 +179,12 @@ def test_parts_by_hand(whole: Period, which: str, start: str, end: str) -> None:
 def test_a_third_is_vague_and_a_half_is_not() -> None:
     """What was known of the whole is known of the part: that it was found from today, that no year was named."""
     for whole in (year(2022), month(2022, 6)):
-        marked = whole.marked(relative=True, open_year=True)
+        marked = replace(whole, relative=True, open_year=True)
         for which in ("early", "mid", "late", "half1", "half2"):
             found = part(marked, which)
             assert (found.relative, found.open_year) == (True, True)
             assert found.approx == (which in ("early", "mid", "late"))
-            assert part(whole, which) == found.marked(relative=False, open_year=False)
-
-
-def test_marks_are_set_one_by_one() -> None:
-    """A flag that is not given stays as it is, also when it is set; the days never change."""
-    plain = day(LEAP)
-    assert plain.marked() == plain
-    for name in ("relative", "approx", "open_year"):
-        marked = plain.marked(**{name: True})
-        assert [one for one in ("relative", "approx", "open_year") if getattr(marked, one)] == [name]
-        assert marked.marked() == marked
-        assert marked.marked(**{name: False}) == plain
+            assert part(whole, which) == replace(found, relative=False, open_year=False)
 
 
 # -- which of several -----------------------------------------------------------------------------

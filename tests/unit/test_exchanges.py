@@ -21,7 +21,7 @@ def test_an_unknown_rule_is_refused() -> None:
 
 def cut_all(session: str, rule: LeafRule, opener: str | None = None) -> str:
     """Return the leaves of a session whose speakers are letters, with blanks between them."""
-    return " ".join(session[one.first : one.last + 1] for one in leaf_exchanges(session, rule, opener=opener))
+    return " ".join(session[first : last + 1] for first, last in leaf_exchanges(session, rule, opener=opener))
 
 
 @each(
@@ -65,13 +65,13 @@ SESSIONS = st.text("ABC", max_size=40) | st.builds(
 def test_each_turn_is_in_one_leaf(session: str, rule: LeafRule, opener: str | None) -> None:
     """They tile the session in order, none is longer than the bound, and there are as many as pairs where those are enough."""
     found = leaf_exchanges(session, rule, opener=opener)
-    assert [at for one in found for at in range(one.first, one.last + 1)] == list(range(len(session)))
-    assert all(1 <= one.last - one.first + 1 <= MOST_TURNS for one in found)
+    assert [at for first, last in found for at in range(first, last + 1)] == list(range(len(session)))
+    assert all(1 <= last - first + 1 <= MOST_TURNS for first, last in found)
     begins = session[:1] if opener is None else opener
     pairs = [at for at, (one, other) in enumerate(pairwise(session)) if one == begins != other]
     if rule == "adjacent" and pairs and len(session) <= MOST_TURNS:
         assert len(found) == len(pairs)
-        assert all(any(one.first <= at < one.last for one in found) for at in pairs)
+        assert all(any(first <= at < last for first, last in found) for at in pairs)
 
 
 @given(SESSIONS, SESSIONS, st.sampled_from(LEAF_RULES), st.sampled_from([None, "A", "C"]))
@@ -80,7 +80,7 @@ def test_later_turns_change_the_last_leaves_alone(
 ) -> None:
     """What ends before the last turns of a session stays as it is when the session grows."""
     before = leaf_exchanges(session, rule, opener=opener)
-    settled = [one for one in before if one.last < len(session) - MOST_TURNS]
+    settled = [one for one in before if one[1] < len(session) - MOST_TURNS]
     assert list(leaf_exchanges(session + later, rule, opener=opener)[: len(settled)]) == settled
 
 

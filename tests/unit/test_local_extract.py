@@ -14,7 +14,7 @@ from tests.table import each
 
 from memforest.ports import Extractor
 from memforest.reading.extract_local import LocalExtractor
-from memforest.records import Chunk, ChunkOutcome, ExtractedFact, State, Turn
+from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Turn
 from memforest.settings import MAX_TURN_CHARS
 
 SAID = datetime(2023, 5, 8, 13, 0, tzinfo=timezone.utc)
@@ -217,20 +217,6 @@ def test_assistant_turns_keep_what_is_concrete() -> None:
         "The user is planning a trip to Kyoto.",
         'the assistant: "The Hotel Granvia costs $150 a night."',
     ]
-
-
-def test_states_come_from_the_injected_finder() -> None:
-    """The finder sees the resolved text and the names in it."""
-    seen: list[tuple[str, tuple[str, ...]]] = []
-
-    def finder(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
-        seen.append((text, tuple(subjects)))
-        return (State("Ana", "residence", "Rome"),)
-
-    extractor = LocalExtractor(timezone="UTC", states=finder)
-    outcome = extractor.extract_chunk(chunk(("Ana", "I live in Rome."), ("Ben", "Ok")))
-    assert seen == [("Ana lives in Rome.", ("Ana", "Rome"))]
-    assert only(outcome).states == (State("Ana", "residence", "Rome"),)
 
 
 @pytest.mark.parametrize(

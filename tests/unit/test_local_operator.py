@@ -14,8 +14,7 @@ from tests.table import each
 
 from memforest.reading.question_parts import (
     LANGUAGES,
-    asks_how,
-    asks_since,
+    asks,
     gap_of,
     operator_words,
     read_operator,
@@ -135,7 +134,7 @@ def test_a_date_leaves_the_other_operators() -> None:
 )
 def test_how_and_why(question: str, how: bool) -> None:
     """Questions of manner and reason are told by their first word; "how long" is one of time."""
-    assert asks_how(question) is how
+    assert asks("manner", question) is how
 
 
 @each(
@@ -253,10 +252,10 @@ def test_an_idiom_is_no_operator() -> None:
 
 def test_a_stretch_of_time_is_no_beginning() -> None:
     """A "how long" asks for a stretch, "how long ago" and "when" for a day."""
-    assert asks_since("How long has Noor lived here?")
-    assert asks_since("Seit wann wohnt Noor hier?")
-    assert not asks_since("How long ago did Noor move?")
-    assert not asks_since("When did Noor move?")
+    assert asks("span", "How long has Noor lived here?")
+    assert asks("span", "Seit wann wohnt Noor hier?")
+    assert not asks("span", "How long ago did Noor move?")
+    assert not asks("span", "When did Noor move?")
 
 
 def test_words_of_time_are_those_of_the_language() -> None:

@@ -250,7 +250,7 @@ def test_masked_positions_lead_back_to_the_question() -> None:
     """Every piece of a masked question maps to the piece of the question it stands for."""
     asked = read_mentions("Straße: did ADA FRY move?", NAMES, ())
     at = asked.masked.index("move")
-    assert asked.original(at, at + 4) == "move"
+    assert asked.text[asked.origin[at] : asked.origin[at + 4]] == "move"
     assert asked.entities == (("Ada Fry", 12),)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memforest.nodes import DictArena, Key, Leaf, Node, TreeHead
-from memforest.trees.node import bulk_build, check, delete, insert, leaves, outline, path, walk
+from memforest.trees.node import check, delete, insert, leaves, outline, path, walk
 
 FAN_OUTS = st.integers(3, 16)
 
@@ -219,22 +219,6 @@ def test_ordered_appends_give_full_nodes_and_the_least_height(k: int, count: int
         assert node.level == 0 or node.id in spine or len(node.children) == k
 
 
-@given(FAN_OUTS, st.integers(0, 300), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
-def test_a_bulk_build_has_the_shape_of_ordered_appends(k: int, count: int, rng: random.Random) -> None:
-    """Whatever the order of the leaves given, and further appends keep the two alike."""
-    appended, one = planted(range(count), k)
-    seeds = [Leaf((day, ""), day, day + 1, "fact", day) for day in range(count)]
-    rng.shuffle(seeds)
-    built = CopyingArena()
-    other = bulk_build(built, 1, k, seeds)
-    assert check(built, other) == []
-    assert outline(built, other) == outline(appended, one)
-    one, other = add(appended, one, count), add(built, other, count)
-    assert outline(built, other) == outline(appended, one)
-    assert (one.height, one.count) == (other.height, other.count)
-
-
 def test_an_append_leaves_the_full_node_beside_it_clean() -> None:
     """The right-edge split does not write the node that was full, so nothing of it is derived anew."""
     arena, head = planted([1, 2, 3], 3)
@@ -354,16 +338,6 @@ def test_a_refused_call_changes_nothing(count: int) -> None:
         with pytest.raises(ValueError, match="already"):
             add(arena, head, count - 1)
     assert arena.nodes == before
-
-
-def test_a_bulk_build_refuses_before_it_writes() -> None:
-    """Two equal keys or an empty interval are refused while the arena is still empty."""
-    arena, leaf = DictArena(), Leaf((1, ""), 1, 2, "fact", 1)
-    with pytest.raises(ValueError, match="twice"):
-        bulk_build(arena, 1, 3, [leaf, leaf])
-    with pytest.raises(ValueError, match="empty"):
-        bulk_build(arena, 1, 3, [leaf._replace(end_ms=1)])
-    assert arena.nodes == {}
 
 
 @pytest.mark.parametrize("k", [-1, 1, 2])

@@ -12,13 +12,15 @@ from typing import Any
 from tests.table import each
 
 from memforest.nodes import DictArena, Leaf, Node, TreeHead
-from memforest.trees.node import Contract, bulk_build, check, check_contained, check_partition, path
+from memforest.trees.node import Contract, check, insert, path
 
 
 def sound() -> tuple[DictArena, TreeHead]:
     """Return ``[[[1 2 3] [4 5 6] [7 8 9]] [[10 11]]]``, all clean."""
     arena = DictArena()
-    head = bulk_build(arena, 1, 3, [Leaf((day, ""), day, day + 1, "fact", day) for day in range(1, 12)])
+    head = TreeHead(1, 3)
+    for day in range(1, 12):
+        head, _ = insert(arena, head, **Leaf((day, ""), day, day + 1, "fact", day)._asdict())
     for node in arena.nodes.values():
         node.dirty = False
     return arena, head
@@ -81,7 +83,9 @@ def test_a_wrong_head_is_named(head: TreeHead, says: str) -> None:
 def test_one_child_is_right_on_the_spine_and_wrong_at_the_root() -> None:
     """Right-edge splits leave nodes with one child on the right spine; a root with one is never left."""
     arena = DictArena()
-    head = bulk_build(arena, 1, 3, [Leaf((day, ""), day, day + 1, "fact", day) for day in range(4)])
+    head = TreeHead(1, 3)
+    for day in range(4):
+        head, _ = insert(arena, head, **Leaf((day, ""), day, day + 1, "fact", day)._asdict())
     assert check(arena, head) == []
     root = arena.get(head.root or 0)
     arena.nodes[root.id] = replace(root, children=root.children[1:])
@@ -225,10 +229,10 @@ def test_spans_tile_without_gap_or_overlap() -> None:
         arena.put(Node(id_, 1, 0, (id_, ""), 0, 5, 1, (), "turn", id_, 1, False, span=(id_, id_ + 1)))
     arena.put(Node(3, 1, 1, (0, ""), 0, 5, 2, (1, 2), None, None, 1, False, span=(1, 3)))
     head = TreeHead(1, 0, 3, 1, 2)
-    assert check_partition(arena, head) == []
+    assert check(arena, head, Contract("partition")) == []
     for low, says in ((3, "leaves a gap behind 2"), (1, "overlaps 2")):
         arena.nodes[2] = replace(arena.nodes[2], span=(low, 3 if low < 3 else 4))
-        assert says in check_partition(arena, head)[0]
+        assert says in check(arena, head, Contract("partition"))[0]
 
 
 def test_a_root_spans_all_leaves_from_one() -> None:
@@ -237,10 +241,10 @@ def test_a_root_spans_all_leaves_from_one() -> None:
     for id_ in (1, 2):
         arena.put(Node(id_, 1, 0, (id_, ""), 0, 5, 1, (), "turn", id_, 1, False))
     arena.put(Node(3, 1, 4, (0, ""), 0, 5, 2, (1, 2), None, None, 1, False, span=(2, 4)))
-    (problem,) = check_partition(arena, TreeHead(1, 0, 3, 4, 2))
+    (problem,) = check(arena, TreeHead(1, 0, 3, 4, 2), Contract("partition"))
     assert "is the root and spans [2, 4), not [1, 3)" in problem
     arena.nodes[3] = replace(arena.nodes[3], span=(1, 3))
-    assert check_partition(arena, TreeHead(1, 0, 3, 4, 2)) == []
+    assert check(arena, TreeHead(1, 0, 3, 4, 2), Contract("partition")) == []
 
 
 def test_a_chain_as_deep_as_can_be_is_checked() -> None:
@@ -249,8 +253,10 @@ def test_a_chain_as_deep_as_can_be_is_checked() -> None:
     arena.put(Node(1, 1, 0, (0, ""), 0, 1, 1, (), "fact", 1, 1, False))
     for id_ in range(2, 5002):
         arena.put(Node(id_, 1, id_ - 1, (0, ""), 0, 1, 1, (id_ - 1,), None, None, 1, False))
-    assert check_contained(arena, TreeHead(1, 0, 5001, 5000, 1)) == []
+    assert check(arena, TreeHead(1, 0, 5001, 5000, 1), Contract("contained")) == []
     (problem,) = [
-        one for one in check_contained(arena, TreeHead(1, 0, 5001, 5000, 1), unary=False) if "node 9:" in one
+        one
+        for one in check(arena, TreeHead(1, 0, 5001, 5000, 1), Contract("contained", unary=False))
+        if "node 9:" in one
     ]
     assert "1 children, not 2 or more" in problem

@@ -10,12 +10,12 @@ from memforest.store.indexes import Items, Kind
 from memforest.store.trees import placements
 from memforest.times import from_ms
 from memforest.trees.flat import FlatIndex
-from memforest.trees.index import IndexProblem, Placed
+from memforest.trees.index import IndexProblem, Placed, Placing
 from memforest.trees.node import check, delete, insert
 from memforest.trees.refresh import NodeWork
 
 
-class _Placing:
+class _Placing(Placing):
     def __init__(self, tx: Tx) -> None:
         self.tx, self.arena = tx, trees.SqliteArena(tx)
         found = trees.find_head(tx, "dummy", "all", 0)

@@ -198,12 +198,12 @@ def _program(config: Config) -> Iterator[Check]:
     right = sys.version_info >= MIN_PYTHON
     fix = "" if right else f"use Python {'.'.join(map(str, MIN_PYTHON))} or newer"
     yield Check("python", "ok" if right else "broken", platform.python_version(), fix)
-    sqlite = sqlite_abilities()
-    if sqlite.missing:
+    version, lacks = sqlite_abilities()
+    if lacks:
         fix = "use a Python that is built with a newer SQLite"
-        yield Check("sqlite", "broken", f"{sqlite.version} lacks {', '.join(sqlite.missing)}", fix)
+        yield Check("sqlite", "broken", f"{version} lacks {', '.join(lacks)}", fix)
     else:
-        yield Check("sqlite", "ok", f"{sqlite.version} with FTS5 and STRICT tables")
+        yield Check("sqlite", "ok", f"{version} with FTS5 and STRICT tables")
     # A key without SQLCipher does not come this far.
     encrypted = f"a key is configured; SQLCipher {cipher_version()}" if config.key else ""
     yield Check("encryption", "ok", encrypted or "none: no key is configured")

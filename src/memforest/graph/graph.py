@@ -1,24 +1,15 @@
 """The graph of a memory: whom and what it names, and what joins them; worked out from a snapshot, and kept nowhere.
 
-What is stored are observations (what statements name, relate and tell of states) and what people decided of names. Which names are
-one entity, how much joins two, and since when a relation holds are a function of these alone: the order in which they were
-stored does not matter, what is deleted leaves nothing, and two processes see the same. A snapshot of an earlier moment has the graph
-of what it holds; what people decided of names by then holds in it.
+What is stored are observations (what statements name, relate and tell of states) and what people decided of names. Which
+names are one entity, how much joins two, and since when a relation holds are a function of these alone: the order in which
+they were stored does not matter, what is deleted leaves nothing, and two processes see the same. A snapshot of an earlier
+moment has the graph of what it holds; what people decided of names by then holds in it.
 
-An entity of the graph is a *place*, 0 to n - 1: one or several stored entities that are one, under the row id of the one that
-stands for them.
-
-
-The edges between entities as arrays: what relates two, what names them together, and names that look alike.
-
-Two entities have one edge, whatever joins them. Its weight is the number of statements that name both, and of occurrences
-that relate them; names that look alike weigh less than any of these. Edges lie in both directions, those of one entity side
-by side, the heaviest first; of equal ones the latest, then by the key of the other end, so that no row id decides.
-
-
-The graph of a memory as a value: its entities, their facts and turns, and what joins them.
-
-How a graph is made: what is read beside its snapshot, which names are one entity, and arrays of all that.
+An entity of the graph is a *place*, 0 to n - 1: one or several stored entities that are one, under the row id of the one
+that stands for them. Two places have one edge, whatever joins them. Its weight is the number of statements that name both,
+and of occurrences that relate them; names that look alike weigh less than any of these. Edges lie in both directions, those
+of one place side by side, the heaviest first; of equal ones the latest, then by the key of the other end, so that no row id
+decides.
 """
 
 from __future__ import annotations
@@ -27,7 +18,6 @@ import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +36,6 @@ from memforest.reading.canonical import speaker_key
 from memforest.records import EntityKind
 from memforest.search.snapshot import (
     OPEN,
-    Delta,
     Ints,
     Lists,
     Snapshot,
@@ -70,35 +59,9 @@ MOST_TOGETHER = 32
 """Entities that a statement names at most for all of them to be joined; of one that names more, each is joined with who said it."""
 
 
-class Pairs(NamedTuple):
-    """Pairs of places with what joins them: in any order, a pair as often as it was seen."""
-
-    one: Ints
-    other: Ints
-    weight: Weights
-    first_ms: Ints
-    latest_ms: Ints
-    kind: NDArray[np.int8]
-
-    @classmethod
-    def of(
-        cls,
-        ends: Sequence[tuple[int, int]],
-        weights: Sequence[float],
-        times: Sequence[tuple[int, int]],
-        kind: int,
-    ) -> Pairs:
-        """Return pairs of one kind."""
-        one, other = np.array(ends, dtype=np.int64).reshape(-1, 2).T
-        first, latest = np.array(times, dtype=np.int64).reshape(-1, 2).T
-        return cls(
-            one,
-            other,
-            np.array(weights, dtype=np.float64),
-            first,
-            latest,
-            np.full(len(one), kind, dtype=np.int8),
-        )
+Pairs = tuple[Ints, Ints, Weights, Ints, Ints, NDArray[np.int8]]
+"""Pairs of places with what joins them, in any order, a pair as often as it was seen: one, other, weight, first and latest
+time in ms, and kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +87,6 @@ class Edges:
         span = self.span(one)
         found = np.flatnonzero(self.targets[span] == other)
         return span.start + int(found[0]) if len(found) else -1
-
-    def starts_of(self, places: Ints) -> tuple[Ints, Ints]:
-        """Return where the columns of some places begin and end."""
-        ends = self.ends[places]
-        return np.where(places > 0, self.ends[places - 1], 0), ends
 
     @property
     def nbytes(self) -> int:
@@ -204,7 +162,8 @@ def join_pairs(count: int, order: Ints, *parts: Pairs) -> Edges:
 
 def columns_of(edges: Edges, places: Ints) -> tuple[Ints, Ints]:
     """Return every edge of some places: the place each begins at, and its column."""
-    starts, ends = edges.starts_of(places)
+    ends = edges.ends[places]
+    starts = np.where(places > 0, edges.ends[places - 1], 0)
     return np.repeat(places, ends - starts), ranges(starts, ends)
 
 
@@ -332,7 +291,7 @@ def read_graph(tx: Tx, snapshot: Snapshot) -> GraphRows:
 
 
 class Making:
-    """What making a graph leaves to the next one: which entities were one, and what statements made of relations.
+    """The state that one making of a graph hands to the next: the resolved entities and the known relations.
 
     It changes when it is used, so one graph at a time is made with it.
     """
@@ -364,7 +323,11 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
         making: what an earlier graph has left, of whichever snapshot; it saves work, and the graph is the same.
     """
     making = making or Making()
-    known = _known_entities(snapshot)
+    # The entities that a fact names, and those who speak.
+    speaking = {speaker_key(name) for name in snapshot.speakers}
+    people = ((row, one) for row, one in snapshot.entities.items() if one.kind == "participant")
+    heard = [row for row, one in people if one.key in speaking]
+    known = np.union1d(snapshot.mentions[:, 1], np.array(heard, dtype=np.int64))
     resolution = making.resolved(_named(snapshot, known, read), read.choices)
     stands = np.array([resolution.of(entity) for entity in known.tolist()], dtype=np.int64)
     ids = np.unique(stands)
@@ -374,7 +337,8 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
     order = np.empty(len(ids), dtype=np.int64)
     order[sorted(range(len(ids)), key=keys.__getitem__)] = np.arange(len(ids))
     members = _lists(np.searchsorted(ids, stands), known, len(ids))
-    fact, place = _fact_places(snapshot, known, np.searchsorted(ids, stands))
+    of_mention = np.searchsorted(ids, stands)[np.searchsorted(known, snapshot.mentions[:, 1])]
+    fact, place = _once(snapshot.mentions[:, 0], of_mention, len(known))
     lines = state_lines(snapshot.states, place_of)
     seen = (
         RelationSeen(
@@ -402,15 +366,6 @@ def make_graph(snapshot: Snapshot, read: GraphRows, making: Making | None = None
         by_key,
         {row: (snapshot.entities[row].label, *read.spelled.get(row, ())) for row in known.tolist()},
     )
-
-
-def _known_entities(snapshot: Snapshot) -> Ints:
-    """Return the row ids of the entities that a fact names, and of those who speak; ascending."""
-    speaking = {speaker_key(name) for name in snapshot.speakers}
-    heard = [
-        row for row, one in snapshot.entities.items() if one.kind == "participant" and one.key in speaking
-    ]
-    return np.union1d(snapshot.mentions[:, 1], np.array(heard, dtype=np.int64))
 
 
 def _named(snapshot: Snapshot, known: Ints, read: GraphRows) -> list[NamedEntity]:
@@ -446,7 +401,7 @@ def _named(snapshot: Snapshot, known: Ints, read: GraphRows) -> list[NamedEntity
 def _beside(
     snapshot: Snapshot, known: Ints, apart: Sequence[tuple[int, int, int]], pairs: tuple[Ints, Ints, Ints]
 ) -> tuple[Ints, Ints]:
-    """Return the pairs that one statement names: of a fact with several occurrences, each of these tells for itself."""
+    """Return the pairs of entities that one occurrence names; occurrences of one fact are taken apart."""
     several = np.array([snapshot.fact_row[fact] for fact, _, _ in apart], dtype=np.int64)
     once = ~np.isin(pairs[0], several)
     named = np.array([(occurrence, entity) for _, occurrence, entity in apart], dtype=np.int64)
@@ -473,18 +428,12 @@ def _others(known: Ints, one: Ints, other: Ints) -> dict[int, frozenset[int]]:
 
 
 def _hubs(snapshot: Snapshot, known: Ints) -> Ints:
-    """Return fact row -> position of who said it first, -1 when there is none."""
+    """Return fact row -> position of its first speaker among the known entities, -1 when there is none."""
     speaker = snapshot.facts.speaker
     at = np.searchsorted(known, speaker)
     there = at < len(known)
     there[there] = known[at[there]] == speaker[there]
     return np.where(there, at, -1)
-
-
-def _fact_places(snapshot: Snapshot, known: Ints, place: Ints) -> tuple[Ints, Ints]:
-    """Return every (fact row, place) once, by fact row and place."""
-    fact = snapshot.mentions[:, 0]
-    return _once(fact, place[np.searchsorted(known, snapshot.mentions[:, 1])], len(known))
 
 
 def _once(first: Ints, second: Ints, size: int) -> tuple[Ints, Ints]:
@@ -535,7 +484,7 @@ def _edges(
     first = snapshot.facts.said_ms
     latest = first.copy()
     np.maximum.at(latest, snapshot.facts.pairs[:, 0], snapshot.turns.said_ms[snapshot.facts.pairs[:, 1]])
-    together = Pairs(
+    together: Pairs = (
         one,
         other,
         np.ones(len(one)),
@@ -543,47 +492,40 @@ def _edges(
         latest[owner],
         np.full(len(one), TOGETHER, dtype=np.int8),
     )
-    ends = [(relation.source, relation.target) for relation in related]
-    times = [(relation.first_ms, relation.latest_ms) for relation in related]
-    relating = Pairs.of(ends, [relation.weight for relation in related], times, RELATION)
     alike = [
-        (place_of[short], place_of[long])
+        (place_of[short], place_of[long], ALIKE, OPEN, 0)
         for short, long, _ in resolution.overlaps
         if short in place_of and long in place_of
     ]
-    repairs = Pairs.of(alike, [ALIKE] * len(alike), [(OPEN, 0)] * len(alike), OVERLAP)
-    return join_pairs(len(order), order, together, relating, repairs)
-
-
-class _Handed:
-    """What a graph leaves to the next one, for the first who takes it."""
-
-    def __init__(self, making: Making) -> None:
-        self._making = [making]
-
-    def take(self) -> Making | None:
-        try:
-            return self._making.pop()
-        except IndexError:
-            return None
+    relating = [
+        (relation.source, relation.target, relation.weight, relation.first_ms, relation.latest_ms)
+        for relation in related
+    ]
+    parts = [together]
+    for rows, kind in ((relating, RELATION), (alike, OVERLAP)):
+        source, target, weights, begin, end = zip(*rows, strict=True) if rows else ((),) * 5
+        numbers = (np.array(column, dtype=np.int64) for column in (source, target, begin, end))
+        ones, others, times, last = numbers
+        kinds = np.full(len(ones), kind, dtype=np.int8)
+        parts.append((ones, others, np.array(weights, dtype=np.float64), times, last, kinds))
+    return join_pairs(len(order), order, *parts)
 
 
 @dataclass(slots=True)
 class _CachedGraph:
-    """The graph of one snapshot, of what state it is, and what the last graph has left."""
+    """The graph of one snapshot, and of what state it is."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     graph: Graph | None = None
     generation: int = -1
     stamp: object = None
-    left: _Handed | None = None
+    left: list[Making] = field(default_factory=list)
+    """What the last graph has left, for the first graph that takes it."""
 
 
-def _carry(_snapshot: Snapshot, _delta: Delta, kept: _CachedGraph) -> _CachedGraph:
-    return _CachedGraph(left=kept.left)
-
-
-_kept = once_per_snapshot(lambda _snapshot: _CachedGraph(), _carry)
+_kept = once_per_snapshot(
+    lambda _snapshot: _CachedGraph(), lambda _snapshot, _delta, kept: _CachedGraph(left=kept.left)
+)
 
 
 def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
@@ -606,9 +548,12 @@ def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
     with kept.lock:
         stamp = entities.stamp(tx)
         if kept.graph is None or stamp != kept.stamp:
-            making = (kept.left and kept.left.take()) or Making()
+            try:
+                making = kept.left.pop()
+            except IndexError:
+                making = Making()
             kept.graph = make_graph(snapshot, read_graph(tx, snapshot), making)
-            kept.left = _Handed(making)
+            kept.left = [making]
             count_bytes(snapshot, kept.graph.nbytes)
         kept.generation, kept.stamp = snapshot.generation, stamp
         return kept.graph

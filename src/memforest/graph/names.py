@@ -1,8 +1,7 @@
-"""The name of an entity as it is compared: its words without titles, and what sets it apart from like ones.
+"""Names of entities as they are compared, and by which rule two names may be one.
 
-Entities as they are compared by name, what people decided about them, and which of them are one.
-
-By which rule two names may be one, and what keeps two entities apart whatever else speaks for them.
+A `Form` is a name's words without titles, and what sets it apart from like ones. `apart` says what keeps two entities apart
+whatever else speaks for them.
 """
 
 from __future__ import annotations
@@ -210,7 +209,7 @@ def form_of(named: NamedEntity) -> Form:
     full = _spellings(tokens, label)
     first = tokens[0] if tokens else ""
     if not label.lower().startswith(first):
-        first = _first_word(label)
+        first = strip_accents(fold(label.split(" ", 1)[0])).rstrip(".")
     sex = "m" if first in lists.male else "f" if first in lists.female else ""
     tokens, cut, kin = _named_only(tokens, family, lists)
     if len(tokens) == 1 and not tokens[0].isascii() and _UNSPACED_NAME.fullmatch(tokens[0]):
@@ -254,10 +253,6 @@ def _spellings(tokens: tuple[str, ...], label: str) -> tuple[str, ...]:
     spelled = unicodedata.normalize("NFC", label).casefold().translate(_SPELLED_OUT)
     other = (entity_key(spelled) or "").replace(" ", "")
     return (plain, other) if other and other != plain else (plain,)
-
-
-def _first_word(label: str) -> str:
-    return (strip_accents(fold(label.split(" ", 1)[0]))).rstrip(".")
 
 
 def _without_group(tokens: tuple[str, ...], lists: _Words) -> tuple[str, ...]:
@@ -362,7 +357,9 @@ def apart(one: Form, other: Form) -> bool:
 def compare(one: Form, other: Form) -> Likeness | None:
     """Return by which rule two names may be one, or None. Which comes first does not matter."""
     alike = one.full[0] in other.full or one.full[-1] in other.full
-    if alike and not _cut_elsewhere(one.tokens, other.tokens):
+    # Of as many words, equal without blanks, and cut in other places: Ann Alee, Anna Lee.
+    cut_elsewhere = len(one.tokens) == len(other.tokens) > 1 and one.tokens != other.tokens
+    if alike and not (cut_elsewhere and "".join(one.tokens) == "".join(other.tokens)):
         return Likeness("form", 1.0)
     if not one.tokens or not other.tokens:
         return None
@@ -377,12 +374,9 @@ def compare(one: Form, other: Form) -> Likeness | None:
     short, long = (one, other) if len(one.tokens) < len(other.tokens) else (other, one)
     if people:
         return _part(short.tokens, long.tokens)
-    return _letters(short, long)
-
-
-def _cut_elsewhere(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether two names of as many words, equal without blanks, are cut in other places: Ann Alee, Anna Lee."""
-    return len(one) == len(other) > 1 and "".join(one) == "".join(other) and one != other
+    # An abbreviation in capitals of a longer name that is no person's.
+    letters = len(short.short) > 1 and short.short == "".join(word[0] for word in long.tokens)
+    return Likeness("letters", 1.0) if letters else None
 
 
 def _unspaced(one: Form, other: Form) -> Likeness | None:
@@ -446,13 +440,6 @@ def _part(short: tuple[str, ...], long: tuple[str, ...]) -> Likeness | None:
 def _stands_for(word: str, words: object) -> bool:
     """Return whether one of the words to come is the word or begins with it, a letter; what comes before it is passed."""
     return any(word == one or (len(word) == 1 and one[0] == word) for one in words)  # type: ignore[attr-defined]
-
-
-def _letters(short: Form, long: Form) -> Likeness | None:
-    """Compare an abbreviation in capitals with the first letters of a longer name that is no person's."""
-    if len(short.short) > 1 and short.short == "".join(word[0] for word in long.tokens):
-        return Likeness("letters", 1.0)
-    return None
 
 
 def _spelled(a: str, b: str, full: str) -> Likeness | None:

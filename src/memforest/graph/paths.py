@@ -1,18 +1,17 @@
-"""The way from one entity to another: the shortest, of these the heaviest; each step with what tells of it.
+"""Ways through the graph: from one entity to another, where a question enters it, and who stands around some entities.
 
-Where a question enters the graph: at the entities that it names, and at those whose facts are nearest to it.
+`path` is the shortest way, of these the heaviest; each step with what tells of it. A question enters at the entities that it
+names (`seeds`), and at those whose facts are nearest to it (`near`). `expand` goes from some entities to those around them: a
+few edges of each, a few hops, and not more than so many in all.
 
-From some entities to those around them: a few edges of each, a few hops, and not more than so many in all.
-
-An entity that was reached scores less than the one it was reached from, the less the lighter the edge: `DAMPING` times w / (1 + w).
-Of several ways to it the best counts, of equal ones the one from what stands first by its key. So the same memory gives the
-same entities, whatever was stored first.
+An entity that was reached scores less than the one it was reached from, the less the lighter the edge: `DAMPING` times
+w / (1 + w). Of several ways to it the best counts, of equal ones the one from what stands first by its key. So the same
+memory gives the same entities, whatever was stored first.
 
 Example:
     >>> from memforest.graph.paths import damped
     >>> damped(1.0, 1.0), damped(1.0, 9.0)
     (0.25, 0.45)
-
 """
 
 from __future__ import annotations
@@ -246,7 +245,7 @@ class Expansion:
 
 
 def damped(score: float, weight: float) -> float:
-    """Return the score of what is reached from a score by an edge."""
+    """Return the score of a place that is reached by an edge from a place with a score."""
     return score * DAMPING * weight / (1 + weight)
 
 

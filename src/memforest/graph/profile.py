@@ -1,9 +1,8 @@
 """What is known of an entity, as lines with their sources: a lasting part, and what was told of it last. Nothing is concluded.
 
-The lasting part is the states in force, each since when, and the relations that statements tell. The recent part is the latest
-statements that name the entity. Of each there are not more than `MOST`. Labels of time are English, days are ISO days of the zone;
-all else is in the language in which it was told.
-
+The lasting part is the states in force, each since when, and the relations that statements tell. The recent part is the
+latest statements that name the entity. Of each there are not more than `MOST`. Labels of time are English, days are ISO days
+of the zone; all else is in the language in which it was told.
 """
 
 from __future__ import annotations
@@ -84,41 +83,44 @@ class _Profile:
         self._name = one_line(graph.labels[place])
 
     def states(self) -> list[FoundLine]:
-        """Return the values in force: of more than are shown those that were told last."""
+        """Return lines of the values in force; of too many, the latest observed."""
         found = [
             (line, segment)
             for line in (self._graph.states[at] for at in self._graph.states_of[self._place])
             for segment in line.segments
-            if segment.start_ms is not None and self._holds(segment)
+            if segment.start_ms is not None
+            if (segment.end_ms is None if self._at_ms is None else segment.holds_at(self._at_ms))
         ]
         facts = [fact for _, segment in found for fact in segment.facts]
         spans, dated = spans_of(self._tx, facts), dated_words(self._tx, facts)
-        sure = [one for one in found if not _is_a_date(one[1], dated)]
-        sure.sort(key=lambda one: (-_told_last(*one), one[0].attribute, one[1].value))
+        sure = []
+        for line, segment in found:
+            words = (told for fact in segment.facts for told in dated.get(fact, ()))
+            if any(fold(segment.value) in fold(told) for told in words):
+                continue  # a date that a rule took for a value ("my last day is Monday 9")
+            told_last = max((state.at_ms for state in line.states if state.fact in segment.facts), default=0)
+            sure.append((-told_last, line.attribute, segment.value, line, segment))
+        sure.sort(key=lambda one: one[:3])
+        shown = [(line, segment) for *_, line, segment in sure[: MOST["state"]]]
+        shown.sort(key=lambda one: (one[0].attribute, one[1].start_ms, one[1].value))
         return [
             self._line(
                 f"{line.attribute}: {segment.value} ({self._since(line, segment, spans)})",
                 "state",
                 segment.facts,
             )
-            for line, segment in sorted(
-                sure[: MOST["state"]], key=lambda one: (one[0].attribute, one[1].start_ms, one[1].value)
-            )
+            for line, segment in shown
         ]
-
-    def _holds(self, segment: Segment) -> bool:
-        return segment.end_ms is None if self._at_ms is None else segment.holds_at(self._at_ms)
 
     def _since(
         self, line: StateLine, segment: Segment, spans: Mapping[int, tuple[int | None, int | None, object]]
     ) -> str:
         start_ms = segment.start_ms or 0
-        stated = spans.get(segment.facts[0])
         began = any(
             state.change == "start" and state.at_ms == start_ms and same_value(state.value, segment.value)
             for state in line.states
         )
-        return since_text(start_ms, _stated(stated), self._zone, began=began)
+        return since_text(start_ms, _stated(spans.get(segment.facts[0])), self._zone, began=began)
 
     def relations(self) -> list[FoundLine]:
         """Return the relations in force that are no state of the entity's own, which stands there already."""
@@ -153,7 +155,7 @@ class _Profile:
         return f"{words} ({stated_time(exact, self._zone)})"
 
     def facts(self) -> list[FoundLine]:
-        """Return the latest statements that name the entity, and not only as who said them."""
+        """Return lines of the latest facts that name the entity in another role than speaker."""
         rows = np.array(self._graph.facts[self._place], dtype=np.int64)
         said = self._snapshot.facts.said_ms[rows]
         if self._at_ms is not None:
@@ -171,7 +173,7 @@ class _Profile:
         ]
 
     def _tells(self, fact: int, text: str) -> bool:
-        """Return whether a statement names the entity in another part than that of who said it.
+        """Return whether a fact names the entity in another role than speaker.
 
         What stands as 'Ana: "..."' may tell of anybody, and names her as its speaker.
         """
@@ -191,14 +193,3 @@ class _Profile:
 def _stated(span: tuple[int | None, int | None, object] | None) -> StatedSpan | None:
     """Return the time that a fact states, None when it states none."""
     return None if span is None or span[0] is None else span  # type: ignore[return-value]  # it has a beginning
-
-
-def _told_last(line: StateLine, segment: Segment) -> int:
-    facts = set(segment.facts)
-    return max((state.at_ms for state in line.states if state.fact in facts), default=0)
-
-
-def _is_a_date(segment: Segment, dated: Mapping[int, tuple[str, ...]]) -> bool:
-    """Return whether a value is a date that a rule took for one ("my last day is Monday 9")."""
-    value = fold(segment.value)
-    return any(value in fold(words) for fact in segment.facts for words in dated.get(fact, ()))

@@ -1,20 +1,19 @@
 """The relations of a memory: each source, label and target once, with what tells of it and when it held.
 
-They are read from two kinds of observations. A statement relates two entities that it names ("Ana visited Porto"); and a state
-whose value is the name of an entity relates two ("Ana / employer / Orrin"). A relation that is told again gains weight. Only a
-state ends: where another value took its place or somebody said that it is over, as `memforest.search.timeline` reads it. What has
-ended stays, with its end.
-
+They are read from two kinds of observations. A statement relates two entities that it names ("Ana visited Porto"); and a
+state whose value is the name of an entity relates two ("Ana / employer / Orrin"). A relation that is told again gains
+weight. Only a state ends: where another value took its place or somebody said that it is over, as
+`memforest.search.timeline` reads it. What has ended stays, with its end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from memforest.reading.states import UNSPECIFIED, holds_many
-from memforest.search.timeline import Change, Segment, StateFact, same_value, timeline
+from memforest.search.timeline import Segment, observations, same_value, timeline
 from memforest.store.snapshot import StateSeen
 from memforest.text import entity_key, fold
 
@@ -93,10 +92,6 @@ class _RelationEvidence:
         self.first_ms = at_ms if self.first_ms is None else min(self.first_ms, at_ms)
         self.latest_ms = max(self.latest_ms, at_ms)
 
-    def add_all(self, some: Iterable[RelationSeen]) -> None:
-        for one in some:
-            self.add(one.fact, one.occurrence, one.at_ms)
-
 
 _Ends = tuple[int, str, int]
 Known = dict[_Ends, tuple[list[RelationSeen], KnownRelation]]
@@ -116,14 +111,9 @@ def state_lines(states: Iterable[StateSeen], place_of: Mapping[int, int]) -> lis
     for (place, attribute), told in sorted(gathered.items()):
         told.sort(key=lambda state: (state.at_ms, state.tie, state.fact, state.row))
         for group in by_value(told) if holds_many(attribute) else [told]:
-            segments = timeline(map(_observation, group))
+            segments = timeline(observations(group))
             found.append(StateLine(place, attribute, tuple(segments), tuple(group)))
     return found
-
-
-def _observation(state: StateSeen) -> StateFact:
-    change = cast("Change", state.change)
-    return StateFact(state.at_ms, state.tie, state.fact, state.value, state.previous, change, state.row)
 
 
 def by_value(states: Sequence[StateSeen]) -> list[list[StateSeen]]:
@@ -171,12 +161,14 @@ def known_relations(
     found: dict[_Ends, KnownRelation] = {}
     for ends, some in said.items():
         if ends in told:
-            told[ends].add_all(some)
+            for one in some:
+                told[ends].add(one.fact, one.occurrence, one.at_ms)
         elif (had := before.get(ends)) is not None and had[0] == some:
             found[ends] = had[1]
         else:
             made = _RelationEvidence()
-            made.add_all(some)
+            for one in some:
+                made.add(one.fact, one.occurrence, one.at_ms)
             found[ends] = _known(*ends, made)
             before[ends] = some, found[ends]
     found |= {ends: _known(*ends, one) for ends, one in told.items()}
@@ -198,19 +190,10 @@ def _of_states(
                 continue
             found = told.setdefault((line.place, fold(line.attribute), target), _RelationEvidence())
             found.spans.append((segment.start_ms, segment.end_ms))
-            for state in _telling(by_fact, segment):
-                found.add(state.fact, occurrence_of.get(state.row, 0), state.at_ms)
+            for state in (state for fact in set(segment.facts) for state in by_fact.get(fact, ())):
+                if any(same_value(value or "", segment.value) for value in (state.value, state.previous)):
+                    found.add(state.fact, occurrence_of.get(state.row, 0), state.at_ms)
     return told
-
-
-def _telling(by_fact: Mapping[int, Sequence[StateSeen]], segment: Segment) -> list[StateSeen]:
-    """Return the observations behind a segment: of its facts, those that name its value."""
-    return [
-        state
-        for fact in set(segment.facts)
-        for state in by_fact.get(fact, ())
-        if (same_value(state.value, segment.value) or same_value(state.previous or "", segment.value))
-    ]
 
 
 def _known(source: int, label: str, target: int, told: _RelationEvidence) -> KnownRelation:

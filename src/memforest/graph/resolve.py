@@ -4,21 +4,15 @@ The rules, surest first: a person's choice; names that are equal but for case, p
 names that are equal but for a title or a word such as "team"; a first name, a surname or initials of one longer name;
 abbreviations and beginnings of first names; slips of one letter. But for the first two a name must fit exactly one other,
 and how much else must speak for it (kinds, shared neighbours) is measured: `scripts/calibrate_names.py`. Two that stand
-beside each other, two full names that differ in a word, a person and a firm, and names with other numbers are never joined.
+beside each other, two full names that differ in a word, a person and a firm, and names with other numbers are never
+joined. Of people's words that contradict each other the newest counts.
 
-Nothing depends on the order of the entities or on their ids. A `Resolver` keeps what it worked out, so that a change costs
-what is near it.
+Worth comparing are entities whose names share a word, a beginning, letters or a slip of one letter: an entity asks under
+keys that its own name gives, and answers under keys that names like it would ask by. What is said of two entities by
+their names is said by `memforest.graph.names`; the keys only leave out pairs that no rule joins.
 
-
-Which entities are worth comparing: those whose names share a word, a beginning, letters or a slip of one letter.
-
-An entity asks under keys that its own name gives, and answers under keys that names like it would ask by. What is said of
-two entities by their names is said by `memforest.graph.names`; the keys only leave out pairs that no rule joins.
-
-
-What people decided about entities, made free of contradictions: of words that contradict each other the newest counts.
-
-Groups of entities that are one, out of the likenesses of their names; no group holds two that must stay apart.
+Nothing depends on the order of the entities or on their ids. A `Resolver` keeps what it worked out, so that a change
+costs what is near it.
 """
 
 from __future__ import annotations
@@ -71,7 +65,10 @@ class Keys(NamedTuple):
 def keys_of(named: NamedEntity, form: Form) -> Keys:
     """Return the keys of an entity."""
     tokens = form.tokens
-    keys = Keys([f"a{named.key}"], [], ["=" + full for full in form.full], _word(form))
+    # The word that a short form may be of: a person's first name, or one that may be.
+    may = tokens and not form.unspaced and form.family in ("person", "unknown")
+    is_word = may and MIN_SHORT_FORM + MIN_DROPPED <= len(tokens[0]) <= _LONGEST_WORD
+    keys = Keys([f"a{named.key}"], [], ["=" + full for full in form.full], tokens[0] if is_word else "")
     if named.names or named.aliases:
         keys.answers.extend(f"a{key}" for key in sorted(other_keys(named)))
     if not tokens:
@@ -89,14 +86,6 @@ def keys_of(named: NamedEntity, form: Form) -> Keys:
     else:
         _thing(tokens, keys)
     return keys
-
-
-def _word(form: Form) -> str:
-    """Return the word that a short form may be of, or nothing: a person's first name, or one that may be."""
-    may = form.tokens and not form.unspaced and form.family in ("person", "unknown")
-    return (
-        form.tokens[0] if may and MIN_SHORT_FORM + MIN_DROPPED <= len(form.tokens[0]) <= _LONGEST_WORD else ""
-    )
 
 
 def _unspaced(name: str, keys: Keys) -> None:
@@ -188,22 +177,6 @@ class _Words:
         return found, False
 
 
-class BlockQuery(NamedTuple):
-    """Whom an entity is to be compared with, whose name only ends as its own, and what too many answered.
-
-    Args:
-        found: whom to compare with.
-        ending: those whose first word ends with it.
-        spoiled: the least tier of the rules by which too many answered; 9 if none.
-        crowd: some of those.
-    """
-
-    found: set[int]
-    ending: set[int]
-    spoiled: int
-    crowd: list[int]
-
-
 class Blocks:
     """Keys and the entities that ask by them or answer to them."""
 
@@ -261,8 +234,13 @@ class Blocks:
                 found.update(others)
         return found | self._short
 
-    def asked(self, entity: int, keys: Keys) -> BlockQuery:
-        """Return whom an entity is to be compared with."""
+    def asked(self, entity: int, keys: Keys) -> tuple[set[int], set[int], int, list[int]]:
+        """Return the entities that an entity must be compared with.
+
+        Returns:
+            Whom to compare it with; those whose first word ends with its name; the least tier of the rules by which too
+            many answered, 9 if none; and some of those.
+        """
         found: set[int] = set()
         spoiled, crowd = 9, []
         for table, names in ((self._answering, keys.asks), (self._both, keys.both)):
@@ -289,7 +267,7 @@ class Blocks:
             ending = self._end.beginning(short[::-1])[0]
         found.discard(entity)
         ending.discard(entity)
-        return BlockQuery(found, ending, spoiled, crowd)
+        return found, ending, spoiled, crowd
 
     def asking(self, entity: int, keys: Keys) -> set[int]:
         """Return the entities that are to be compared with an entity because they ask, and itself."""
@@ -421,7 +399,7 @@ class World:
         return not any(self.unlike(first, second) for first in one for second in other)
 
     def order(self, entity: int) -> tuple[str, int]:
-        """Return by what entities are ordered: their keys, which tell them apart."""
+        """Return the sort key of an entity: its key, which is unique."""
         return self.named[entity].key, entity
 
 
@@ -447,23 +425,22 @@ def settle(world: World, entities: Collection[int]) -> tuple[list[frozenset[int]
             groups.update(dict.fromkeys(both, both))
             decisions.append(Decision(entity, match.other, match.rule, match.score))
 
+    def likest(pair: tuple[int, NameMatch]) -> tuple[float, tuple[str, int], tuple[str, int]]:
+        return -pair[1].score, world.order(pair[0]), world.order(pair[1].other)
+
     asking = [entity for entity in entities if entity in world.matches]
     equal = ((one, match) for one in asking for match in world.matches[one] if match.rule == "form")
-    for entity, match in _in_order(world, equal):
+    for entity, match in sorted(equal, key=likest):
         join(entity, match)
     for step in _steps(world, asking):
         fitting = [(entity, found) for entity in step if (found := _only(world, entity, groups)) is not None]
-        for entity, match in _in_order(world, fitting):
+        for entity, match in sorted(fitting, key=likest):
             join(entity, match)
     return list({group for group in groups.values() if len(group) > 1}), decisions
 
 
-def _in_order(world: World, pairs: Iterable[tuple[int, NameMatch]]) -> list[tuple[int, NameMatch]]:
-    return sorted(pairs, key=lambda pair: (-pair[1].score, world.order(pair[0]), world.order(pair[1].other)))
-
-
 def _steps(world: World, asking: Iterable[int]) -> list[list[int]]:
-    """Return who asks, in steps: surest rules first, longest names first."""
+    """Return the asking entities in steps: surest rules first, longest names first."""
     steps: dict[tuple[int, int], list[int]] = {}
     for entity in asking:
         rules = [TIERS[match.rule] for match in world.matches[entity] if match.rule != "form"]
@@ -581,7 +558,7 @@ class Resolver:
         return self._named[entity].key, entity
 
     def _take_in(self, changed: Collection[NamedEntity], gone: Collection[int]) -> set[int]:
-        """Put entities in and out; return those whose comparisons may come out another way."""
+        """Add and remove entities; return those whose comparisons may have changed."""
         touched = set(gone).union(one.id for one in changed)
         first = not self._named
         told: dict[int, frozenset[int]] = {}
@@ -629,19 +606,19 @@ class Resolver:
         return found
 
     def _ask(self, entity: int) -> None:
-        """Find whose name an entity's may be short for, and whose it is near to."""
+        """Find the entities whose names an entity's name may be short for, or begins or ends like."""
         for match in self._matches.pop(entity, ()):
             self._matched_by[match.other].discard(entity)
         self._near.pop(entity, None)
         if entity not in self._named:
             return
-        asked = self._blocks.asked(entity, self._keys(entity))
-        if asked.found and (matches := self._fitting(entity, asked.found, asked.spoiled)):
+        found, ending, spoiled, crowd = self._blocks.asked(entity, self._keys(entity))
+        if found and (matches := self._fitting(entity, found, spoiled)):
             self._matches[entity] = matches
             for match in matches:
                 self._matched_by.setdefault(match.other, set()).add(entity)
-        near = asked.found | asked.ending
-        near.update(asked.crowd)
+        near = found | ending
+        near.update(crowd)
         near.discard(entity)
         if near and len(self._forms[entity].tokens) == 1:
             self._near[entity] = self._alike(entity, near)

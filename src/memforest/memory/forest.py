@@ -39,8 +39,7 @@ from memforest.store.directory import Survey, make_directory, survey, survey_aft
 from memforest.text import cut
 from memforest.times import shown
 from memforest.trees.attached import check_indexes
-from memforest.write.merge import MergeOptions
-from memforest.write.merge_plan import MergeNames
+from memforest.write.merge_plan import MergeOptions
 from memforest.write.turns import SessionInput, check_id, messages_of, read_arrival, redacted
 
 Text = Annotated[str, MinLen(1)]
@@ -495,7 +494,7 @@ class AsyncMemForest:
         check_id(target_user_id, "target_user_id")
         if len(set(wanted)) < len(wanted) or not wanted:
             raise InputError("source_user_ids must name each user once, and at least one")
-        options = MergeOptions(MergeNames(same_person, {}, ()), dry_run, overwrite, refresh)
+        options = MergeOptions(same_person, dry_run=dry_run, overwrite=overwrite, refresh=refresh)
         for one in wanted:  # who is not there stops the merge before it begins
             async with self._pool.existing(one):
                 pass

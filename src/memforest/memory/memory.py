@@ -49,20 +49,20 @@ from memforest.search.vectors import VectorMaker, check_own, keep_embedder
 from memforest.store import jobs, meta, sessions
 from memforest.store.connections import UNEXPECTED, Tx
 from memforest.store.database import Database
-from memforest.store.sessions import SessionRow
+from memforest.store.sessions import Origin, SessionRow
 from memforest.store.upkeep import purge
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
 from memforest.trees.attached import Attached
 from memforest.trees.index import Index, ProfileRequest
-from memforest.write import delete
+from memforest.write import correct, delete
 from memforest.write import rebuild as rebuild_module
 from memforest.write.batch import Batch, Refresh, SessionWriter, groups_of, groups_of_turns
-from memforest.write.correct import Corrector, Update, decide_apart, decide_same
+from memforest.write.correct import Update, decide_apart, decide_same
 from memforest.write.delete import DeleteTarget
 from memforest.write.jobs import Handlers, run_due
-from memforest.write.merge import MergeOptions, Other, merge_memory
-from memforest.write.merge_plan import Owner
+from memforest.write.merge import merge_memory
+from memforest.write.merge_plan import MergeOptions
 from memforest.write.rebuild import Rebuild, rebuild, reclaim_space, repair_parts
 from memforest.write.receive import Receiver
 from memforest.write.sessions import InHand, StoredSession
@@ -333,7 +333,7 @@ class Memory:
                         for at, arrival in enumerate(arrivals):
                             if (stored := await batch.receive(at, arrival, self._receiver)) is not None:
                                 await batch.defer(at, stored)
-                        await batch.finish_deferred()
+                        await batch.finish(refresh=None)
                     else:
                         for group in groups_of(arrivals, together=self._steps.extracts_apart):
                             received: dict[int, StoredSession] = {}
@@ -363,7 +363,7 @@ class Memory:
         self, arrival: SessionInput, *, budget: Budget | None = None, on_progress: OnProgress | None = None
     ) -> IngestResult:
         """Append live turns to a session, by default one a day; see `AsyncUserMemory.add`."""
-        stored = await self._receiver.append(arrival)
+        stored = await self._receiver.receive(arrival, append=True)
         batch = Batch(self._writer(watch=Watch(self.user_id, on_progress)), self._warnings)
         batch.tell_received(stored)
 
@@ -373,7 +373,7 @@ class Memory:
                     self._in_hand.hold(number, stored.row)
                     await batch.process({0: stored})
                     await self._finish(batch, None)
-                return batch.only()
+                return batch.all()[0]
 
     async def delete(self, target: DeleteTarget, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete something, or count what would go; see `AsyncUserMemory.delete`."""
@@ -391,11 +391,10 @@ class Memory:
         self, other: Memory, options: MergeOptions, *, budget: Budget | None = None
     ) -> MergeResult:
         """Merge another memory into this one; see `AsyncUserMemory.merge`."""
-        owner = Owner("", self.user_id, self.label)
-        there = Other(other.db, other.user_id, other.label)
+        owner, theirs = (Origin("", one.user_id, one.label, {}) for one in (self, other))
         with self._summaries.writing():
             async with self._spending("merge", budget):
-                return await merge_memory(self._writer(), owner, there, options)
+                return await merge_memory(self._writer(), owner, other.db, theirs, options)
 
     def _writer(self, extractor: Extractor | None = None, watch: Watch = NOBODY) -> SessionWriter:
         return SessionWriter(
@@ -413,29 +412,28 @@ class Memory:
     async def update(self, fact_id: str, given: Update) -> CorrectionView:
         """Put another fact in the place of one; see `AsyncUserMemory.update`."""
         async with self._spending("correct"):
-            return await Corrector(self._writer()).update(fact_id, given)
+            return await correct.update(self._writer(), fact_id, given)
 
     async def mark(self, fact_id: str, verdict: Literal["pin", "forget"]) -> CorrectionView:
         """Pin or forget a fact; see `AsyncUserMemory.pin` and `forget`."""
         async with self._spending("correct"):
-            return await Corrector(self._writer()).mark(fact_id, verdict)
+            return await correct.mark(self._writer(), fact_id, verdict)
 
     async def undo(self, key: str) -> CorrectionView:
         """Take a correction back; see `AsyncUserMemory.undo`."""
         async with self._spending("correct"):
-            return await Corrector(self._writer()).undo(key)
+            return await correct.undo(self._writer(), key)
 
     async def merge_entities(self, a: str, b: str) -> Entity:
         """Decide that two names are one entity; see `AsyncUserMemory.merge_entities`."""
-        one, other = await self.view(entities.two_named, a, b)
-        await self._decide(decide_same, one=one.row, other=other.row, groups=(one.group, other.group))
+        (one, own), (other, others) = await self.view(entities.two_named, a, b)
+        await self._decide(decide_same, one=one, other=other, groups=(own, others))
         return await self.view(entities.entity_named, a)
 
     async def split_entity(self, entity: str, name: str) -> Entity:
         """Decide that a name is another entity; see `AsyncUserMemory.split_entity`."""
-        found = await self.view(entities.name_within, entity, name)
-        others = [row for row in found.group if row != found.row]
-        await self._decide(decide_apart, one=found.row, others=others)
+        one, group = await self.view(entities.name_within, entity, name)
+        await self._decide(decide_apart, one=one, others=[row for row in group if row != one])
         return await self.view(entities.entity_named, name)
 
     async def _decide(self, decide: Callable[..., None], **names: Any) -> None:

@@ -32,7 +32,7 @@ from memforest.store.files import Salt, new_file, salt_file
 from memforest.store.upkeep import copy_database
 from memforest.text import cut
 from memforest.times import shown
-from memforest.write.merge import MergeOptions
+from memforest.write.merge_plan import MergeOptions
 from memforest.write.transfer import LineReader, TakeIn, write_export
 from memforest.write.turns import check_id
 

@@ -74,8 +74,7 @@ from memforest.records import EntityKind
 from memforest.settings import MAX_PAGE, MAX_TOP_K
 from memforest.text import entity_key
 from memforest.times import floor_ms
-from memforest.write.merge import MergeOptions
-from memforest.write.merge_plan import MergeNames
+from memforest.write.merge_plan import MergeOptions
 from memforest.write.turns import SessionInput, messages_of, read_addition, redacted
 
 T = TypeVar("T")
@@ -803,8 +802,7 @@ class AsyncUserMemory:
             StoreKeyError: if it is encrypted with another key than this one, or only one of both is.
             SchemaVersionError: if another version has written it.
         """
-        names = MergeNames(same_person, same or {}, tuple(apart))
-        options = MergeOptions(names, dry_run, False, refresh)
+        options = MergeOptions(same_person, same or {}, tuple(apart), dry_run=dry_run, refresh=refresh)
         return await merge_from_directory(self._pool, self.user_id, directory, from_user, options, budget)
 
     @verb()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeGuard
 
@@ -26,13 +25,8 @@ _NO_VALUE = ("since", "changed_back")
 """Operators whose timeline names what the question names already."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerMade:
-    """An answer, the name of the answerer that gave it, and warnings when that is the fallback."""
-
-    answer: Answer
-    answerer: str
-    warnings: tuple[str, ...] = ()
+AnswerMade = tuple[Answer, str, tuple[str, ...]]
+"""An answer, the name of the answerer that gave it, and warnings when that is the fallback."""
 
 
 def without_questions(evidence: Sequence[Evidence]) -> list[Evidence]:
@@ -66,61 +60,51 @@ async def answered(
     """
     pieces = [_piece(one, before) for one in evidence]
     settled = [Settled(one.sub.text, one.answer) for one in parts]
-    asked, answerer = _AnswerRequest(question, plan, reference, pieces, parts), steps.answerer
+    answerer = steps.answerer
     try:
         if any(one.answer for one in settled) and _puts_together(answerer):
             answer = await answerer.answer_parts(
                 question, plan=plan, reference=reference, evidence=pieces, parts=settled
             )
-            return AnswerMade(answer, answerer.parts_name)
-        return AnswerMade(await _asked_of(answerer, asked), answerer.name)
+            return answer, answerer.parts_name, ()
+        return await _asked_of(answerer, question, plan, reference, pieces, parts), answerer.name, ()
     except (*FALLS_BACK, ModelRefusedError) as exc:
         why = f"{cut(str(exc), 300)}: the local answerer answered"
-        return AnswerMade(await _asked_of(steps.fallback, asked), steps.fallback.name, (why,))
+        answer = await _asked_of(steps.fallback, question, plan, reference, pieces, parts)
+        return answer, steps.fallback.name, (why,)
 
 
 def _puts_together(answerer: object) -> TypeGuard[AnswersParts]:
     return hasattr(answerer, "answer_parts")
 
 
-@dataclass(frozen=True, slots=True)
-class _AnswerRequest:
-    """What an answerer is asked, and the parts that an index made of it."""
-
-    question: str
-    plan: QuestionPlan
-    reference: datetime
-    pieces: Sequence[AnswerEvidence]
-    parts: Sequence[Part]
-
-
-async def _asked_of(answerer: Answerer, asked: _AnswerRequest) -> Answer:
-    """Return the answer of an answerer; of the local one to a list in parts the answers to these, each piece quoted once."""
-    if isinstance(answerer, LocalAnswerer) and asked.plan.kind == "list" and len(asked.parts) > 1:
+async def _asked_of(
+    answerer: Answerer,
+    question: str,
+    plan: QuestionPlan,
+    reference: datetime,
+    pieces: Sequence[AnswerEvidence],
+    parts: Sequence[Part],
+) -> Answer:
+    """Return the answer of an answerer; the local one answers a list part by part, and each piece is quoted once."""
+    if isinstance(answerer, LocalAnswerer) and plan.kind == "list" and len(parts) > 1:
         made: list[Answer] = []
         quoted: set[int] = set()
-        for part in asked.parts:
+        for part in parts:
             one = await answerer.answer(
-                part.sub.text, plan=part.request.plan, reference=asked.reference, evidence=asked.pieces
+                part.sub.text, plan=part.request.plan, reference=reference, evidence=pieces
             )
             if one.text is not None and not quoted.issuperset(one.cited):
                 made.append(one)
                 quoted.update(one.cited)
         if len(made) > 1:
-            return _joined(made)
-    return await answerer.answer(
-        asked.question, plan=asked.plan, reference=asked.reference, evidence=asked.pieces
-    )
-
-
-def _joined(made: Sequence[Answer]) -> Answer:
-    """Return several answers as one, which is as sure as the least sure of them."""
-    scores = [one.score for one in made if one.score is not None]
-    return Answer(
-        "; ".join(str(one.text) for one in made),
-        tuple(dict.fromkeys(at for one in made for at in one.cited)),
-        score=min(scores, default=None),
-    )
+            scores = [one.score for one in made if one.score is not None]
+            return Answer(
+                "; ".join(str(one.text) for one in made),
+                tuple(dict.fromkeys(at for one in made for at in one.cited)),
+                score=min(scores, default=None),  # as sure as the least sure of them
+            )
+    return await answerer.answer(question, plan=plan, reference=reference, evidence=pieces)
 
 
 def _place(one: Evidence) -> Place:

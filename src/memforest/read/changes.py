@@ -1,7 +1,4 @@
-"""The views of what has changed: what was written since a time, and what was so at one time and not at another.
-
-The values of `changes`, what a memory has learnt since a time, and of `diff`, what is so at one time and not at another.
-"""
+"""What has changed in a memory: `changes`, written since a time, and `diff`, so at one time and not at another."""
 
 from __future__ import annotations
 
@@ -146,62 +143,43 @@ def _changes(context: ViewContext, page: Sequence[Written]) -> Iterator[Change]:
     of = {kind: [one.item for one in page if one.kind == kind] for kind in evidence.WRITTEN_KINDS}
     sessions = evidence.session_ids(context.tx, of["stored"])
     merged = evidence.occurrence_sources(context.tx, of["merged"])
-    facts = {*of["learnt"], *(one.fact for one in merged.values())}
-    told = _FactTexts(context, facts)
+    facts = {*of["learnt"], *(fact for fact, _ in merged.values())}
+    stored = facts_rows.facts_with_ids(context.tx, facts)
+    quotes, sources = Quotes.read(context.tx, facts), evidence.fact_sources(context.tx, facts)
+
+    def change(
+        kind: ChangeKind, at: datetime, fact: int, occurrence: int, turns: Sequence[tuple[str, str]]
+    ) -> Change:
+        """Return what one occurrence of a fact has changed."""
+        ended = superseded_facts(context.tx, sorted(corrections_rows.states_of(context.tx, [occurrence])))
+        before = facts_rows.facts_with_ids(context.tx, {row for row, _ in ended})
+        old = Quotes.read(context.tx, before)
+        return Change(
+            kind,
+            at,
+            fact_id=stored[fact].fact_id,
+            text=quotes.text(fact, stored[fact].text),
+            superseded=tuple(old.text(row, before[row].text) for row in sorted(before)),
+            sources=turn_sources(turns),
+        )
+
     corrections = evidence.corrections(context.tx, {*of["corrected"], *of["undone"]})
     for one in page:
         at = from_ms(one.place.at_ms)
         if one.kind == "stored":
             yield Change("stored", at, one.items, session_id=sessions[one.item])
         elif one.kind == "learnt":
-            yield told.change("learnt", at, one.item, told.first(one.item))
+            first = evidence.first_occurrence(context.tx, one.item)  # 0 if it is gone
+            yield change("learnt", at, one.item, first, sources[one.item])
         elif one.kind == "merged":
-            yield told.change("merged", at, merged[one.item].fact, one.item, merged[one.item].turns)
+            fact, turns = merged[one.item]
+            yield change("merged", at, fact, one.item, turns)
         elif one.kind == "deleted":
             yield Change("deleted", at, one.items, what=one.what)
         else:
             kind: ChangeKind = "corrected" if one.kind == "corrected" else "undone"
-            found = corrections[one.item]
-            yield Change(kind, at, fact_id=found.fact_id, text=found.text, what=one.what)
-
-
-class _FactTexts:
-    """Facts as people read them, and what each occurrence of them has superseded."""
-
-    def __init__(self, context: ViewContext, facts: set[int]) -> None:
-        self._tx = context.tx
-        self._facts = facts_rows.facts_with_ids(context.tx, facts)
-        self._quotes = Quotes.read(context.tx, facts)
-        self._sources = evidence.fact_sources(context.tx, facts)
-
-    def first(self, fact: int) -> int:
-        """Return the occurrence with which a fact was stored; 0 if it is gone."""
-        return evidence.first_occurrence(self._tx, fact)
-
-    def change(
-        self,
-        kind: ChangeKind,
-        at: datetime,
-        fact: int,
-        occurrence: int,
-        turns: Sequence[tuple[str, str]] | None = None,
-    ) -> Change:
-        """Return what one occurrence of a fact has changed."""
-        stored = self._facts[fact]
-        ended = superseded_facts(self._tx, sorted(corrections_rows.states_of(self._tx, [occurrence])))
-        before = facts_rows.facts_with_ids(self._tx, {row for row, _ in ended})
-        quotes = Quotes.read(self._tx, before)
-        return Change(
-            kind,
-            at,
-            fact_id=stored.fact_id,
-            text=self._quotes.text(fact, stored.text),
-            superseded=tuple(quotes.text(row, before[row].text) for row in sorted(before)),
-            sources=turn_sources(self._sources[fact] if turns is None else turns),
-        )
-
-
-# -- what is so at one time and not at another -----------------------------------------------------
+            fact_id, text = corrections[one.item]
+            yield Change(kind, at, fact_id=fact_id, text=text, what=one.what)
 
 
 def diff_between(context: ViewContext, a: datetime, b: datetime, entity: str | None) -> Diff:

@@ -1,10 +1,9 @@
 """What corrections are about in chunks, and the verdicts on facts that follow.
 
-A correction is about a statement: about every fact of its identity, and where none of that identity is extracted from its
-sentence any more, about the fact that is. Of several corrections of one fact the newest counts. All of it follows from the
-corrections and from what is stored, so verdicts can be derived again at any time (`verify` does), and those of an earlier moment
-too: from the corrections that held then.
-
+A correction is about every fact of one identity; where no fact of that identity is extracted from its sentence any more,
+it is about the fact that is. Of several corrections of one fact the newest counts. Verdicts follow from the corrections
+and from what is stored, so they can be derived again at any time (`verify` does), and for an earlier moment: from the
+corrections that held then.
 """
 
 from __future__ import annotations
@@ -127,9 +126,6 @@ def _likeness(text: str, said: str) -> float:
     """Return the share of the words of a text that are in another one."""
     own = set(words(fold(text)))
     return len(own & set(words(fold(said)))) / max(len(own), 1)
-
-
-# -- verdicts -------------------------------------------------------------------------------------
 
 
 def verdicts(tx: Tx, facts: Iterable[FactRow], at_ms: int = NOW) -> dict[int, int]:

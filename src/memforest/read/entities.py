@@ -1,9 +1,4 @@
-"""What the graph of a memory says, as values: entities, relations between them, and the way from one to another.
-
-The names of a graph's entities: which one a name means, what each is called, and what is spelled like a name.
-
-Views of a memory's graph: entities with their names, relations, the way from one to another, and what was decided of names.
-"""
+"""What the graph of a memory says, as values: entities with their names, relations, ways between them, and decisions."""
 
 from __future__ import annotations
 
@@ -189,9 +184,6 @@ class EntityChoice(Result):
         return f"{cut(self.name, 40)} and {cut(self.other, 40)}: {self.verdict}"
 
 
-# -- for drawing ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, repr=False)
 class GraphNode(Result):
     """An entity of a picture of the graph."""
@@ -247,24 +239,18 @@ NEAR, MOST_NEAR = 70.0, 5
 NAME_CHARS = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
-    """What entities are called: each by one name, and all names with how often each was seen."""
-
-    by: Mapping[int, str]
-    names: Mapping[int, Mapping[str, int]]
-
-
 def graph_in(context: ViewContext) -> Graph:
     """Return the graph of the memory as a view sees it."""
     return graph_of(context.tx, context.snapshot)
 
 
-def called(context: ViewContext, graph: Graph, places: Collection[int]) -> Called:
-    """Return what entities are called.
+def called(
+    context: ViewContext, graph: Graph, places: Collection[int]
+) -> tuple[dict[int, str], Mapping[int, Mapping[str, int]]]:
+    """Return the name of each entity, and all its names with how often each was seen.
 
-    Who speaks is called as they do. Others have the spelling that is seen most of the stored entity that stands for them: not
-    the one that was stored first, so that the order of sessions does not matter.
+    A speaker has the name that they speak by. Other entities have the most frequent spelling of the stored entity that
+    stands for them, not the one that was stored first, so that the order of sessions does not matter.
     """
     names = names_of(context.tx, context.snapshot, graph, places)
     speakers: dict[str, str] = {}
@@ -275,7 +261,7 @@ def called(context: ViewContext, graph: Graph, places: Collection[int]) -> Calle
     for place in places:
         spoken = speakers.get(graph.keys[place]) if graph.kinds[place] == "participant" else None
         by[place] = spoken or most_seen(names[place], graph.keys[place], graph.labels[place])
-    return Called(by, names)
+    return by, names
 
 
 def most_seen(names: Iterable[str], key: str, label: str) -> str:
@@ -409,11 +395,13 @@ def relations(context: ViewContext, name: str, at_ms: int | None) -> list[Relati
     now_ms = to_ms(context.config.clock())
     known.sort(key=lambda one: (not one.holds_at(now_ms), -one.weight))
     evidence = _Evidence.of(context, {fact for one in known for fact in one.facts})
-    names = called(context, graph, {end for one in known for end in (one.source, one.target)})
+    names, _ = called(context, graph, {end for one in known for end in (one.source, one.target)})
     return [_relation(names, one, evidence, at_ms) for one in known]
 
 
-def _relation(names: Called, one: KnownRelation, evidence: _Evidence, at_ms: int | None) -> RelationView:
+def _relation(
+    names: Mapping[int, str], one: KnownRelation, evidence: _Evidence, at_ms: int | None
+) -> RelationView:
     """Return a relation with its whole time, or, at an instant, the part of it in which that lies."""
     held = (one.start_ms, one.end_ms)
     if at_ms is not None:
@@ -424,9 +412,9 @@ def _relation(names: Called, one: KnownRelation, evidence: _Evidence, at_ms: int
         )
     start, end = (None if ms is None else from_ms(ms) for ms in held)
     return RelationView(
-        source=names.by[one.source],
+        source=names[one.source],
         label=one.label,
-        target=names.by[one.target],
+        target=names[one.target],
         weight=one.weight,
         start=start,
         end=end,
@@ -450,15 +438,15 @@ def path_between(context: ViewContext, a: str, b: str, hops: int) -> PathView:
     telling = [fact for step in steps for relation in step.relations for fact in relation.facts]
     shown = {fact for some in rows for fact in some}
     evidence = _Evidence.of(context, {*telling, *shown}, shown)
-    names = called(context, graph, {one, other, *(step.target for step in steps)})
+    names, _ = called(context, graph, {one, other, *(step.target for step in steps)})
     return PathView(
-        source=names.by[one],
-        target=names.by[other],
+        source=names[one],
+        target=names[other],
         found=found is not None,
         steps=tuple(
             PathStep(
-                source=names.by[step.source],
-                target=names.by[step.target],
+                source=names[step.source],
+                target=names[step.target],
                 kind=_kind(step.kind),
                 labels=step.labels,
                 weight=step.weight,
@@ -494,7 +482,7 @@ def picture(context: ViewContext) -> GraphPicture:
         if at[place] < at.get(target, -1)
     ]
     found.sort(key=lambda one: (not one.labels, -one.weight, one.source, one.target))
-    names = called(context, graph, shown).by
+    names, _ = called(context, graph, shown)
     nodes = (GraphNode(names[place], graph.kinds[place], int(graph.supports[place])) for place in shown)
     return GraphPicture(tuple(nodes), tuple(found[:MOST_EDGES]), len(graph), len(found))
 
@@ -515,15 +503,8 @@ def _kind(bits: int) -> EdgeKind:
     return "relation" if bits & RELATION else "mention" if bits & TOGETHER else "overlap"
 
 
-# -- who is who -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class NamedRow:
-    """The stored entity that a name names, and all that are one with it."""
-
-    row: int
-    group: tuple[int, ...]
+NamedRow = tuple[int, tuple[int, ...]]
+"""The stored entity that a name names, and all that are one with it."""
 
 
 def two_named(context: ViewContext, a: str, b: str) -> tuple[NamedRow, NamedRow]:
@@ -535,7 +516,7 @@ def two_named(context: ViewContext, a: str, b: str) -> tuple[NamedRow, NamedRow]
     """
     graph = graph_in(context)
     one, other = _named(context, graph, a), _named(context, graph, b)
-    if one.row == other.row:
+    if one[0] == other[0]:
         raise InputError(f"{quoted(a)} and {quoted(b)} are one already: what was said has them as one name")
     return one, other
 
@@ -548,11 +529,11 @@ def name_within(context: ViewContext, entity: str, name: str) -> NamedRow:
         InputError: if the name is none of the entity's, or the only one.
     """
     graph = graph_in(context)
-    whole, part = _named(context, graph, entity), _named(context, graph, name)
-    names = ", ".join(cut(context.snapshot.entities[row].label, 40) for row in whole.group[:MOST_NAMES])
-    if part.row not in whole.group:
+    (_, group), part = _named(context, graph, entity), _named(context, graph, name)
+    names = ", ".join(cut(context.snapshot.entities[row].label, 40) for row in group[:MOST_NAMES])
+    if part[0] not in group:
         raise InputError(f"{quoted(name)} is no name of {quoted(entity)}, whose names are: {names}")
-    if len(whole.group) == 1:
+    if len(group) == 1:
         raise InputError(f"{quoted(entity)} is one in what was said, as: {names}; nothing was joined with it")
     return part
 
@@ -568,30 +549,27 @@ def choices(context: ViewContext) -> list[EntityChoice]:
 
 def _named(context: ViewContext, graph: Graph, name: str) -> NamedRow:
     place = require(graph, name)
-    return NamedRow(context.snapshot.names[entity_key(name) or ""], graph.members[place])
-
-
-# -- entities as they are shown -----------------------------------------------------------------------
+    return context.snapshot.names[entity_key(name) or ""], graph.members[place]
 
 
 def _views(context: ViewContext, graph: Graph, places: Sequence[int]) -> list[Entity]:
-    names = called(context, graph, places)
+    names, spelled = called(context, graph, places)
     shown = {row: place for place in places for row in graph.members[place]}
     decided: dict[int, list[EntityDecision]] = {place: [] for place in places}
     stored = context.snapshot.entities
     for one in graph.resolution.decisions:
         if (place := shown.get(one.entity)) is not None:
             own, other = (
-                most_seen(names.names[place], stored[row].key, stored[row].label)
+                most_seen(spelled[place], stored[row].key, stored[row].label)
                 for row in (one.entity, one.into)
             )
             decided[place].append(EntityDecision(own, other, one.rule, one.score))
     most = max(graph.supports.tolist(), default=0)
     return [
         Entity(
-            name=names.by[place],
+            name=names[place],
             kind=graph.kinds[place],
-            names=names.names[place],
+            names=spelled[place],
             role="speaker" if graph.kinds[place] == "participant" else "named",
             supports=int(graph.supports[place]),
             salience=round(int(graph.supports[place]) / max(most, 1), 4),
@@ -599,9 +577,6 @@ def _views(context: ViewContext, graph: Graph, places: Sequence[int]) -> list[En
         )
         for place in places
     ]
-
-
-# -- what says so -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

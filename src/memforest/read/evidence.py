@@ -1,15 +1,14 @@
 """Making evidence of ranked hits: texts, quotes, sources and tree paths, without damaged rows.
 
-Evidence that is a node of a tree: a summary, with the turns beneath it as its sources.
+A hit is a turn or a fact (`make_evidence`), or a node of a tree (`Memories`): a summary, with the turns beneath it as its
+sources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from heapq import merge
 from itertools import islice
-from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,36 +31,12 @@ from memforest.text import lexical_tokens
 from memforest.times import Interval, from_ms
 from memforest.trees.index import Index, allowed_nodes, turns_beneath
 
-AnyHit = TypeVar("AnyHit", bound=TurnHit | NodeHit)
 _BLOCK = 32
 """Hits checked at a time: about as many as a query shows."""
 
 
-def once_per_fact(hits: Iterable[TurnHit]) -> Iterator[TurnHit]:
-    """Yield the hits with each fact at its best turn only; its other turns are among its sources."""
-    seen: set[int] = set()
-    for hit in hits:
-        if hit.fact < 0 or hit.fact not in seen:
-            seen.add(hit.fact)
-            yield hit
-
-
-def speaking_hits(snapshot: Snapshot, hits: Iterable[TurnHit]) -> Iterator[TurnHit]:
-    """Yield the hits, with the facts that it supports in the place of a turn that says what is hidden and was to speak for itself.
-
-    An index need not know of that.
-    """
-    for hit in hits:
-        if hit.fact >= 0 or not snapshot.turns.muted[hit.turn]:
-            yield hit
-            continue
-        pairs = snapshot.facts.pairs
-        for fact in pairs[pairs[:, 1] == hit.turn, 0].tolist():
-            yield replace(hit, fact=fact)
-
-
 def pinned_hits(snapshot: Snapshot, request: Search) -> list[TurnHit]:
-    """Return the pinned facts that pass the time filters, those said last first."""
+    """Return hits for the pinned facts that pass the time filters, the latest said first."""
     keep, facts = allowed(snapshot, request), snapshot.facts
     rows = np.flatnonzero(facts.pinned & keep.facts)
     first, places = first_turns(snapshot), fact_places(snapshot)
@@ -85,88 +60,125 @@ def with_pinned(found: Sequence[Evidence], pinned: Sequence[Evidence], top_k: in
         del best[last]
 
 
-def left_out(pinned: Sequence[Evidence], shown: Sequence[Evidence]) -> list[str]:
-    """Return a warning about pinned facts for which there was no room."""
-    left = len({one.fact_id for one in pinned} - {one.fact_id for one in shown})
-    return [f"{left} pinned statement(s) are left out; raise top_k or max_tokens"] if left else []
-
-
-def undamaged_hits(
+def shown_hits(
     tx: Tx, snapshot: Snapshot, hits: Iterable[TurnHit], damage: dict[str, None]
 ) -> Iterator[TurnHit]:
-    """Yield the hits whose turn and fact match their digests, and add the names of damaged ones to `damage`.
+    """Yield the hits that may be shown, each fact at its best turn only; its other turns are among its sources.
 
-    Nothing that was not said may be shown as evidence. Only what is looked at is checked, a few hits at a time.
+    A turn that says what is hidden does not speak for itself: the facts that it supports stand in its place, as an index
+    need not know of that. The names of damaged turns and facts, whose digests do not match, are added to `damage`. Only
+    what is looked at is checked, a few hits at a time.
     """
-    source = iter(hits)
-    while block := list(islice(source, _BLOCK)):
+    pairs, muted = snapshot.facts.pairs, snapshot.turns.muted
+    speaking = (
+        one
+        for hit in hits
+        for one in (
+            [hit]
+            if hit.fact >= 0 or not muted[hit.turn]
+            else [replace(hit, fact=fact) for fact in pairs[pairs[:, 1] == hit.turn, 0].tolist()]
+        )
+    )
+    seen: set[int] = set()
+    while block := list(islice(speaking, _BLOCK)):
         turns = damaged_turns(tx, {int(snapshot.turns.ids[hit.turn]) for hit in block})
         facts = evidence.fact_texts(tx, {int(snapshot.facts.ids[hit.fact]) for hit in block if hit.fact >= 0})
         for hit in block:
             turn = turns.get(int(snapshot.turns.ids[hit.turn]))
-            fact = facts[int(snapshot.facts.ids[hit.fact])] if hit.fact >= 0 else None
             if turn is not None:
                 damage[turn.name] = None
-            elif fact is not None and not _matches_identity(fact):
-                damage[f"fact {fact.fact_id}"] = None
-            else:
-                yield hit
-
-
-def _fact_texts(tx: Tx, snapshot: Snapshot, facts: Collection[int]) -> dict[int, evidence.FactText]:
-    """Return facts by row id, as they are told in a snapshot."""
-    found = evidence.fact_texts(tx, facts)
-    for row in found.keys() & snapshot.restated.keys():
-        told = snapshot.restated[row]
-        found[row] = found[row]._replace(text=told.text, said_ms=told.said_ms, dates=told.dates)
-    return found
-
-
-def _matches_identity(fact: evidence.FactText) -> bool:
-    """Return whether a fact's text and time match its identity."""
-    times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-    return fact.fact_id == fact_identity(fact.text, times[0], times[1], fact.dates)
-
-
-@dataclass(frozen=True, slots=True)
-class _EvidenceRows:
-    """Rows read for a set of hits."""
-
-    turns: Mapping[int, evidence.TurnText]
-    facts: Mapping[int, evidence.FactText]
-    supports: Mapping[int, Sequence[tuple[str, str]]]
-    quotes: Quotes
-    paths: Mapping[int, tuple[str, ...]]
-    """(Index, its forest's row of a leaf) -> the names on the way down to it."""
-
-    def quote(self, fact: int, turn: int, *, muted: bool) -> str:
-        """Return the turn of a fact, or of one that says what is hidden too what the fact was made from."""
-        return self.quotes.alone(fact, turn) if muted else self.turns[turn].text
+                continue
+            if hit.fact >= 0:
+                fact = facts[int(snapshot.facts.ids[hit.fact])]
+                start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
+                if fact.fact_id != fact_identity(fact.text, start, end, fact.dates):
+                    damage[f"fact {fact.fact_id}"] = None
+                    continue
+                if hit.fact in seen:
+                    continue
+                seen.add(hit.fact)
+            yield hit
 
 
 def make_evidence(
     tx: Tx, snapshot: Snapshot, index: Index, hits: Sequence[TurnHit], question: str = ""
 ) -> list[Evidence]:
-    """Return the evidence of hits that an index ranked; of long turns what says the words of the question is quoted too."""
+    """Return the evidence of hits that an index ranked; of long turns the sentences with the question's words are quoted too."""
     wanted = frozenset(lexical_tokens(asked_in(question)))
     turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
-    found = _EvidenceRows(
-        turns=evidence.turn_texts(tx, turn_ids),
-        facts=_fact_texts(tx, snapshot, fact_ids),
-        supports=evidence.fact_sources(tx, fact_ids, snapshot.without),
-        quotes=Quotes.read(tx, fact_ids, snapshot),
-        paths=_leaf_paths(tx, snapshot, index, hits),
-    )
+    turns, facts = evidence.turn_texts(tx, turn_ids), evidence.fact_texts(tx, fact_ids)
+    for row in facts.keys() & snapshot.restated.keys():
+        now = snapshot.restated[row]
+        facts[row] = facts[row]._replace(text=now.text, said_ms=now.said_ms, dates=now.dates)
+    supports = evidence.fact_sources(tx, fact_ids, snapshot.without)
+    quotes = Quotes.read(tx, fact_ids, snapshot)
+    leaves = {hit.leaf for hit in hits if hit.leaf >= 0}
+    paths = path_names(tx, index, forest_of(tx, snapshot, index.name), leaves) if leaves else {}
     until = valid_end(snapshot)
-    ends = (int(until[hit.fact]) if hit.fact >= 0 else OPEN for hit in hits)
-    return [_evidence(snapshot, hit, found, end, wanted) for hit, end in zip(hits, ends, strict=True)]
+    made = []
+    for hit, turn_id in zip(hits, turn_ids, strict=True):
+        turn = turns[turn_id]
+        own = (turn.session_id, turn.turn_id)
+        whole = _passage(turn, (SpokenText(turn.speaker, turn.text),), wanted)
+        one = Evidence(
+            text=whole[0].text,
+            quote=turn.text,
+            speaker=turn.speaker,
+            kind="turn",
+            score=hit.score,
+            scores=hit.scores,
+            said=from_ms(turn.said_ms),
+            start=from_ms(turn.said_ms),
+            end=None,
+            sources=turn_sources([own]),
+            path=paths.get(hit.leaf, ()),
+            why=hit.why,
+            metadata=turn.metadata,
+            spoken=whole,
+        )
+        if hit.fact < 0:
+            made.append(one)
+            continue
+        fact_id, muted, end = (
+            int(snapshot.facts.ids[hit.fact]),
+            snapshot.turns.muted[hit.turn],
+            until[hit.fact],
+        )
+        fact, spoken = facts[fact_id], quotes.of(fact_id, turn_id)
+        corrected_ms = quotes.corrected_ms(fact_id, turn_id)
+        if spoken == ():  # the answer is damaged, and this turn is the question
+            spoken = whole
+        elif spoken and not muted and corrected_ms is None:
+            spoken = _passage(turn, spoken, wanted)
+        stated = None
+        if fact.start_ms is not None:
+            last = None if fact.end_ms is None else from_ms(max(fact.end_ms, fact.start_ms + 1))
+            stated = Interval(from_ms(fact.start_ms), last)
+        one = replace(
+            one,
+            text=fact.text if spoken is None else joined(spoken),
+            quote=quotes.alone(fact_id, turn_id) if muted else turn.text,
+            kind="fact",
+            start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
+            end=None if end == OPEN else from_ms(int(end)),
+            sources=turn_sources([own, *supports[fact_id]]),
+            fact_id=fact.fact_id,
+            dates=fact.dates,
+            statement=fact.text,
+            spoken=spoken or (),
+            precision=fact.precision,
+            stated=stated,
+            corrected=None if corrected_ms is None else from_ms(corrected_ms),
+        )
+        made.append(one)
+    return made
 
 
 def _passage(
     turn: evidence.TurnText, spoken: tuple[SpokenText, ...], wanted: Collection[str]
 ) -> tuple[SpokenText, ...]:
-    """Return what was said with the sentences of a long turn that say more of the question's words."""
+    """Return the spoken texts with the sentences of a long turn that hold more of the question's words."""
     if not spoken or spoken[-1].speaker != turn.speaker:
         return spoken
     shown = None if spoken[-1].text == turn.text else spoken[-1].text
@@ -182,84 +194,14 @@ def tree_titles(tx: Tx, index: Index, trees: Iterable[int]) -> list[str]:
     return [f"{scopes[tree][0]} {labels[tree]}" for tree in wanted]
 
 
-def _evidence(
-    snapshot: Snapshot, hit: TurnHit, found: _EvidenceRows, until: int, wanted: Collection[str]
-) -> Evidence:
-    turn = found.turns[int(snapshot.turns.ids[hit.turn])]
-    own = (turn.session_id, turn.turn_id)
-    whole = _passage(turn, (SpokenText(turn.speaker, turn.text),), wanted)
-    path = found.paths.get(hit.leaf, ())
-    if hit.fact < 0:
-        return Evidence(
-            text=whole[0].text,
-            quote=turn.text,
-            speaker=turn.speaker,
-            kind="turn",
-            score=hit.score,
-            scores=hit.scores,
-            said=from_ms(turn.said_ms),
-            start=from_ms(turn.said_ms),
-            end=None,
-            sources=turn_sources([own]),
-            path=path,
-            why=hit.why,
-            metadata=turn.metadata,
-            spoken=whole,
-        )
-    fact_id, turn_id = int(snapshot.facts.ids[hit.fact]), int(snapshot.turns.ids[hit.turn])
-    fact = found.facts[fact_id]
-    spoken = found.quotes.of(fact_id, turn_id)
-    corrected_ms = found.quotes.corrected_ms(fact_id, turn_id)
-    muted = bool(snapshot.turns.muted[hit.turn])
-    if spoken == ():  # the answer is damaged, and this turn is the question
-        spoken = whole
-    elif spoken and not muted and corrected_ms is None:
-        spoken = _passage(turn, spoken, wanted)
-    return Evidence(
-        text=fact.text if spoken is None else joined(spoken),
-        quote=found.quote(fact_id, turn_id, muted=muted),
-        speaker=turn.speaker,
-        kind="fact",
-        score=hit.score,
-        scores=hit.scores,
-        said=from_ms(turn.said_ms),
-        start=from_ms(fact.said_ms if fact.start_ms is None else fact.start_ms),
-        end=None if until == OPEN else from_ms(until),
-        sources=turn_sources([own, *found.supports[fact_id]]),
-        path=path,
-        fact_id=fact.fact_id,
-        dates=fact.dates,
-        why=hit.why,
-        metadata=turn.metadata,
-        statement=fact.text,
-        spoken=spoken or (),
-        precision=fact.precision,
-        stated=_stated(fact),
-        corrected=None if corrected_ms is None else from_ms(corrected_ms),
-    )
-
-
-def _stated(fact: evidence.FactText) -> Interval | None:
-    """Return the time that a fact states."""
-    if fact.start_ms is None:
-        return None
-    end_ms = None if fact.end_ms is None else max(fact.end_ms, fact.start_ms + 1)
-    return Interval(from_ms(fact.start_ms), None if end_ms is None else from_ms(end_ms))
-
-
-def _leaf_paths(
-    tx: Tx, snapshot: Snapshot, index: Index, hits: Sequence[TurnHit]
-) -> dict[int, tuple[str, ...]]:
-    """Return how the leaves of hits are reached, by the row of the leaf in the index's forest."""
-    leaves = {hit.leaf for hit in hits if hit.leaf >= 0}
-    return path_names(tx, index, forest_of(tx, snapshot, index.name), leaves) if leaves else {}
-
-
 def path_names(tx: Tx, index: Index, forest: Forest, nodes: Collection[int]) -> dict[int, tuple[str, ...]]:
     """Return, by forest row, the path from the root down to a node: the tree's title, then each node's days."""
     paths = {node: forest.path(node) for node in nodes}
     spans = evidence.node_spans(tx, {int(forest.ids[row]) for path in paths.values() for row in path})
-    days = {node: f"{_day(start)}..{_day(end)}" for node, (start, end) in spans.items()}
+    days = {
+        node: f"{from_ms(start).date().isoformat()}..{from_ms(end).date().isoformat()}"
+        for node, (start, end) in spans.items()
+    }
     trees = sorted({int(forest.tree_ids[forest.tree[node]]) for node in paths})
     titles = dict(zip(trees, tree_titles(tx, index, trees), strict=True))
     return {
@@ -268,25 +210,13 @@ def path_names(tx: Tx, index: Index, forest: Forest, nodes: Collection[int]) -> 
     }
 
 
-def _day(ms: int) -> str:
-    return from_ms(ms).date().isoformat()
-
-
 SOURCE_TURNS = 50
 """Most turns among the sources of a summary, the first ones; `Evidence.turns` counts them all."""
 
 
-def by_score(hits: Iterable[TurnHit], nodes: Iterable[NodeHit]) -> Iterator[TurnHit | NodeHit]:
-    """Yield two rankings as one, best first; a turn before a node of the same score."""
-    return merge(hits, nodes, key=lambda hit: -round(hit.score, 9))
-
-
-class _Beneath(NamedTuple):
-    """The turns beneath a node: how many, when the last was said (ms), and (session id, turn id) of the first ones."""
-
-    turns: int
-    last_ms: int
-    pairs: Sequence[tuple[str, str]]
+def falling_score(hit: TurnHit | NodeHit) -> float:
+    """Return the key that puts the best hit first. Of equal keys `heapq.merge` takes the first ranking's first."""
+    return -round(hit.score, 9)
 
 
 @dataclass(slots=True)
@@ -306,7 +236,8 @@ class Memories:
     _places: dict[int, tuple[Forest, int]] = field(default_factory=dict)
     _passing: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
     _texts: dict[int, str] = field(default_factory=dict)
-    _beneath: dict[int, _Beneath] = field(default_factory=dict)
+    _beneath: dict[int, tuple[int, int, Sequence[tuple[str, str]]]] = field(default_factory=dict)
+    """By node: how many turns are beneath it, when the last was said (ms), and (session id, turn id) of the first ones."""
     _names: dict[int, tuple[str, str] | None] = field(default_factory=dict)
     """(Session id, turn id) by row of a turn; None of one that cannot be shown."""
 
@@ -329,7 +260,12 @@ class Memories:
             self.unmade.add(hit.node)
             return False
         self._texts[hit.node] = text
-        return self._has_source(hit)
+        turns = self.snapshot.turns
+        beneath = turns_beneath(self.snapshot, forest, row)
+        pairs = self._shown(turns.ids[beneath[:SOURCE_TURNS]].tolist())
+        if pairs:
+            self._beneath[hit.node] = len(beneath), int(turns.said_ms[beneath].max()), pairs
+        return bool(pairs)
 
     def _place(self, hit: NodeHit) -> tuple[Forest, int]:
         """Return the forest that a node is of, and its row there."""
@@ -342,15 +278,6 @@ class Memories:
             forest = forest_of(self.tx, self.snapshot, owner)
             self._places[hit.node] = forest, int(np.searchsorted(forest.ids, hit.node))
         return self._places[hit.node]
-
-    def _has_source(self, hit: NodeHit) -> bool:
-        """Return whether a turn beneath a node can be shown as its source; note the damaged ones."""
-        turns = self.snapshot.turns
-        beneath = turns_beneath(self.snapshot, *self._place(hit))
-        pairs = self._shown(turns.ids[beneath[:SOURCE_TURNS]].tolist())
-        if pairs:
-            self._beneath[hit.node] = _Beneath(len(beneath), int(turns.said_ms[beneath].max()), pairs)
-        return bool(pairs)
 
     def _shown(self, listed: Sequence[int]) -> list[tuple[str, str]]:
         """Return (session id, turn id) of the turns that can be shown; each is read once, though it is beneath several nodes."""
@@ -365,34 +292,31 @@ class Memories:
     def evidence(self, hits: Sequence[NodeHit]) -> list[Evidence]:
         """Return the evidence of hits that `shows` let pass."""
         nodes = trees_rows.nodes_with_ids(self.tx, [hit.node for hit in hits])
-        paths = {hit.node: self._path(hit) for hit in hits}
-        return [
-            Evidence(
+        made = []
+        for hit in hits:
+            forest, row = self._place(hit)
+            count, last_ms, pairs = self._beneath[hit.node]
+            one = Evidence(
                 text=self._texts[hit.node],
                 quote="",
                 speaker="",
                 kind="memory",
                 score=hit.score,
                 scores=hit.scores,
-                said=from_ms(beneath.last_ms),
+                said=from_ms(last_ms),
                 start=from_ms(nodes[hit.node].start_ms),
                 end=from_ms(nodes[hit.node].end_ms),
-                sources=turn_sources(beneath.pairs),
-                path=paths[hit.node],
+                sources=turn_sources(pairs),
+                path=path_names(self.tx, self.index, forest, [row])[row],
                 why=hit.why,
                 level=nodes[hit.node].level,
                 window=hit.window,
-                turns=beneath.turns,
+                turns=count,
                 node_id=hit.node,
                 span=nodes[hit.node].span,
             )
-            for hit in hits
-            for beneath in [self._beneath[hit.node]]
-        ]
-
-    def _path(self, hit: NodeHit) -> tuple[str, ...]:
-        forest, row = self._place(hit)
-        return path_names(self.tx, self.index, forest, [row])[row]
+            made.append(one)
+        return made
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -1,13 +1,8 @@
-"""Pages of facts in time order.
+"""Views of facts: one fact, pages of facts in time order, and the history of a fact.
 
-A plain page, and one of what an entity or a session is about, is found by index and costs what is on it. One of another time,
-or by metadata, is chosen from the memory's arrays and reads the facts that are on it; by metadata also the turns of those
-that it is chosen from.
-
-
-Views of facts, and whom a name means.
-
-The history of a statement: where it was said, what people have decided of it, and what took its place.
+A plain page, and a page of what an entity or a session is about, is found by index and costs what is on it. A page of
+another time, or by metadata, is chosen from the memory's arrays and reads the facts that are on it; by metadata also
+the turns of those that it is chosen from.
 """
 
 from __future__ import annotations
@@ -139,13 +134,8 @@ class WantedFacts:
     """Keep what a person has decided so of; see `FactView`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """Which part of a listing: behind a key, or so many on from the start; one more is asked for than a page has."""
-
-    after: FactKey | None
-    offset: int
-    most: int
+_Span = tuple[FactKey | None, int, int]
+"""Which part of a listing: behind a key, so many on from there, and at most how many (one more than a page has)."""
 
 
 def facts_page(
@@ -175,7 +165,7 @@ def facts_page(
         known = ", ".join(VERDICTS[1:])
         raise InputError(f"there is no verdict {cut(repr(wanted.verdict), 40)}; there are {known}")
     key = listing.key(cursor, int, str, int)
-    span = _Span(None if key is None else FactKey(*key), offset, limit + 1)  # type: ignore[arg-type]  # checked
+    span: _Span = (None if key is None else FactKey(*key), offset, limit + 1)  # type: ignore[arg-type]  # checked
     entity = None if wanted.entity is None else entity_row(context, wanted.entity)
     session = None
     if wanted.session_id is not None:
@@ -208,17 +198,17 @@ def _key(fact: FactRow) -> FactKey:
 
 def _cut_out(facts: Collection[FactRow], span: _Span) -> list[FactRow]:
     """Return the part of some facts in time order."""
-    behind = [fact for fact in facts if span.after is None or _key(fact) > span.after]
-    return sorted(behind, key=_key)[span.offset : span.offset + span.most]
+    after, offset, most = span
+    behind = [fact for fact in facts if after is None or _key(fact) > after]
+    return sorted(behind, key=_key)[offset : offset + most]
 
 
 def _found(
     context: ViewContext, span: _Span, entity: int | None, session: int | None
 ) -> tuple[list[FactRow], int]:
     """Return facts that are shown now, by index, and how many there are in all."""
-    keys = sessions.shown_facts_after(
-        context.tx, span.after, span.most, offset=span.offset, entity=entity, session=session
-    )
+    after, offset, most = span
+    keys = sessions.shown_facts_after(context.tx, after, most, offset=offset, entity=entity, session=session)
     facts = facts_rows.facts_with_ids(context.tx, [key.row for key in keys])
     return [facts[key.row] for key in keys], sessions.count_facts(context.tx, entity=entity, session=session)
 
@@ -245,10 +235,11 @@ def _chosen(
 
 def _around(times: NDArray[np.int64], span: _Span) -> slice:
     """Return where in sorted times the items of a span are, with all others of the times at its ends."""
+    key, offset, most = span
     first = after = 0
-    if span.after is not None:
-        first, after = (int(np.searchsorted(times, span.after.at_ms, side)) for side in ("left", "right"))
-    last = min(after + span.offset + span.most, len(times))
+    if key is not None:
+        first, after = (int(np.searchsorted(times, key.at_ms, side)) for side in ("left", "right"))
+    last = min(after + offset + most, len(times))
     return slice(first, int(np.searchsorted(times, times[last - 1], "right")) if last else 0)
 
 
@@ -367,13 +358,13 @@ def _said(tx: Tx, fact: int, fact_id: str) -> list[HistoryEntry]:
     return [
         HistoryEntry(
             kind="said",
-            at=from_ms(stored[one.row].stored_ms),
+            at=from_ms(stored[one.row][0]),
             fact_id=fact_id,
             text=one.text,
             said=from_ms(one.said_ms),
             speaker=one.speaker,
             quote=one.quote,
-            sources=turn_sources(stored[one.row].turns),
+            sources=turn_sources(stored[one.row][1]),
         )
         for one in facts_rows.occurrences(tx, (fact,))[fact]
         if one.correction is None

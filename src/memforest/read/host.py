@@ -40,13 +40,6 @@ BUSY_S = 0.5
 """Seconds of writing after which an index that catches up pauses."""
 
 
-@dataclass(slots=True)
-class _Pace:
-    """The seconds that an index has spent on writing since its last pause."""
-
-    busy_s: float = 0.0
-
-
 @dataclass(frozen=True, slots=True)
 class MemoryHost:
     """Gives indexes access to one memory: transactions, models, and fresh summaries.
@@ -67,7 +60,8 @@ class MemoryHost:
     """Why an index is advanced."""
     ask: Callable[[str], Awaitable[Search]] | None = None
     """Reads a further question as the one that is asked was read."""
-    _pace: _Pace = field(default_factory=_Pace)
+    _busy_s: list[float] = field(default_factory=lambda: [0.0])
+    """The seconds that an index has spent on writing since its last pause."""
 
     @property
     def now(self) -> datetime:
@@ -99,15 +93,15 @@ class MemoryHost:
 
     async def write(self, work: Callable[[Tx], T]) -> T:
         """Run work in a write transaction, in another thread; what it wrote is undone if it raises."""
-        if self._pace.busy_s >= BUSY_S:
+        if self._busy_s[0] >= BUSY_S:
             await asyncio.sleep(PAUSE_S)
-            self._pace.busy_s = 0.0
+            self._busy_s[0] = 0.0
         started = time.perf_counter()
         try:
             with writing():  # also where a question waits for it
                 return await to_thread(self._write, work)
         finally:
-            self._pace.busy_s += time.perf_counter() - started
+            self._busy_s[0] += time.perf_counter() - started
 
     def _write(self, work: Callable[[Tx], T]) -> T:
         with self.db.write() as tx:
@@ -135,7 +129,7 @@ class MemoryHost:
             EmbedderMismatchError: if the memory's vectors are of another embedder.
         """
         vectors = self._own_vectors()
-        await to_thread(self._check_own, vectors)
+        await self.look(vectors.check_own)
         found = await vectors.make(texts, kind="text")
         rows = [found[digest(text)] for text in texts]
         return np.array(rows, dtype=np.float32).reshape(len(rows), vectors.embedder.dimension)
@@ -144,10 +138,6 @@ class MemoryHost:
         if self.vectors is None:
             raise ModelError("this memory has no embedder here")
         return self.vectors
-
-    def _check_own(self, vectors: VectorMaker) -> None:
-        with self.db.read() as tx:
-            vectors.check_own(tx)
 
     async def embed_questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit vector for each text, as questions are embedded; some models want an instruction before them.

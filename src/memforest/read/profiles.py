@@ -1,15 +1,15 @@
-"""Profiles as they are shown: the lines that an index found, with the words they rest on.
+"""Profiles: what is known of participants by a month's end, or of anything by now, with the words that each line rests on.
 
-The values of `profile`: what is known of participants by a month's end, or of anything by now.
-
-What the graph tells of an entity, as a chat model writes it: one call, and the lines as they were where it fails.
+Lines come from an index or from the graph; a chat model may write those of the graph in one call (`written`), and they stay as
+they are where it fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, tzinfo
+from itertools import islice
 
 from memforest.errors import ModelError, NotFoundError
 from memforest.graph.profile import profile_of, salient
@@ -171,12 +171,14 @@ def graph_profile(context: ViewContext, wanted: ProfileRequest) -> Profile:
         places = salient(graph, MOST_SECTIONS)
         places = [one for one in places if graph.kinds[one] == "participant"] or places
     zone = zone_of(tx, context.config)
-    names = called(context, graph, places).by
+    names, _ = called(context, graph, places)
     lines = {
         place: profile_of(tx, context.snapshot, graph, place, wanted.as_of_ms, zone=zone) for place in places
     }
-    write = _Writer.of(context, [line for some in lines.values() for line in some])
-    sections = tuple(ProfileSection(names[place], write.lines(some)) for place, some in lines.items() if some)
+    shown = iter(_lines(context, [line for some in lines.values() for line in some]))
+    sections = tuple(
+        ProfileSection(names[place], tuple(islice(shown, len(some)))) for place, some in lines.items() if some
+    )
     who = "anybody" if wanted.participant is None else quoted(wanted.participant)
     warnings = () if sections else (f"no statement tells of {who}",)
     return Profile(None, None, None, sections, maker=GRAPH, warnings=warnings)
@@ -219,32 +221,10 @@ def _keeping(context: ViewContext) -> Index | None:
     return next((context.attached.get(context.tx, name) for name in names), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """Writes lines with what they rest on."""
-
-    texts: Mapping[int, TurnText]
-    facts: Mapping[int, str]
-    """Row of a fact -> its public id."""
-    muted: frozenset[int]
-
-    @classmethod
-    def of(cls, context: ViewContext, lines: Sequence[FoundLine], turns: Sequence[int] = ()) -> _Writer:
-        """Read what some lines rest on, and some turns beside it."""
-        texts = turn_texts(context.tx, {turn for line in lines for turn in line.turns} | set(turns))
-        facts = facts_rows.facts_with_ids(context.tx, {fact for line in lines for fact in line.facts})
-        ids = {row: fact.fact_id for row, fact in facts.items()}
-        return cls(texts, ids, frozenset(muted_turns(context.tx)))
-
-    def lines(self, found: Sequence[FoundLine]) -> tuple[ProfileLine, ...]:
-        """Return lines as they are shown."""
-        return tuple(_line(one, self.texts, self.facts, self.muted) for one in found)
-
-
 def _view(context: ViewContext, found: FoundProfile, warnings: Sequence[str]) -> Profile:
-    write = _Writer.of(context, found.lines, found.since)
+    since = turn_texts(context.tx, found.since)
     of: dict[str, list[ProfileLine]] = {name: [] for name in found.participants}
-    for line, shown in zip(found.lines, write.lines(found.lines), strict=True):
+    for line, shown in zip(found.lines, _lines(context, found.lines), strict=True):
         of[line.participant].append(shown)
     has = found.month is not None
     return Profile(
@@ -254,27 +234,32 @@ def _view(context: ViewContext, found: FoundProfile, warnings: Sequence[str]) ->
         sections=tuple(ProfileSection(name, tuple(lines)) for name, lines in of.items() if lines),
         maker=found.maker,
         out_of_date=found.out_of_date,
-        since=tuple(_quote(write.texts[turn]) for turn in found.since),
+        since=tuple(_quote(since[turn]) for turn in found.since),
         said_since=found.said_since,
         unsupported=found.unsupported,
         warnings=(*warnings, *found.warnings),
     )
 
 
-def _line(
-    line: FoundLine, texts: Mapping[int, TurnText], ids: Mapping[int, str], muted: frozenset[int]
-) -> ProfileLine:
-    """Return a line with its sources; what also tells of something that is hidden is named, and not quoted."""
-    shown = [turn for turn in line.turns if turn not in muted]
-    if len(shown) > MOST_QUOTES:
-        shown = [*shown[: MOST_QUOTES - 1], shown[-1]]
-    return ProfileLine(
-        text=line.text,
-        kind=line.kind,
-        sources=turn_sources([(texts[turn].session_id, texts[turn].turn_id) for turn in line.turns]),
-        quotes=tuple(_quote(texts[turn]) for turn in shown),
-        fact_ids=tuple(ids[fact] for fact in line.facts if fact in ids),
-    )
+def _lines(context: ViewContext, found: Sequence[FoundLine]) -> list[ProfileLine]:
+    """Return lines with their sources; a turn that also says something hidden is named, and not quoted."""
+    texts = turn_texts(context.tx, {turn for line in found for turn in line.turns})
+    facts = facts_rows.facts_with_ids(context.tx, {fact for line in found for fact in line.facts})
+    muted = frozenset(muted_turns(context.tx))
+    lines = []
+    for line in found:
+        shown = [turn for turn in line.turns if turn not in muted]
+        if len(shown) > MOST_QUOTES:
+            shown = [*shown[: MOST_QUOTES - 1], shown[-1]]
+        one = ProfileLine(
+            text=line.text,
+            kind=line.kind,
+            sources=turn_sources([(texts[turn].session_id, texts[turn].turn_id) for turn in line.turns]),
+            quotes=tuple(_quote(texts[turn]) for turn in shown),
+            fact_ids=tuple(facts[fact].fact_id for fact in line.facts if fact in facts),
+        )
+        lines.append(one)
+    return lines
 
 
 def _quote(turn: TurnText) -> DatedQuote:

@@ -1,8 +1,7 @@
 """The read path of one memory: plan, embed, search, and the evidence or answer that comes of it.
 
-What a memory adds to the reading of a question: which year's 6 May is meant, and which words to look for.
-
-What the participants of a memory are called in questions: by name, by first name, by role, "I" and "you".
+A memory adds two things to the reading of a question: which year's 6 May is meant (`in_memory`), and what its
+participants are called: by name, by first name, by role, "I" and "you" (`surface_names`).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
+from heapq import merge
 from itertools import islice
 
 import numpy as np
@@ -29,20 +29,16 @@ from memforest.progress import Timer, timed
 from memforest.read.answer import answered, turns_before, within_budget, without_questions
 from memforest.read.evidence import (
     Memories,
-    by_score,
-    left_out,
+    falling_score,
     make_evidence,
-    once_per_fact,
     pinned_hits,
-    speaking_hits,
+    shown_hits,
     tree_titles,
-    undamaged_hits,
     with_pinned,
 )
 from memforest.read.host import MemoryHost
 from memforest.read.rerank import (
     WARNING_CHARS,
-    RerankLimits,
     SearchOutcome,
     candidate,
     explanation,
@@ -68,7 +64,6 @@ from memforest.search.filters import NodeHit, Prepared, Search, TurnHit
 from memforest.search.snapshot import Snapshot, once_per_snapshot
 from memforest.search.vectors import VectorMaker, day_text, question_tokens, without_names, worded
 from memforest.store import sessions
-from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.sessions import AGAIN
 from memforest.text import cut, entity_key
@@ -108,25 +103,6 @@ def in_memory(plan: QuestionPlan, snapshot: Snapshot, reference_ms: int, zone: t
     )
 
 
-def search_tokens(question: str, plan: QuestionPlan, zone: tzinfo) -> list[str]:
-    """Return the tokens to search a question by: its own, and the day that it asks about as the index spells days.
-
-    So "on March 4th" and "on 4 March" find the same. The words of the date stay: without them nDCG@10 of
-    dated questions was 3 to 8 points lower, by the weight of nearness (docs/ranking.md).
-    """
-    if plan.start is None or plan.end is None or plan.end - plan.start > _ONE_DAY:
-        return question_tokens(question)
-    return question_tokens(f"{question} {day_text(plan.start.astimezone(zone))}")
-
-
-def memory_notes(snapshot: Snapshot, embedder: Embedder | None) -> list[str]:
-    """Return a warning when the embedder has words for little of the memory."""
-    if embedder is None or not len(snapshot.turns.known):
-        return []
-    note = unknown_note(float(snapshot.turns.known.mean()), embedder.model_id)
-    return [] if note is None else [note]
-
-
 _ASKER = (
     "i",
     "the user",
@@ -147,11 +123,19 @@ def surface_names(snapshot: Snapshot, user_label: str) -> Mapping[str, str]:
     "I" in a question is the memory's user, if they take part in it, else whoever has the role of the user; "you" is
     the assistant, else the only other participant. A first name is somebody's if no other entity is called so.
     """
-    asker, asked = _sides(snapshot, entity_key(user_label) or "")
+    people = _participants(snapshot)
+    own = snapshot.names.get(entity_key(user_label) or "")
+    askers = [one for one, roles in people.items() if (one == own if own in people else "user" in roles)]
+    others = [one for one in people if one not in askers] if len(askers) == 1 else []
+    helpers = [
+        one
+        for one in others
+        if "assistant" in people[one] or is_assistant(snapshot.entities[one].label, None)
+    ]
     names = ChainMap({}, _names(snapshot))
-    for words, entity in ((_ASKER, asker), (_ASKED, asked)):
-        if entity is not None:
-            names.maps[0].update(dict.fromkeys(words, snapshot.entities[entity].label))
+    for words, entities in ((_ASKER, askers), (_ASKED, helpers or others)):
+        if len(entities) == 1:
+            names.maps[0].update(dict.fromkeys(words, snapshot.entities[entities[0]].label))
     return names
 
 
@@ -165,27 +149,6 @@ def _participants(snapshot: Snapshot) -> dict[int, frozenset[str]]:
         if entity is not None and TURN_ROLES[role] not in UNSPOKEN_ROLES:
             found.setdefault(entity, set()).add(TURN_ROLES[role])
     return {entity: frozenset(roles) for entity, roles in found.items()}
-
-
-def _sides(snapshot: Snapshot, user_key: str) -> tuple[int | None, int | None]:
-    """Return the entities of who asks and of who is asked, None where the memory does not tell."""
-    people = _participants(snapshot)
-    own = snapshot.names.get(user_key)
-    asker = own if own in people else _only(one for one, roles in people.items() if "user" in roles)
-    if asker is None:
-        return None, None
-    others = [one for one in people if one != asker]
-    helps = [one for one in others if _helps(snapshot.entities[one].label, people[one])]
-    return asker, _only(helps or others)
-
-
-def _helps(label: str, roles: frozenset[str]) -> bool:
-    return "assistant" in roles or is_assistant(label, None)
-
-
-def _only(found: Iterable[int]) -> int | None:
-    several = tuple(found)
-    return several[0] if len(several) == 1 else None
 
 
 @once_per_snapshot
@@ -274,14 +237,20 @@ class QueryPath:
             ask=partial(self._read_further, asked, snapshot, label, timer),
         )
         prepared = await index.prepare(host, replace(request, mode=mode))
-        found, prepared = await self._searched(asked, index, host, prepared)
+        reranks = self.steps.reranker is not None and asked.ranking.rerank != 0
+        found, prepared = await self._searched(asked, index, host, prepared, reranks)
         unranked: list[str] = []
-        if self.steps.reranker is not None and self._reranks(asked):
-            reading = RerankLimits(
-                asked.rerank_top, asked.rerank_tokens, asked.ranking.rerank, asked.ranking.time_order != 0
-            )
+        if self.steps.reranker is not None and reranks:
             look = partial(
-                second_look, self.steps.reranker, asked.question, prepared.request.plan, found, reading
+                second_look,
+                self.steps.reranker,
+                asked.question,
+                prepared.request.plan,
+                found,
+                top=asked.rerank_top,
+                tokens=asked.rerank_tokens,
+                weight=asked.ranking.rerank,
+                by_time=asked.ranking.time_order != 0,
             )
             found, unranked = await timed(timer, "rerank", look)
         shown = with_pinned(found.evidence, found.pinned, asked.top_k)
@@ -290,6 +259,14 @@ class QueryPath:
             {"explain": explanation(prepared.request, asked.moment, found, evidence, prepared.trace)}
             if asked.explain
             else {}
+        )
+        left = len({one.fact_id for one in found.pinned} - {one.fact_id for one in evidence})
+        no_room = [f"{left} pinned statement(s) are left out; raise top_k or max_tokens"] if left else []
+        known = snapshot.turns.known
+        unknown = (
+            None
+            if self.embedder is None or not len(known)
+            else unknown_note(float(known.mean()), self.embedder.model_id)
         )
         result = QueryResult(
             question=asked.question,
@@ -315,9 +292,9 @@ class QueryPath:
                 *unread,
                 *prepared.warnings,
                 *found.warnings,
-                *left_out(found.pinned, evidence),
+                *no_room,
                 *unranked,
-                *memory_notes(snapshot, self.embedder),
+                *([] if unknown is None else [unknown]),
                 *waiting,
                 *behind,
                 *ledger.warnings,
@@ -349,8 +326,12 @@ class QueryPath:
             )
         if plan.open_year and not asked.reference_given:
             plan = in_memory(plan, snapshot, to_ms(asked.reference), self.config.zone)
+        # The day that is asked about as the index spells days: "on March 4th" and "on 4 March" find the same. The words
+        # of the date stay: without them nDCG@10 of dated questions was 3 to 8 points lower (docs/ranking.md).
+        day = plan.start if plan.end is not None and plan.end - (plan.start or plan.end) <= _ONE_DAY else None
+        dated = question if day is None else f"{question} {day_text(day.astimezone(self.config.zone))}"
         request = Search(
-            tokens=search_tokens(question, plan, self.config.zone),
+            tokens=question_tokens(dated),
             plan=plan,
             reference_ms=to_ms(asked.reference),
             vector=vectors[0],
@@ -372,12 +353,12 @@ class QueryPath:
         return (await self._read(replace(asked, question=question), snapshot, label, timer))[0]
 
     async def _searched(
-        self, asked: Query, index: Index, host: MemoryHost, prepared: Prepared
+        self, asked: Query, index: Index, host: MemoryHost, prepared: Prepared, reranks: bool
     ) -> tuple[SearchOutcome, Prepared]:
         """Rank candidates, and let the index refine and repeat the ranking, at most `MOST_ROUNDS` times."""
         for _ in range(MOST_ROUNDS):
             with host.timed("search"):
-                found = await to_thread(self._search, asked, index, prepared.request)
+                found = await to_thread(self._search, asked, index, prepared.request, reranks)
             refined = await index.refine(host, prepared.request, [candidate(one) for one in found.evidence])
             if refined is None:
                 break
@@ -397,7 +378,13 @@ class QueryPath:
         """Return the snapshot, warnings about what it does not have, and the index to search."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
-            missing = [*_waiting(sessions.waiting(tx)), *moment_notes(tx, asked.moment)]
+            missing = list(moment_notes(tx, asked.moment))
+            if count := sessions.waiting(tx):
+                missing.insert(
+                    0,
+                    f"{count} session(s) are stored but not ingested yet: being written, or interrupted; resume() "
+                    "completes them",
+                )
             return snapshot, missing, self.attached.choose(tx, asked.index)
 
     async def _question_vectors(self, question: str, snapshot: Snapshot) -> tuple[_Rows, list[str]]:
@@ -421,58 +408,51 @@ class QueryPath:
             return (None, None), [f"{cut(str(exc), WARNING_CHARS)}: searched without vectors"]
         return (rows[0], rows[1]), []
 
-    def _reranks(self, asked: Query) -> bool:
-        return self.steps.reranker is not None and asked.ranking.rerank != 0
-
-    def _search(self, asked: Query, index: Index, request: Search) -> SearchOutcome:
+    def _search(self, asked: Query, index: Index, request: Search, reranks: bool) -> SearchOutcome:
         """Return the ranked evidence; where a reranker follows, its whole pool instead of the first `top_k`."""
         with self.db.read() as tx:
             snapshot = self.cache.get(tx)
             self.attached.get(tx, index.name)  # another process may have dropped it since
-            return self._found(tx, snapshot, asked, index, request)
-
-    def _found(
-        self, tx: Tx, snapshot: Snapshot, asked: Query, index: Index, request: Search
-    ) -> SearchOutcome:
-        """Let the index search, and make evidence of what it finds."""
-        reranks = self._reranks(asked)
-        found = index.search(tx, snapshot, request)
-        wanted = max(asked.top_k + found.spare, asked.rerank_top if reranks else 0)
-        read = asked.rerank_top + found.spare
-        damage: dict[str, None] = {}
-        memories = Memories(tx, snapshot, index, request, damage)
-        speaking = speaking_hits(snapshot, found.hits)
-        sound = once_per_fact(undamaged_hits(tx, snapshot, speaking, damage))
-        ranked = by_score(sound, found.nodes)
-        best = list(
-            islice((hit for hit in ranked if isinstance(hit, TurnHit) or memories.shows(hit)), wanted)
-        )
-        pinned = list(undamaged_hits(tx, snapshot, pinned_hits(snapshot, request), damage))
-        turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best) if isinstance(hit, TurnHit)}
-        nodes = [hit for hit in best if isinstance(hit, NodeHit)]
-        told = make_evidence(tx, snapshot, index, list(turns.values()), asked.question)
-        made = dict(zip(turns, told, strict=True))
-        summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
-        titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
-        return SearchOutcome(
-            evidence=[
-                made[hit.turn, hit.fact] if isinstance(hit, TurnHit) else summed[hit.node] for hit in best
-            ],
-            pinned=[made[hit.turn, hit.fact] for hit in pinned],
-            trees=[(title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)],
-            notes=found.notes,
-            before=said_before(tx, snapshot, best[:read]) if reranks else [],
-            order=said_order(snapshot, best[:read]) if reranks else [],
-            shown=found.order,
-            browsed={
-                leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
-            },
-            warnings=(
-                *found.warnings,
-                *(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
-                *memories.warnings,
-            ),
-        )
+            found = index.search(tx, snapshot, request)
+            wanted = max(asked.top_k + found.spare, asked.rerank_top if reranks else 0)
+            damage: dict[str, None] = {}
+            memories = Memories(tx, snapshot, index, request, damage)
+            rankings: list[Iterable[TurnHit | NodeHit]] = [
+                shown_hits(tx, snapshot, found.hits, damage),  # at equal scores a turn comes before a node
+                found.nodes,
+            ]
+            ranked = merge(*rankings, key=falling_score)
+            shown = (hit for hit in ranked if isinstance(hit, TurnHit) or memories.shows(hit))
+            best = list(islice(shown, wanted))
+            pinned = list(shown_hits(tx, snapshot, pinned_hits(snapshot, request), damage))
+            turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best) if isinstance(hit, TurnHit)}
+            nodes = [hit for hit in best if isinstance(hit, NodeHit)]
+            quoted = make_evidence(tx, snapshot, index, list(turns.values()), asked.question)
+            made = dict(zip(turns, quoted, strict=True))
+            summed = dict(zip((hit.node for hit in nodes), memories.evidence(nodes), strict=True))
+            titles = tree_titles(tx, index, [tree for tree, _ in found.trees])
+            read = best[: asked.rerank_top + found.spare] if reranks else []
+            return SearchOutcome(
+                evidence=[
+                    made[hit.turn, hit.fact] if isinstance(hit, TurnHit) else summed[hit.node] for hit in best
+                ],
+                pinned=[made[hit.turn, hit.fact] for hit in pinned],
+                trees=[
+                    (title, round(score, 4)) for title, (_, score) in zip(titles, found.trees, strict=True)
+                ],
+                notes=found.notes,
+                before=said_before(tx, snapshot, read) if reranks else [],
+                order=said_order(snapshot, read) if reranks else [],
+                shown=found.order,
+                browsed={
+                    leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
+                },
+                warnings=(
+                    *found.warnings,
+                    *(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
+                    *memories.warnings,
+                ),
+            )
 
     async def ask(self, asked: Query, label: str) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
@@ -480,9 +460,9 @@ class QueryPath:
             path = self._at(asked.moment)
             with keeping(ledger.part()) as part:
                 result, read = await path._query(asked, label, part)
-            told, timer = without_questions(result.evidence), Timer()
-            before = await to_thread(turns_before, self.db, path.cache, told)
-            made = await timed(
+            evidence, timer = without_questions(result.evidence), Timer()
+            before = await to_thread(turns_before, self.db, path.cache, evidence)
+            answer, answerer, warnings = await timed(
                 timer,
                 "answer",
                 partial(
@@ -491,31 +471,22 @@ class QueryPath:
                     asked.question,
                     plan=result.plan,
                     reference=asked.reference,
-                    evidence=told,
+                    evidence=evidence,
                     before=before,
                     parts=read.parts,
                 ),
             )
-            nearest = made.answer.nearest
             return AskResult(
                 question=asked.question,
-                answer=made.answer.text,
-                citations=tuple(told[i] for i in made.answer.cited),
-                reason=made.answer.reason,
+                answer=answer.text,
+                citations=tuple(evidence[at] for at in answer.cited),
+                reason=answer.reason,
                 result=replace(
                     result,
-                    trace={**result.trace, "answerer": made.answerer},
-                    warnings=tuple(dict.fromkeys((*result.warnings, *made.warnings, *ledger.warnings))),
+                    trace={**result.trace, "answerer": answerer},
+                    warnings=tuple(dict.fromkeys((*result.warnings, *warnings, *ledger.warnings))),
                 ),
                 usage=usage(ledger, {**result.usage.ms, **timer.ms}, result.usage.embeds),
-                score=made.answer.score,
-                nearest=None if nearest is None else told[nearest],
+                score=answer.score,
+                nearest=None if answer.nearest is None else evidence[answer.nearest],
             )
-
-
-def _waiting(n: int) -> list[str]:
-    if not n:
-        return []
-    return [
-        f"{n} session(s) are stored but not ingested yet: being written, or interrupted; resume() completes them"
-    ]

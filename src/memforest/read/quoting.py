@@ -1,12 +1,10 @@
-"""How facts are told to people: what was said, where local rules made the statement; else the statement, as a model's.
+"""How facts are shown to people: the sentences that were said, or the statement that a model made of them.
 
-Of what was corrected the statement is told that a person wrote, and so is one whose sentence also says what is hidden.
+A statement made by local rules is for finding, as rewriting distorts some. So the sentences that it was made from are
+shown, with the question in front where they are a bare answer. The statement itself is shown where a person wrote it
+as a correction, and where its sentence also says what is hidden.
 
-A statement made by rules is for finding: rewriting distorts some. What is shown are the sentences it was made from, with
-the question in front where they are a bare answer.
-
-
-The places of statements: the sentences of turns that they were made from, by digests that stay when they are extracted anew.
+A fact's place is the digests of the sentences of turns that it was made from, which stay when they are extracted anew.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ def sentences_said(text: str) -> dict[bytes, str]:
 
 
 def sentences_of(text: str, quote: str | None) -> frozenset[bytes]:
-    """Return the digests of those sentences of a turn that a quote holds, or is a part of; none if it is of another turn.
+    """Return the digests of the sentences of a turn that a quote holds or is part of; none for a quote of another turn.
 
     Args:
         text: of the turn.
@@ -79,9 +77,6 @@ def _plain(text: str) -> str:
 def _within(part: str, whole: str) -> bool:
     """Return whether words stand together in others."""
     return f" {part} " in f" {whole} "
-
-
-# -- places in all memories that were merged ------------------------------------------------------
 
 
 def root_id(own_id: str) -> str:
@@ -158,17 +153,35 @@ class Quotes:
         sayings = _without_hidden(tx, fact_sayings(tx, facts, () if at is None else at.without), at)
         found = {one for several in sayings.values() for one in several}
         turns, damaged = _sound(tx, {one.turns[-1] for one in found})
-        said = {one: _words(one, turns[one.turns[-1]]) for one in found if one.turns[-1] in turns}
-        asked_in = {
-            one: one.before
-            for one, words in said.items()
-            if one.before is not None and _is_answer(one, words.text, turns[one.turns[-1]].text)
-        }
-        asked, _ = _sound(tx, set(asked_in.values()).difference(_muted(tx, at)))
-        before = {one: asked[row] for one, row in asked_in.items() if row in asked}
-        return cls(
-            sayings, {one: _with_question(words, before.get(one)) for one, words in said.items()}, damaged
-        )
+        said: dict[FactOccurrence, SpokenText] = {}
+        asked_in: dict[FactOccurrence, int] = {}
+        for one in found:
+            if (turn := turns.get(one.turns[-1])) is None:
+                continue
+            if one.maker.startswith((*QUOTED_MAKERS, CORRECTED)):
+                text = quoted(turn.text, one.quote)
+            else:
+                text = turn.text if one.quote is None else one.quote
+            said[one] = SpokenText(turn.speaker, text)
+            first = text.partition(MARK)[0].strip()
+            opens = bool(first) and first in turn.text[: OPENING_CHARS + len(first)]
+            quotes = one.before is not None and opens and one.maker.startswith(QUOTED_MAKERS)
+            if one.before is not None and quotes and is_bare(text):  # it needs its question to be understood
+                asked_in[one] = one.before
+        muted: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
+        asked, _ = _sound(tx, set(asked_in.values()).difference(muted))
+        spoken: dict[FactOccurrence, tuple[SpokenText, ...]] = {}
+        for one, quote in said.items():
+            before = asked.get(asked_in[one]) if one in asked_in else None
+            question = None
+            if before is not None and before.speaker != quote.speaker:
+                question = open_question(before.text)
+            spoken[one] = (
+                (quote,)
+                if before is None or question is None
+                else (SpokenText(before.speaker, question), quote)
+            )
+        return cls(sayings, spoken, damaged)
 
     def of(self, fact: int, turn: int | None = None) -> tuple[SpokenText, ...] | None:
         """Return what was said where a fact was learnt; None if it is a model's statement, nothing if the turn is damaged.
@@ -218,55 +231,34 @@ CORRECTED, WITHHELD = "corrected", "withheld"
 """Stand for what made a statement, where a person did, and where its words may not be shown."""
 
 
-def _muted(tx: Tx, at: Snapshot | None) -> Collection[int]:
-    found: Collection[int] = muted_turns(tx) if at is None else at.turns.ids[at.turns.muted].tolist()
-    return found
-
-
 def _without_hidden(
     tx: Tx, sayings: Mapping[int, Sequence[FactOccurrence]], at: Snapshot | None
 ) -> dict[int, list[FactOccurrence]]:
-    """Return the sayings, with `CORRECTED` or `WITHHELD` as the maker of those that are not told by their words."""
+    """Return the occurrences, with `CORRECTED` or `WITHHELD` as the maker where their words are not to be shown."""
     then = None if at is None else at.verdicts
-
-    def shown(fact: int, one: FactOccurrence) -> bool:
-        return one.shown if then is None else then.get(fact, 0) < HIDDEN
-
-    turns = {one.turns[-1] for fact, found in sayings.items() for one in found if shown(fact, one)}
+    shown = {
+        (fact, one)
+        for fact, several in sayings.items()
+        for one in several
+        if (one.shown if then is None else then.get(fact, 0) < HIDDEN)
+    }
+    turns = {one.turns[-1] for _, one in shown}
     hidden = hidden_sentences(tx, turns, NOW if at is None else at.known_ms)
     texts = turn_texts(tx, hidden)
-
-    def told(fact: int, one: FactOccurrence) -> FactOccurrence:
-        if one.corrected_ms is not None:
-            return one._replace(maker=CORRECTED)
-        turn = one.turns[-1]
-        if not shown(fact, one) or turn not in hidden:
-            return one
-        overlaps = hidden[turn] & sentences_of(texts[turn].text, one.quote)
-        return one._replace(maker=WITHHELD) if overlaps else one
-
-    return {fact: [told(fact, one) for one in found] for fact, found in sayings.items()}
+    found: dict[int, list[FactOccurrence]] = {fact: [] for fact in sayings}
+    for fact, several in sayings.items():
+        for one in several:
+            turn, maker = one.turns[-1], one.maker
+            if one.corrected_ms is not None:
+                maker = CORRECTED
+            elif (fact, one) in shown and turn in hidden:
+                overlaps = hidden[turn] & sentences_of(texts[turn].text, one.quote)
+                maker = WITHHELD if overlaps else maker
+            found[fact].append(one if maker == one.maker else one._replace(maker=maker))
+    return found
 
 
 def _sound(tx: Tx, rows: Collection[int]) -> tuple[dict[int, TurnText], dict[int, DamagedTurn]]:
     """Return turns by row id, and those of them that are damaged, whose texts are not read."""
     damaged = damaged_turns(tx, rows)
     return turn_texts(tx, [row for row in rows if row not in damaged]), damaged
-
-
-def _words(one: FactOccurrence, turn: TurnText) -> SpokenText:
-    if one.maker.startswith((*QUOTED_MAKERS, CORRECTED)):
-        return SpokenText(turn.speaker, quoted(turn.text, one.quote))
-    return SpokenText(turn.speaker, turn.text if one.quote is None else one.quote)
-
-
-def _is_answer(one: FactOccurrence, words: str, turn: str) -> bool:
-    """Return whether a quotation opens its turn and needs the question before it to be understood."""
-    first = words.partition(MARK)[0].strip()
-    opens = bool(first) and first in turn[: OPENING_CHARS + len(first)]
-    return opens and one.maker.startswith(QUOTED_MAKERS) and is_bare(words)
-
-
-def _with_question(words: SpokenText, before: TurnText | None) -> tuple[SpokenText, ...]:
-    question = None if before is None or before.speaker == words.speaker else open_question(before.text)
-    return (words,) if before is None or question is None else (SpokenText(before.speaker, question), words)

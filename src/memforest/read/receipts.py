@@ -1,11 +1,4 @@
-"""What a deletion returns: how many of each layer went, and how many were changed.
-
-What merging returns: typed, frozen, ready to print or to serialise.
-
-What export, import and backup return.
-
-What `import_file` returns: what each file holds, and what became of it in each memory.
-"""
+"""What deleting, merging, exporting, importing and backing up return: typed, frozen, ready to print or to serialise."""
 
 from __future__ import annotations
 

@@ -1,14 +1,8 @@
-"""Reranking the best candidates: what the reranker reads, and the sum of its scores and the ranking's.
+"""Reranking the best candidates of a search, explaining a result, and the order in which a reader gets the evidence.
 
-The explanation of a query result: what `explain=True` adds to its trace.
-
-What an index sees of evidence before it is cut, and the order in which a reader gets it.
-
-The answer by its time: which of the candidates that a reranker finds relevant was said when the question wants it.
-
-It is asked only where the words of a question show a time operator ("before", "first", "now", a date) and no timeline
-leads. `memforest.search.scores.choose_by_time` chooses; here is what it is told, and what becomes of its choice.
-
+The reranker's score is added to the ranking's. Where the words of a question show a time operator ("before", "first",
+"now", a date) and no timeline leads, the answer is chosen by its time instead: of the candidates that the reranker finds
+relevant, the one that was said when the question wants it (`memforest.search.scores.choose_by_time` chooses).
 """
 
 from __future__ import annotations
@@ -71,11 +65,6 @@ def leaf_key(one: Evidence) -> LeafKey:
     return one.sources[0].session_id, one.sources[0].turn_ids[0], one.node_id, one.fact_id
 
 
-def _bounds(moment: Moment | None) -> list[tuple[str, int | None]]:
-    bounds = moment or Moment()
-    return [("said_by", bounds.said_ms), ("known_at", bounds.known_ms)]
-
-
 def explanation(
     request: Search,
     moment: Moment | None,
@@ -88,6 +77,8 @@ def explanation(
     `browse` is the trace of browsing: the mode, and in the guided ones the planner and every tree. `explored` has,
     of an index that takes questions apart, by which entities each part was looked for.
     """
+    said_by, known_at = (moment or Moment()).said_ms, (moment or Moment()).known_ms
+    bounds = (("said_by", said_by), ("known_at", known_at))
     return {
         "plan": asdict(request.plan),
         "trees": found.trees,
@@ -95,7 +86,7 @@ def explanation(
         "filters": {
             "as_of": None if request.as_of_ms is None else from_ms(request.as_of_ms),
             "during": None if request.during_ms is None else tuple(map(from_ms, request.during_ms)),
-            **{name: None if ms is None else from_ms(ms) for name, ms in _bounds(moment)},
+            **{name: None if ms is None else from_ms(ms) for name, ms in bounds},
             **found.notes.get("filters", {}),
         },
         "time_order": found.notes.get("time_order"),
@@ -281,20 +272,6 @@ _FRAME = 3
 """Tokens that a cross-encoder puts around the two texts of a pair: [CLS] and two [SEP]."""
 
 
-@dataclass(frozen=True, slots=True)
-class RerankLimits:
-    """How much the reranker reads, how much it counts, and whether an answer may be chosen `by_time`.
-
-    `top` is the most candidates and `tokens` about the most tokens (`Config.rerank_top`, `Config.rerank_tokens`); `weight` is
-    `Ranking.rerank`.
-    """
-
-    top: int
-    tokens: int
-    weight: float
-    by_time: bool
-
-
 def said_before(tx: Tx, snapshot: Snapshot, hits: Sequence[TurnHit | NodeHit]) -> list[str]:
     """Return, for each hit, the turn before it in its session with its speaker; "" for a session's first and a node.
 
@@ -339,19 +316,37 @@ def within_tokens(question: str, texts: Sequence[str], most: int) -> int:
 
 
 async def second_look(
-    reranker: Reranker, question: str, plan: QuestionPlan, found: SearchOutcome, reading: RerankLimits
+    reranker: Reranker,
+    question: str,
+    plan: QuestionPlan,
+    found: SearchOutcome,
+    *,
+    top: int,
+    tokens: int,
+    weight: float,
+    by_time: bool,
 ) -> tuple[SearchOutcome, list[str]]:
     """Order the best candidates by their score plus the reranker's, and let one lead that answers by its time.
 
     Where the answer is to be chosen by its time, the core of the question and each turn alone are read, else the question and each
     turn behind the one before it. A reranker that fails leaves the order as it is, with a warning.
+
+    Args:
+        reranker: scores the candidates.
+        question: as it was asked.
+        plan: of the question.
+        found: the candidates, best first.
+        top: most candidates to read (`Config.rerank_top`).
+        tokens: about the most tokens to read (`Config.rerank_tokens`).
+        weight: of the reranker's score (`Ranking.rerank`).
+        by_time: whether an answer may be chosen by its time.
     """
-    operator = operator_of(plan, found) if reading.by_time and getattr(reranker, "logits", False) else None
+    operator = operator_of(plan, found) if by_time and getattr(reranker, "logits", False) else None
     asked = asked_in(question) if operator is None or plan.core is None else plan.core
-    pool = found.evidence[: reading.top]
+    pool = found.evidence[:top]
     before = found.before[: len(pool)] if operator is None else [""] * len(pool)
     texts = [rerank_text(*pair) for pair in zip(before, pool, strict=True)]
-    texts = texts[: within_tokens(asked, texts, reading.tokens)]
+    texts = texts[: within_tokens(asked, texts, tokens)]
     try:
         told = await reranker.score(asked, texts)
         scores = finite_scores(told, len(texts), f"reranker {reranker.model_id!r}")
@@ -360,7 +355,7 @@ async def second_look(
     first = pool[: len(texts)]
     done = replace(
         found,
-        evidence=[*reranked(first, scores, reading.weight), *found.evidence[len(first) :]],
+        evidence=[*reranked(first, scores, weight), *found.evidence[len(first) :]],
         reranker=reranker.model_id,
         places={leaf_key(one): place for place, one in enumerate(first, 1)},
     )

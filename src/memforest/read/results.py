@@ -1,20 +1,12 @@
-"""What the verbs of a memory return: typed, frozen, ready to print or to serialise.
+"""What writing, searching and asking return: typed, frozen, ready to print or to serialise.
 
-What a call has cost.
-
-Making the `Usage` of a result from the ledger of its operation.
-
-What a write tells of each chunk: how it was read, and what was not kept of it.
-
-What writes return: what an ingest stored and learnt, and what a flush made.
-
-Cutting evidence to a token budget and rendering it for a prompt.
+Also what a call cost (`usage`), and cutting evidence to a token budget and rendering it for a prompt.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal
@@ -90,30 +82,33 @@ class Usage(Result):
         )
 
 
-def usage(spent: Ledger, ms: Mapping[str, float], embeds: Mapping[str, int] | None = None) -> Usage:
+def usage(
+    spent: Ledger,
+    ms: Mapping[str, float],
+    embeds: Mapping[str, int] | None = None,
+    *,
+    without: Sequence[Ledger] = (),
+) -> Usage:
     """Return what an operation cost.
 
     Args:
         spent: what it asked of models behind endpoints.
         ms: wall time per step.
         embeds: texts that the embedder really ran, by kind.
+        without: parts of `spent` that are counted elsewhere.
     """
+    steps = dict(spent.steps)
+    for part in without:
+        for step, used in part.steps.items():
+            steps[step] = steps[step].minus(used)
+    if without:
+        steps = {step: used for step, used in steps.items() if used.calls or used.failures}
     return Usage(
         embeds=dict(embeds or {}),
         ms={step: round(value, 3) for step, value in ms.items()},
-        steps=dict(spent.steps),
+        steps=steps,
         most_in_flight=spent.most_in_flight,
     )
-
-
-def shared(whole: Ledger, parts: Iterable[Ledger]) -> Ledger:
-    """Return what an operation spent beside what its parts did."""
-    rest = dict(whole.steps)
-    for part in parts:
-        for step, used in part.steps.items():
-            rest[step] = rest[step].minus(used)
-    kept = {step: used for step, used in rest.items() if used.calls or used.failures}
-    return Ledger(operation=whole.operation, steps=kept, most_in_flight=whole.most_in_flight)
 
 
 MOST_REFUSED = 20

@@ -1,10 +1,6 @@
-"""The values that views of a memory return: facts, sessions, timelines, trees and counts.
+"""The values that views of a memory return, and what correcting, `verify` and `repair` return.
 
-Pages of listings, as values: sequences of what is listed, with the cursor of the page that follows.
-
-The values that the verbs of correcting return: a correction, and an entry of a statement's history.
-
-What `verify` and `repair` return: typed, frozen, ready to print or to serialise.
+Pages are sequences of what is listed, with the cursor of the next page.
 """
 
 from __future__ import annotations

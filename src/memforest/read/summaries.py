@@ -1,16 +1,12 @@
 """When one memory's summaries are made: before they are read, with a write, or behind it (`Config.refresh`).
 
 A write marks what it leaves out of date, and the marks are in the file. Whoever is about to read summaries has them made
-first (`ensure_fresh`), so no policy changes what is read, only when it is paid for. One refresh runs at a time in a process,
-and beside it, after a write, one of trees that no other session is in: those of a session are summarised while the next
-one is extracted. Another process may run one as well, see `memforest.trees`.
+first (`Summaries.ensure_fresh`), so no policy changes what is read, only when it is paid for. In a process one refresh
+runs at a time, and beside it, after a write, one of trees that no other session is in: the trees of a session are
+summarised while the next one is extracted. Another process may run one as well, see `memforest.trees`.
 
-
-Background work of one memory: one task at a time, over all event loops.
-
-The task belongs to the event loop of the write that began it, and ends with it. Nothing is lost then: what is left to do
-stands in the file as dirty marks, and the next refresh goes on from there.
-
+A background task (`Behind`) belongs to the event loop of the write that began it, and ends with it. Nothing is lost then:
+the dirty marks are in the file, and the next refresh goes on from there.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -64,47 +60,6 @@ def _promise() -> Future[None]:
 async def _until(ended: Future[None]) -> None:
     """Wait until a task ends, at most `LOOK_AGAIN_S`: a task whose loop was closed never ends."""
     await asyncio.wait({asyncio.ensure_future(asyncio.wrap_future(ended))}, timeout=LOOK_AGAIN_S)
-
-
-class Writes:
-    """The writes that are under way: what they leave out of date is not made while they go on."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._writing = 0
-        self._hurried = 0
-        self._quiet_since = 0.0
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """Say that a write is under way."""
-        with self._lock:
-            self._writing += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._writing -= 1
-                self._quiet_since = time.monotonic()
-
-    @contextmanager
-    def hurried(self) -> Iterator[None]:
-        """Say that somebody waits for what is made behind the writes."""
-        with self._lock:
-            self._hurried += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._hurried -= 1
-
-    async def wait_until_quiet(self) -> None:
-        """Wait until no write has been under way for `QUIET_S`, for `MOST_WAIT_S` at most, or until somebody waits."""
-        deadline = time.monotonic() + MOST_WAIT_S
-        while not self._hurried and (now := time.monotonic()) < deadline:
-            if not self._writing and now - self._quiet_since >= QUIET_S:
-                return
-            await asyncio.sleep(QUIET_S)
 
 
 class Behind:
@@ -259,7 +214,10 @@ class Summaries:
         self._lock = threading.Lock()
         self._did = FlushResult()
         self._unreported: list[str] = []
-        self._writes = Writes()
+        self._writing = 0
+        self._hurried = 0
+        """Writes that are under way, and callers who wait for what is made behind them."""
+        self._quiet_since = 0.0
         self._given_up: object = None
         """What was dirty when a refresh last failed: reading does not try the same again."""
 
@@ -267,8 +225,6 @@ class Summaries:
     def describe(self) -> Describe:
         """Says how nodes are summarised."""
         return partial(self._attached.work, max_words=self._steps.summary_words)
-
-    # -- with a write, or by a verb ---------------------------------------------------------------
 
     async def make(
         self,
@@ -341,8 +297,6 @@ class Summaries:
         with self._db.read() as tx:
             return trees_rows.dirty_mark(tx, without=self._attached.paced(tx))
 
-    # -- before they are read ---------------------------------------------------------------------
-
     def try_again(self) -> None:
         """Let what could not be made be tried once more in the same state: the model may be back."""
         self._given_up = None
@@ -408,8 +362,6 @@ class Summaries:
     def _maker(self) -> VectorMaker | None:
         return None if self._embedder is None else VectorMaker(self._db, self._embedder)
 
-    # -- behind a write ---------------------------------------------------------------------------
-
     async def begin(self, budget: Budget, trees: Collection[int]) -> None:
         """Start making all summaries in the background.
 
@@ -433,12 +385,25 @@ class Summaries:
             kinds = {index.name: index.settled for index in self._attached.of(tx) if not index.paced}
             return frozenset(tree for tree in scopes if scopes[tree][0] in kinds.get(owners[tree], ()))
 
-    def writing(self) -> AbstractContextManager[None]:
-        """Say that a write is under way: what it leaves out of date is not made while it goes on."""
-        return self._writes.writing()
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Note that a write is under way: what it leaves out of date is not made while it goes on."""
+        with self._lock:
+            self._writing += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._writing -= 1
+                self._quiet_since = time.monotonic()
 
     async def _run_behind(self, budget: Budget) -> None:
-        await self._writes.wait_until_quiet()
+        """Refresh when no write has been under way for `QUIET_S`, after `MOST_WAIT_S` at most, or when somebody waits."""
+        deadline = time.monotonic() + MOST_WAIT_S
+        while not self._hurried and (now := time.monotonic()) < deadline:
+            if not self._writing and now - self._quiet_since >= QUIET_S:
+                break
+            await asyncio.sleep(QUIET_S)
         await self._record(self._refresh(budget, self.make))
 
     async def _run_early(self, budget: Budget) -> None:
@@ -485,9 +450,14 @@ class Summaries:
 
     async def flush(self, budget: Budget | None = None) -> FlushResult:
         """Wait for background refreshes, refresh what is left, and return the counts of both."""
-        with self._writes.hurried():
+        with self._lock:
+            self._hurried += 1
+        try:
             waited = await self._behind.wait()
             await self._early.wait()
+        finally:
+            with self._lock:
+                self._hurried -= 1
         with self._lock:
             did, self._did = self._did, FlushResult()
             self._unreported.clear()
@@ -500,8 +470,6 @@ class Summaries:
         with self._lock:
             unreported, self._unreported = list(dict.fromkeys(self._unreported)), []
             return unreported
-
-    # -- closing ----------------------------------------------------------------------------------
 
     @property
     def at_work(self) -> bool:

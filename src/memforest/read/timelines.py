@@ -1,12 +1,8 @@
-"""Views of what is known of somebody or something over time.
-
-The states of an entity as a timeline shows them: each with what ended it.
-"""
+"""The timeline of an entity: its states with their intervals, each with what ended it, and its events."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import groupby
 from typing import NamedTuple
@@ -15,7 +11,7 @@ from memforest.graph.relations import by_value
 from memforest.plain import Key, Listing
 from memforest.read.facts import entity_row, fact_views, naming
 from memforest.read.quoting import Quotes
-from memforest.read.stored import Ending, FactView, TimelineEntry, TimelinePage, turn_sources
+from memforest.read.stored import Ending, TimelineEntry, TimelinePage, turn_sources
 from memforest.read.views import ViewContext
 from memforest.reading.states import holds_many
 from memforest.search.snapshot import Snapshot
@@ -30,7 +26,6 @@ from memforest.search.timeline import (
 )
 from memforest.store import evidence, sessions
 from memforest.store import facts as facts_rows
-from memforest.store.facts import FactRow
 from memforest.store.snapshot import StateSeen
 from memforest.times import from_ms
 
@@ -157,26 +152,21 @@ def _places(context: ViewContext, entity: int, attribute: str | None, kind: str 
     found: list[_TimelineKey] = []
     if kind != "event":
         for one in states_shown(context.snapshot, entity, attribute):
-            began, name = _begins(one.segment), _name(one.segment)
-            found.append(_TimelineKey(began, "state", one.attribute, "", name, one.segment.facts[0], one))
+            segment = one.segment
+            begins = (at for at in (segment.start_ms, segment.end_ms) if at is not None)
+            told = f"{segment.value}\0{segment.start_ms is None}".encode("utf-8", "surrogatepass")
+            name = blake2b(told, digest_size=4).hexdigest()
+            at_ms = next(begins, FIRST_MS)
+            found.append(_TimelineKey(at_ms, "state", one.attribute, "", name, segment.facts[0], one))
     if attribute is None and kind != "state":
         known = {seen.fact for seen in states_of_entity(context.snapshot, entity)}
         rows = [fact for fact in naming(context, entity) if fact not in known]
         keys = {} if context.moment is None else context.snapshot.restated
         for key, fact_id in sessions.fact_keys(context.tx, rows):
-            told = keys.get(key.row)
-            at_ms, tie = key[:2] if told is None else told.leaf_key
+            now = keys.get(key.row)
+            at_ms, tie = key[:2] if now is None else now.leaf_key
             found.append(_TimelineKey(at_ms, "event", "", tie, fact_id, key.row))
     return sorted(found, key=lambda place: place.key)
-
-
-def _begins(segment: Segment) -> int:
-    return next((at for at in (segment.start_ms, segment.end_ms) if at is not None), FIRST_MS)
-
-
-def _name(segment: Segment) -> str:
-    told = f"{segment.value}\0{segment.start_ms is None}"
-    return blake2b(told.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
 
 
 def _cursor(places: Sequence[_TimelineKey], last: _TimelineKey) -> Key:
@@ -196,18 +186,22 @@ def _behind(places: Sequence[_TimelineKey], after: Key) -> list[_TimelineKey]:
 
 
 def _entries(context: ViewContext, places: Sequence[_TimelineKey]) -> list[TimelineEntry]:
-    events = [place.fact for place in places if place.state is None]
+    """Return the entries of a page; what they stand on is read once, as a value that comes again has the same facts."""
+    tx, snapshot = context.tx, context.snapshot
     states = [place.state for place in places if place.state is not None]
-    views = _views(context, [*events, *(one.ended_by for one in states if one.ended_by is not None)])
-    told = _StateFacts.read(context, {fact for one in states for fact in one.segment.facts})
+    wanted = [place.fact for place in places if place.state is None]
+    wanted += [one.ended_by for one in states if one.ended_by is not None]
+    viewed = context.told(facts_rows.facts_with_ids(tx, list(dict.fromkeys(wanted))).values())
+    views = {fact.row: view for fact, view in zip(viewed, fact_views(context, viewed), strict=True)}
+    rows = {fact for one in states for fact in one.segment.facts}
+    facts = {one.row: one for one in context.told(facts_rows.facts_with_ids(tx, rows).values())}
+    quotes = Quotes.read(tx, rows, snapshot)
+    sources = evidence.fact_sources(tx, rows, snapshot.without)
     found = []
     for place in places:
-        if place.state is not None:
-            found.append(_state(place.state, told, views))
-            continue
-        view = views[place.fact]
-        found.append(
-            TimelineEntry(
+        if (state := place.state) is None:
+            view = views[place.fact]
+            entry = TimelineEntry(
                 "event",
                 view.text,
                 view.start,
@@ -217,51 +211,23 @@ def _entries(context: ViewContext, places: Sequence[_TimelineKey]) -> list[Timel
                 spoken=view.spoken,
                 fact_ids=(view.fact_id,),
             )
-        )
+        else:
+            segment, fact = state.segment, facts[state.segment.facts[0]]
+            end = None if state.ended_by is None else views[state.ended_by]
+            entry = TimelineEntry(
+                kind="state",
+                text=quotes.text(fact.row, fact.text),
+                start=None if segment.start_ms is None else from_ms(segment.start_ms),
+                end=None if segment.end_ms is None else from_ms(segment.end_ms),
+                attribute=state.attribute,
+                value=segment.value,
+                sources=turn_sources([pair for row in segment.facts for pair in sources[row]]),
+                statement=fact.text,
+                spoken=quotes.of(fact.row) or (),
+                fact_ids=tuple(facts[row].fact_id for row in segment.facts),
+                ended_by=None
+                if end is None
+                else Ending(end.fact_id, end.text, state.next_value, end.sources, end.spoken),
+            )
+        found.append(entry)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _StateFacts:
-    """The facts that the states of a page stand on, each read once: of a value that comes again they are the same."""
-
-    facts: Mapping[int, FactRow]
-    quotes: Quotes
-    sources: Mapping[int, Sequence[tuple[str, str]]]
-
-    @classmethod
-    def read(cls, context: ViewContext, rows: Collection[int]) -> _StateFacts:
-        facts = context.told(facts_rows.facts_with_ids(context.tx, rows).values())
-        return cls(
-            {one.row: one for one in facts},
-            Quotes.read(context.tx, rows, context.snapshot),
-            evidence.fact_sources(context.tx, rows, context.snapshot.without),
-        )
-
-
-def _views(context: ViewContext, rows: Sequence[int]) -> dict[int, FactView]:
-    """Return the views of facts by row id, each read once."""
-    facts = context.told(facts_rows.facts_with_ids(context.tx, list(dict.fromkeys(rows))).values())
-    return {fact.row: view for fact, view in zip(facts, fact_views(context, facts), strict=True)}
-
-
-def _state(shown: Shown, told: _StateFacts, views: Mapping[int, FactView]) -> TimelineEntry:
-    segment = shown.segment
-    fact = told.facts[segment.facts[0]]
-    return TimelineEntry(
-        kind="state",
-        text=told.quotes.text(fact.row, fact.text),
-        start=None if segment.start_ms is None else from_ms(segment.start_ms),
-        end=None if segment.end_ms is None else from_ms(segment.end_ms),
-        attribute=shown.attribute,
-        value=segment.value,
-        sources=turn_sources([pair for row in segment.facts for pair in told.sources[row]]),
-        statement=fact.text,
-        spoken=told.quotes.of(fact.row) or (),
-        fact_ids=tuple(told.facts[row].fact_id for row in segment.facts),
-        ended_by=None if shown.ended_by is None else _ending(views[shown.ended_by], shown.next_value),
-    )
-
-
-def _ending(view: FactView, next_value: str | None) -> Ending:
-    return Ending(view.fact_id, view.text, next_value, view.sources, view.spoken)

@@ -1,7 +1,4 @@
-"""`verify`: checks every invariant that can be told from a memory's file.
-
-`verify(deleted=...)`: looks for texts that were deleted, in all files of a memory and in its rows.
-"""
+"""Verifying a memory: every invariant that can be checked from its file, and that deleted texts are nowhere in it."""
 
 from __future__ import annotations
 

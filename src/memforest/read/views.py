@@ -1,32 +1,18 @@
-"""Views of a memory: its sessions, facts, timelines, indexes and counts.
+"""Views of a memory: its sessions, turns, trees, indexes, jobs and counts, and what would be made otherwise now.
 
-Every function takes a `ViewContext`, an open read transaction with the snapshot that belongs to it.
+Views take a `ViewContext`, an open read transaction with the snapshot that belongs to it.
 
+Trees are nested views. All are unfolded together, level by level: a level is a handful of statements, however many nodes
+it has, and a limit cuts all trees at about the same depth instead of showing one whole and the next not at all.
 
-How the indexes of a memory stand.
-
-What of a memory would be made otherwise now: chunks, summaries and indexes, with the reasons.
-
-How much of a memory's texts its embedder has words for, and what to say when that is little.
-
-An English model knows few words of other scripts: of a Chinese chat the shipped ones know 28 % of the characters.
-Vectors then tell little, and the ranking goes by words as far as they do not (`memforest.search.filters.known_words`).
-
-
-Jobs as `stats` and `verify` show them.
-
-Trees as nested views: scope, interval, counts, summary, and at the leaves what was said.
-
-All trees are unfolded together, level by level: a level is a handful of statements, however many nodes it
-has, and a limit cuts all trees at about the same depth instead of showing one whole and the next not at all.
-
-
-Views of what was said: the sessions of a memory, and their turns.
+`known_shares` says how much of a text an embedder has words for. An English model knows few words of other scripts: of a
+Chinese chat the shipped ones know 28 % of the characters. Vectors then tell little, and the ranking goes by words as far
+as they do not (`memforest.search.filters.known_words`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -44,7 +30,6 @@ from memforest.read.stored import (
     JobsView,
     SessionPage,
     SessionView,
-    Source,
     Stale,
     Stats,
     TreeView,
@@ -62,28 +47,22 @@ from memforest.store import indexes as indexes_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN
 from memforest.store.facts import FactRow
-from memforest.store.indexes import IndexRow
-from memforest.store.sessions import MOST, SessionKey, damaged_turns, session_origins
+from memforest.store.sessions import MOST, damaged_turns, session_origins
 from memforest.text import cut, entity_key
 from memforest.times import from_ms, to_ms
-from memforest.trees.attached import Attached, Sizes, outdated
+from memforest.trees.attached import Attached, outdated
 from memforest.trees.refresh import Describe, makers_of, stale_nodes
 
 
 def index_views(tx: Tx, attached: Attached) -> list[IndexView]:
     """Return the indexes of a memory, by name."""
     lag, sizes = attached.lagging(tx), attached.sizes(tx)
-    return [
-        _view(tx, attached, row, lag.get(row.name, 0), sizes.get(row.name, (0, 0, 0)))
-        for row in indexes_rows.rows(tx)
-    ]
-
-
-def _view(tx: Tx, attached: Attached, row: IndexRow, lag: int, sizes: Sizes) -> IndexView:
-    index = attached.open(row)
-    reason = attached.lost(tx, row) or row.reason
-    counts = attached.counts(tx, row, index)
-    return IndexView(row.name, asdict(index.settings), lag, reason, *sizes, counts)
+    views = []
+    for row in indexes_rows.rows(tx):
+        index, reason = attached.open(row), attached.lost(tx, row) or row.reason
+        own, counts = sizes.get(row.name, (0, 0, 0)), attached.counts(tx, row, index)
+        views.append(IndexView(row.name, asdict(index.settings), lag.get(row.name, 0), reason, *own, counts))
+    return views
 
 
 VERBATIM = "verbatim"
@@ -178,12 +157,7 @@ def known_shares(embedder: Embedder, texts: Sequence[str]) -> list[float]:
 
 def sampled_share(tx: Tx, known: Known) -> float:
     """Return the mean share of known words of a memory's first turns, `SAMPLE` at most; 1 if it has none."""
-    texts = [row.text for row in islice(snapshot.turn_rows(tx, None), SAMPLE)]
-    return mean_share(known(texts))
-
-
-def mean_share(shares: Sequence[float]) -> float:
-    """Return the mean of shares, 1 if there are none."""
+    shares = known([text for *_, text, _ in islice(snapshot.turn_rows(tx, None), SAMPLE)])
     return sum(shares) / len(shares) if len(shares) else 1.0
 
 
@@ -212,9 +186,9 @@ def jobs_view(tx: Tx, now: datetime) -> JobsView:
 def given_up(tx: Tx) -> list[str]:
     """Return the first jobs that were given up, in words, each with its reason."""
     return [
-        f"job {cut(repr(one.key), 60)} of {cut(repr(one.owner), 60)} was given up after {one.tries} tries: "
-        f"{one.reason}; resume() tries once more"
-        for one in jobs.given_up(tx)
+        f"job {cut(repr(key), 60)} of {cut(repr(owner), 60)} was given up after {tries} tries: "
+        f"{reason}; resume() tries once more"
+        for owner, _, key, tries, reason in jobs.given_up(tx)
     ]
 
 
@@ -334,10 +308,47 @@ def tree_views(context: ViewContext, wanted: TreeQuery) -> list[TreeView]:
         ConfigError: if there is no such index at all.
     """
     shown, nodes, titles, owners = _shown(context, wanted)
-    written = _Texts.read(context, nodes, owners)
+    tx, every = context.tx, nodes.values()
+    leaves = {node.id: node.item or 0 for node in every if node.item_kind == "fact"}
+    facts, texts = list(leaves.values()), trees.node_texts(tx, every)
+    quotes, said = Quotes.read(tx, facts), evidence.fact_sources(tx, facts)
+    pairs = {leaf: said.get(fact, []) for leaf, fact in leaves.items()}
+    pairs |= evidence.leaf_sources(tx, [node.id for node in every if node.item_kind == "turn"])
+    makers, paced = derived.summary_makers(tx, list(nodes)), context.attached.paced(tx)
+    names: dict[int, str] = {}
+    for name in sorted(set(owners.values())):
+        own = [node.id for node in every if owners.get(node.tree) == name]
+        names |= context.attached.get(tx, name).node_names(tx, own)
+
+    def view(node: Node, title: str, first: int | None = None) -> TreeView:
+        """Return the view of a node; in a tree whose nodes have spans, `first` is the ordinal at which it begins."""
+        span = node.span or (None if first is None else (first, first + node.count))
+        below = [nodes[child] for child in node.children if child in nodes]
+        if len(below) < len(node.children):
+            below = []
+        places = accumulate((one.count for one in below), initial=0)
+        begins = [None if span is None else span[0] + place for place in places]
+        maker = makers.get(node.id)
+        return TreeView(
+            title=title or names.get(node.id, ""),
+            start=from_ms(node.start_ms),
+            end=from_ms(node.end_ms),
+            level=node.level,
+            leaves=node.count,
+            summary=texts.get(node.id, ""),
+            # A node of a paced index that has no text yet, or never has one, is not out of date.
+            dirty=node.dirty and not (owners.get(node.tree) in paced and maker is None),
+            children=tuple(view(one, "", at) for one, at in zip(below, begins, strict=False)),
+            quotes=quotes.all(node.item) if node.item_kind == "fact" and node.item is not None else (),
+            sources=turn_sources(pairs.get(node.id, [])),
+            span=span,
+            window=node.window,
+            node_id=node.id,
+            maker="" if maker is None else maker.maker,
+        )
+
     views = [
-        replace(_tree_view(nodes, written, nodes[head.root or 0], titles[head.tree]), index=owners[head.tree])
-        for head in shown
+        replace(view(nodes[head.root or 0], titles[head.tree]), index=owners[head.tree]) for head in shown
     ]
     return sorted(views, key=lambda view: (view.title.split(" ")[0], view.start, view.title, view.index))
 
@@ -453,79 +464,6 @@ def _unfold(tx: Tx, roots: Sequence[int], depth: int, limit: int | None) -> dict
     return nodes
 
 
-def _names(context: ViewContext, nodes: Mapping[int, Node], owners: Mapping[int, str]) -> dict[int, str]:
-    """Return the names of nodes that have one, as their indexes call them."""
-    found: dict[int, str] = {}
-    for name in sorted(set(owners.values())):
-        own = [node.id for node in nodes.values() if owners.get(node.tree) == name]
-        found |= context.attached.get(context.tx, name).node_names(context.tx, own)
-    return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Texts:
-    """The texts of shown nodes: summaries and leaf texts by node, quotes by fact, sources by leaf, and the nodes' names."""
-
-    of: Mapping[int, str]
-    quotes: Mapping[int, tuple[str, ...]]
-    sources: Mapping[int, tuple[Source, ...]]
-    names: Mapping[int, str]
-    makers: Mapping[int, derived.MadeBy]
-    unwritten: frozenset[int]
-    """Nodes of paced indexes that have no text yet, or never have one: nothing of them is out of date."""
-
-    @classmethod
-    def read(cls, context: ViewContext, nodes: Mapping[int, Node], owners: Mapping[int, str]) -> _Texts:
-        """Read the texts of all nodes, one statement for each kind of text."""
-        tx, shown = context.tx, nodes.values()
-        leaves = {node.id: node.item or 0 for node in shown if node.item_kind == "fact"}
-        facts, of = list(leaves.values()), trees.node_texts(tx, shown)
-        quotes, said = Quotes.read(tx, facts), evidence.fact_sources(tx, facts)
-        runs = evidence.leaf_sources(tx, [node.id for node in shown if node.item_kind == "turn"])
-        paced = context.attached.paced(tx)
-        told = derived.summary_makers(tx, list(nodes))
-        pairs = {leaf: said.get(fact, []) for leaf, fact in leaves.items()} | runs
-        return cls(
-            of,
-            {fact: quotes.all(fact) for fact in facts},
-            {leaf: turn_sources(found) for leaf, found in pairs.items()},
-            _names(context, nodes, owners),
-            told,
-            frozenset(node.id for node in shown if owners.get(node.tree) in paced and node.id not in told),
-        )
-
-
-def _tree_view(
-    nodes: Mapping[int, Node], written: _Texts, node: Node, title: str, first: int | None = None
-) -> TreeView:
-    """Return the view of a node; in a tree whose nodes have spans, `first` is the ordinal at which it begins."""
-    fact = node.item if node.item_kind == "fact" and node.item is not None else -1
-    span = node.span or (None if first is None else (first, first + node.count))
-    below = [nodes[child] for child in node.children if child in nodes]
-    if len(below) < len(node.children):
-        below = []
-    places = accumulate((one.count for one in below), initial=0)
-    begins = [None if span is None else span[0] + place for place in places]
-    return TreeView(
-        title=title or written.names.get(node.id, ""),
-        start=from_ms(node.start_ms),
-        end=from_ms(node.end_ms),
-        level=node.level,
-        leaves=node.count,
-        summary=written.of.get(node.id, ""),
-        dirty=node.dirty and node.id not in written.unwritten,
-        children=tuple(
-            _tree_view(nodes, written, one, "", at) for one, at in zip(below, begins, strict=False)
-        ),
-        quotes=written.quotes.get(fact, ()),
-        sources=written.sources.get(node.id, ()),
-        span=span,
-        window=node.window,
-        node_id=node.id,
-        maker=written.makers[node.id].maker if node.id in written.makers else "",
-    )
-
-
 def session_page(
     context: ViewContext, listing: Listing, *, limit: int | None = None, cursor: str | None = None
 ) -> SessionPage:
@@ -541,7 +479,7 @@ def session_page(
         InputError: if the cursor is none of this listing.
     """
     tx, key = context.tx, listing.key(cursor, int, str)
-    after = None if key is None else SessionKey(*key)  # type: ignore[arg-type]  # checked
+    after = None if key is None else (int(key[0]), str(key[1]))
     found = sessions.sessions_after(tx, after, MOST if limit is None else limit + 1)
     page = found[:limit]
     rows = [row.row for row in page]

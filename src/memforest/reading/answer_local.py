@@ -1,34 +1,19 @@
 """Answers without a model: a quote of the best evidence with speaker and day, or an abstention that names the nearest.
 
 Nothing is composed, so it is the same in every language. Where a timeline leads and the quote has its value, the value
-stands in front; where a question asks for a time and the evidence states one, the time does. Every piece has a chance to be
-a right answer (`memforest.reading.answer_local`). Two pieces that are a turn and the reply to it are one exchange: quoted
-together, they are right if either is. Below `Config.answer_threshold` nothing is answered. The evidence is
-untrusted text: it is compared and quoted, never interpreted. Summaries are passed over, as nobody said them.
+stands in front; where a question asks for a time and the evidence states one, the time does. Two pieces that are a turn and
+the reply to it are one exchange: quoted together, they are right if either is. Below `Config.answer_threshold` nothing is
+answered. The evidence is untrusted text: it is compared and quoted, never interpreted. Summaries are passed over, as nobody
+said them.
 
-
-What a question asks for (a number, a time, a person, a place, a reason), and whether a text has such a thing.
-
-Only the form is looked at: any number answers "How many?" here. A table per language (`memforest/data/asked_for.toml`)
-has the words by which a question asks; what a text holds is told by digits and number words, the words that dates are
-made of, the names it mentions and a few words of the table.
-
-
-How likely each of some pieces of evidence is a right answer, or none of them: a softmax over them and "none".
-
-The weight of a piece is the exponential of a weighted sum of what is known of it (`memforest.reading.answer_local`), that
-of "none" is 1. So pieces compete: of two that look alike neither is sure. The weights come from
-`scripts/calibrate_answers.py`, fitted to which pieces were right answers in conversations written for it; the chance of a
-piece is the share of such pieces that were right there, and no promise for other talk.
-
-
-What is known of a piece of evidence as an answer to a question, and what rules it out; nothing is interpreted.
+What a question asks for (a number, a time, a person, a place, a reason), and whether a text has such a thing, is read by form
+alone: any number answers "How many?". A table per language (`memforest/data/asked_for.toml`) has the words.
 
 A piece is judged as an exchange: the turn without the questions in it, its statement, and the turn before, which says what
-it replies to. `read_features` says what is known of it without understanding it: how many of the question's words it says,
-whether it replies to a question that says them, whether it has such a thing as is asked for, and its place in the ranking.
-`memforest.reading.answer_local` makes a probability of that.
-
+it replies to. How likely each piece is a right answer is a softmax over the pieces and "none": the weight of a piece is the
+exponential of a weighted sum of its features (`read_features`), that of "none" is 1. So pieces compete: of two that look alike
+neither is sure. The weights come from `scripts/calibrate_answers.py`, fitted to which pieces were right answers in
+conversations written for it; the chance of a piece is no promise for other talk.
 """
 
 from __future__ import annotations
@@ -177,15 +162,12 @@ NAMES = ("place", "said", "hits", "heard", "replied", "lacks", "new", "leads")
 Weights = Mapping[str, float]
 
 
+@cache
 def weights_for(model: str | None) -> Weights | None:
     """Return the weights for a cross-encoder, None if it was not calibrated; for None those of words alone."""
-    return _table().get(model or "words")
-
-
-@cache
-def _table() -> Mapping[str, Weights]:
     text = files("memforest.data").joinpath("answer_scores.json").read_text(encoding="utf-8")
-    return {name: one["weights"] for name, one in json.loads(text)["scorers"].items()}
+    scorer = json.loads(text)["scorers"].get(model or "words")
+    return None if scorer is None else scorer["weights"]
 
 
 def chances(known: Sequence[Mapping[str, float]], weights: Weights) -> list[float]:
@@ -239,7 +221,10 @@ class QuestionWords:
 def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
     """Return a question as evidence is compared with it."""
     stems = tuple(dict.fromkeys(lexical_tokens(text)))
-    named = {name: _name_stems(name) for name in plan.entities}
+    named = {
+        name: frozenset(lexical_tokens(name)) or frozenset(filter(None, [entity_key(name)]))
+        for name in plan.entities
+    }
     here = {name: own for name, own in named.items() if own and not own.isdisjoint(stems)}
     asker = next((name for name in named if name not in here), None)
     operator = plan.operator or plan.kind_operator
@@ -275,10 +260,6 @@ def _date_stems() -> frozenset[str]:
     return frozenset(lexical_tokens(" ".join(date_words("en") | date_words("es"))))
 
 
-def _name_stems(name: str) -> frozenset[str]:
-    return frozenset(lexical_tokens(name)) or frozenset(filter(None, [entity_key(name)]))
-
-
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text as they stand in it; cut at marks and lines alone, so in every language.
 
@@ -311,7 +292,7 @@ class TextStems:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePiece:
-    """A piece of evidence as it is compared: what the turn tells without its questions, its words, and those of the turn before."""
+    """A piece of evidence as it is compared: the turn without its questions, its words, and those of the turn before."""
 
     index: int
     evidence: AnswerEvidence
@@ -337,15 +318,13 @@ class EvidencePiece:
 
 def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[EvidencePiece]:
     """Return pieces of evidence, each with its index, as they are compared with a question."""
-    return [_piece(index, one) for index, one in evidence]
-
-
-def _piece(index: int, one: AnswerEvidence) -> EvidencePiece:
-    whole = len(one.quote) <= READ_CHARS or not one.spoken
-    told = _told(one.quote if whole else one.spoken[-1].text)
-    return EvidencePiece(
-        index, one, told, TextStems(told, _told(one.text), one.speaker), TextStems(one.before[1])
-    )
+    pieces: list[EvidencePiece] = []
+    for index, one in evidence:
+        whole = len(one.quote) <= READ_CHARS or not one.spoken
+        told = _told(one.quote if whole else one.spoken[-1].text)
+        turn = TextStems(told, _told(one.text), one.speaker)
+        pieces.append(EvidencePiece(index, one, told, turn, TextStems(one.before[1])))
+    return pieces
 
 
 def _told(text: str) -> str:
@@ -356,7 +335,7 @@ def _told(text: str) -> str:
 def read_features(
     asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece]
 ) -> list[dict[str, float]]:
-    """Return what is known of each piece that may answer, by name; `pieces` are all that were read.
+    """Return the features of each piece that may answer, by name; `pieces` are all that were read.
 
     - ``place``: the logarithm of its place in the ranking;
     - ``said``, ``hits``: the share and number of the question's content words that the exchange says;
@@ -392,7 +371,7 @@ def _share(asked: QuestionWords, said: Sequence[bool], *, empty: float) -> float
 
 
 def _lacks(asked: QuestionWords, piece: EvidencePiece, names: frozenset[str]) -> bool:
-    """Return whether a turn has nothing of what is asked for; never where no form is asked for, or a timeline has chosen it."""
+    """Return whether a turn lacks the form that is asked for; never if none is, or if a timeline has chosen the turn."""
     one = piece.evidence
     if not asked.wanted or one.leads or ("time" in asked.wanted and one.start not in (None, one.said)):
         return False
@@ -401,7 +380,7 @@ def _lacks(asked: QuestionWords, piece: EvidencePiece, names: frozenset[str]) ->
 
 
 def spoken_of(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> bool:
-    """Whether most words of a question's topic are said in some piece: what a timeline says of another one is no answer."""
+    """Return whether some piece says most words of a question's topic; a timeline about another topic is no answer."""
     topic = asked.plan.topic
     stems = asked.content if topic is None else lexical_tokens(" ".join(topic))
     said = [any(piece.says(stem) for piece in pieces) for stem in stems]
@@ -470,7 +449,11 @@ class LocalAnswerer:
             StepError: if the cross-encoder cannot be used.
         """
         question = asked_in(question)
-        told = [(at, _by_statement(one)) for at, one in enumerate(evidence) if one.turns is None][:TOP]
+        told = [  # each with its statement, or the turn and its speaker, as its text: who did it stands in it
+            (at, replace(one, text=one.statement or f"{one.speaker}: {one.text}"))
+            for at, one in enumerate(evidence)
+            if one.turns is None
+        ][:TOP]
         if not told:
             why = "the evidence is summaries only, which are no statements to quote"
             return Answer(None, reason=why if evidence else "no evidence")
@@ -491,7 +474,8 @@ class LocalAnswerer:
             why = f"the nearest evidence scores {below:.2f}, and an answer needs {self._threshold:.2f}"
             nearest = max(chosen, key=lambda one: one.chance).piece.index
             return Answer(None, reason=why, nearest=nearest, score=score)
-        return self._answered(asked, chosen, score)
+        parts = [self._worded(asked, one.piece.evidence) for one in chosen]
+        return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
 
     async def scored(
         self,
@@ -503,8 +487,13 @@ class LocalAnswerer:
         """Return the pieces that may answer with their chances, in the order of the ranking."""
         known, model = read_features(asked, able, pieces), None
         if self._reranker is not None and _is_latin(question):
+            texts = []  # a turn with its speaker, behind the end of the turn before
+            for one in (piece.evidence for piece in able):
+                speaker, before = one.before
+                front = f"{speaker}: {before[-BEFORE_CHARS:]} " if before else ""
+                texts.append(f"{front}{one.speaker}: {one.quote}")
             try:
-                logits = await self._reranker.score(question, [_exchange(one.evidence) for one in able])
+                logits = await self._reranker.score(question, texts)
             except ModelError as exc:
                 raise StepError(f"{exc}: evidence is judged by words alone") from exc
             known = [{**one, "logit": float(logit)} for one, logit in zip(known, logits, strict=True)]
@@ -514,10 +503,6 @@ class LocalAnswerer:
             weights is not None
         )  # of the words there always are, of a reranker it was asked when it was taken
         return [ScoredPiece(*one) for one in zip(able, known, chances(known, weights), strict=True)]
-
-    def _answered(self, asked: QuestionWords, chosen: Sequence[ScoredPiece], score: float) -> Answer:
-        parts = [self._worded(asked, one.piece.evidence) for one in chosen]
-        return Answer("; ".join(parts), tuple(one.piece.index for one in chosen), score=score)
 
     def _worded(self, asked: QuestionWords, one: AnswerEvidence) -> str:
         """Return the quote, and in front of it the value of a timeline, or the time for which it was asked."""
@@ -539,13 +524,6 @@ class LocalAnswerer:
         return format_interval(Interval(one.start, end), one.precision, zone=self._zone)
 
 
-def _by_statement(piece: AnswerEvidence) -> AnswerEvidence:
-    """Return a piece with its statement, or the turn and its speaker, as its text: who did it stands in it."""
-    if piece.statement:
-        return replace(piece, text=piece.statement)
-    return replace(piece, text=f"{piece.speaker}: {piece.text}")
-
-
 def quoted(text: str, speaker: str, said: datetime, zone: tzinfo) -> str:
     """Return words with who said them and when, on one line: ``"I moved to Porto" - Ana, 4 May 2026``."""
     who = f"{one_line(speaker)}, " if speaker else ""
@@ -553,7 +531,7 @@ def quoted(text: str, speaker: str, said: datetime, zone: tzinfo) -> str:
 
 
 def _may_answer(asked: QuestionWords, piece: EvidencePiece) -> bool:
-    """Whether a piece tells something beyond the question, of the people and the time that it names."""
+    """Return whether a piece adds something to the question, about the people and the time that it names."""
     one = piece.evidence
     if not one_line(one.quote) or not _of_people(asked, piece):
         return False
@@ -562,7 +540,7 @@ def _may_answer(asked: QuestionWords, piece: EvidencePiece) -> bool:
 
 
 def _of_people(asked: QuestionWords, piece: EvidencePiece) -> bool:
-    """Whether everybody whom the question names speaks or is named in an exchange, and the asker takes part in it.
+    """Return whether everybody whom the question names speaks or is named in an exchange, and the asker takes part in it.
 
     Where the question names several, it will do that one of them is spoken to: "Where did Ida and Bo go?" "To the sea."
     """
@@ -579,7 +557,7 @@ def _of_people(asked: QuestionWords, piece: EvidencePiece) -> bool:
 
 
 def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
-    """Whether evidence was said in the time that the question states, or states a time that meets it."""
+    """Return whether evidence was said in the time that the question states, or states a time that overlaps it."""
     if plan.start is None and plan.end is None:
         return True
 
@@ -592,13 +570,6 @@ def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
     if (stated or holds) and meets(one.start or one.said, one.end):
         return True
     return not stated and meets(one.said, one.said + timedelta(microseconds=1))
-
-
-def _exchange(one: AnswerEvidence) -> str:
-    """Return a turn with its speaker, behind the end of the turn before, as a cross-encoder reads it."""
-    speaker, text = one.before
-    front = f"{speaker}: {text[-BEFORE_CHARS:]} " if text else ""
-    return f"{front}{one.speaker}: {one.quote}"
 
 
 def best(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
@@ -646,6 +617,6 @@ def _as_written(value: str, quote: str) -> str:
 
 
 def _is_latin(text: str) -> bool:
-    """Whether most letters are Latin: the cross-encoders that were calibrated know no other script."""
+    """Return whether most letters are Latin: the calibrated cross-encoders know no other script."""
     latin = ["LATIN" in unicodedata.name(char, "") for char in text if char.isalpha()]
     return sum(latin) * 2 >= len(latin)

@@ -13,7 +13,8 @@ general "you" or "we" from a personal one it leaves the sentence alone and the c
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from memforest.reading.tokens import load_word_lists
@@ -122,36 +123,34 @@ def supply_subject(text: str) -> str:
     >>> supply_subject("Winning a game is fun.")
     'Winning a game is fun.'
     """
-    found = re.match(
-        r"(?:(?:just|finally|recently|already|still|also|really|so|truly|definitely|always)\s+)?([\w'’]+)(?=\s+(\w+))",
-        text,
-        re.IGNORECASE,
-    )
+    found = _OPENING.match(text)
     if found is None:
         return text
     first, second = found.group(1).lower().replace("’", "'"), found.group(2)
-    before = _subject_for(first, second, text)
+    following, before = second.lower(), ""
+    if first == "been" and second in ("a", "an", "so", "such"):
+        before = "It's"
+    elif first == "did" and second in ("my", "the", "some", "another"):
+        before = "I"
+    elif following in _FINITE or (following == "by" and first not in _ELIDED):
+        pass
+    elif first in _ELIDED:
+        before = "" if second in ("and", "of") else _ELIDED[first]
+    elif first in _NOT_ELIDED:
+        pass
+    elif first.endswith("ing") and len(first) > 4:
+        before = "" if _ADDRESSES.search(text) or _opens_with_gerund(text) else "I'm"
+    # "Mixed emotions", "Found footage": a past form that opens a sentence without "I" has an object or a particle.
+    elif first in _PAST or (first.endswith("ed") and first not in _ED_BASES):
+        opens = following in _NOT_VERBS or _is_adverb(following) or not second.islower()
+        before = "I" if opens else ""
     return f"{before} {text[0].lower()}{text[1:]}" if before else text
 
 
-def _subject_for(first: str, second: str, text: str) -> str | None:
-    """Return the pronoun, with its auxiliary, that a sentence starting with `first` `second` leaves out."""
-    if first == "been" and second in ("a", "an", "so", "such"):
-        return "It's"
-    if first == "did" and second in ("my", "the", "some", "another"):
-        return "I"
-    if first in _ELIDED:
-        return None if second.lower() in _FINITE or second in ("and", "of") else _ELIDED[first]
-    if first in _NOT_ELIDED or second.lower() in _FINITE or second.lower() == "by":
-        return None
-    if first.endswith("ing") and len(first) > 4:
-        if _ADDRESSES.search(text):
-            return None
-        return None if _is_gerund_subject(text) else "I'm"
-    past = first in _PAST or (first.endswith("ed") and first not in _ED_BASES)
-    # "Mixed emotions", "Found footage": a past form that opens a sentence without "I" has an object or a particle.
-    opens = second.lower() in _NOT_VERBS or _is_adverb(second.lower()) or not second.islower()
-    return "I" if past and opens else None
+_OPENING = re.compile(
+    r"(?:(?:just|finally|recently|already|still|also|really|so|truly|definitely|always)\s+)?([\w'’]+)(?=\s+(\w+))",
+    re.IGNORECASE,
+)
 
 
 _ADDRESSES = re.compile(
@@ -159,14 +158,13 @@ _ADDRESSES = re.compile(
 )
 
 
-def _is_gerund_subject(text: str) -> bool:
-    """Return whether a verb follows that the -ing word is the subject of: "Taking care of it helps"."""
+def _opens_with_gerund(text: str) -> bool:
+    """Return whether a verb follows that the opening -ing word is the subject of: "Taking care of it helps"."""
     clause = re.split(r"[;:—–.!]|\s-\s", text, maxsplit=1)[0]
     previous = ""
     for word in clause.lower().replace("’", "'").replace(",", "").split()[1:]:
-        if previous not in _CLAUSE_SUBJECTS and (
-            is_present_verb(word) or (word in _FINITE and "'" not in word)
-        ):
+        finite = is_present_verb(word) or (word in _FINITE and "'" not in word)
+        if finite and previous not in _CLAUSE_SUBJECTS:
             return True
         if word in ("me", "us", "him", "you") and previous.endswith("s") and len(previous) > 3:
             return True  # "Playing the cello calms me down"
@@ -184,22 +182,29 @@ def is_present_verb(word: str) -> bool:
     )
 
 
-def attribute(text: str, voices: Voices) -> Attributed:
-    """Return `text` with first and second person replaced by the names of speaker and listener.
+def attribute(text: str, voices: Voices | None) -> Attributed:
+    """Return `text` with first and second person replaced by the names of speaker and listener; as it is without voices.
 
     >>> attribute("I love your dog, and my sister does too.", Voices("Ana", "Ben")).text
     "Ana loves Ben's dog, and Ana's sister does too."
     """
-    if not _PERSONAL.search(text) and not any(short in text for short, _ in voices.nicknames):
+    personal = voices and (_PERSONAL.search(text) or any(short in text for short, _ in voices.nicknames))
+    if not voices or not personal:
         return Attributed(text, names_speaker=False, changed=False)
     flat = text.replace("’", "'")
     singular = _FIRST_SINGULAR.search(flat) is not None
     general_you = not singular and _GENERIC_YOU.search(flat) is not None
     both = voices.listener is not None and _BOTH_OF_US.search(flat) is not None
-    group = singular or both or _WE_SUBJECT.search(flat) is not None
-    rewriter = _Rewriter(voices, replace_you=not general_you, replace_we=group, both=both)
-    result = rewriter.run(_TOKEN.findall(text))
-    return Attributed(result, rewriter.named, rewriter.changed, general=general_you)
+    rewriter = _Rewriter(
+        tokens=_TOKEN.findall(text),
+        speaker=voices.speaker,
+        listener=None if general_you else voices.listener,
+        nicknames=dict(voices.nicknames),
+        singular=_EN.tables["singular"] if voices.for_side and not both else {},
+        group=f"{voices.speaker} and {voices.listener if both else 'others'}",
+        replace_we=singular or both or _WE_SUBJECT.search(flat) is not None,
+    )
+    return Attributed(rewriter.run(), rewriter.named, rewriter.changed, general=general_you)
 
 
 @lru_cache(maxsize=1024)
@@ -208,83 +213,73 @@ def _is_adverb(word: str) -> bool:
     return word in _ADVERBS or (word.endswith("ly") and word not in _LY_VERBS and len(word) > 4)
 
 
+@dataclass(slots=True)
 class _Rewriter:
     """One pass over the tokens of one sentence, carrying what the next verb has to agree with."""
 
-    def __init__(self, voices: Voices, *, replace_you: bool, replace_we: bool, both: bool) -> None:
-        self.speaker = voices.speaker
-        self.listener = voices.listener if replace_you else None
-        self.nicknames = dict(voices.nicknames)
-        self.singular = _EN.tables["singular"] if voices.for_side and not both else {}
-        self.replace_we = replace_we
-        self.group = f"{voices.speaker} and {voices.listener}" if both else f"{voices.speaker} and others"
-        self.out: list[str] = []
-        self.tokens: list[str] = []
-        self.words: list[str] = []  # the words so far, lower case, as spoken
-        self.pending = ""  # "first" or "second" while a verb is awaited
-        self.chain: tuple[str, ...] = ()  # a present verb was inflected: these words may join another to it
-        self.finite = False
-        self.group_named = False
-        self.named = False
-        self.changed = False
+    tokens: list[str]
+    speaker: str
+    listener: str | None
+    nicknames: Mapping[str, str]
+    singular: Mapping[str, str]
+    group: str
+    replace_we: bool
+    out: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    """The words so far, lower case, as spoken."""
+    pending: str = ""
+    """ "first" or "second" while a verb is awaited."""
+    chain: tuple[str, ...] = ()
+    """A present verb was inflected: these words may join another to it."""
+    finite: bool = False
+    group_named: bool = False
+    named: bool = False
+    changed: bool = False
 
-    def run(self, tokens: list[str]) -> str:
+    def run(self) -> str:
         """Return the rewritten sentence."""
-        self.tokens = tokens
-        skip = False
-        for index, token in enumerate(tokens):
-            if skip:
-                skip = False
-                continue
-            if not (token[0].isalnum() or token[0] == "_"):
-                self._between(token)
-                continue
+        for index, token in enumerate(self.tokens):
             lowered = token.lower().replace("’", "'")
-            self._word(index, token, lowered)
-            self.words.append(lowered)
-            self.finite = self.finite or lowered in _FINITE or lowered in _PAST
+            if token[0].isalnum() or token[0] == "_":
+                self._word(index, token, lowered)
+                self.words.append(lowered)
+                self.finite = self.finite or lowered in _FINITE or lowered in _PAST
+            else:  # punctuation other than a comma ends the wait for a verb
+                if token.strip() and token.strip()[0] in _STOPS_AGREEMENT:
+                    self.pending, self.chain = "", ()
+                self.out.append(token)
         return "".join(self.out)
-
-    def _between(self, token: str) -> None:
-        """Copy what stands between words; punctuation other than a comma ends the wait for a verb."""
-        if self.pending or self.chain:
-            mark = token.strip()
-            if mark and mark[0] in _STOPS_AGREEMENT:
-                self.pending, self.chain = "", ()
-        self.out.append(token)
 
     def _word(self, index: int, token: str, lowered: str) -> None:
         """Copy or replace one word."""
         if lowered in ("guys", "all") and self.words and self.words[-1] == "you" and self.listener:
             self.out.pop()
             return
-        replaced = self._first_person(index, token, lowered) or self._second_person(index, lowered)
+        hyphens = self.tokens[max(0, index - 1) : index], self.tokens[index + 1 : index + 2]
+        tied = hyphens[0] == ["-"] or (
+            hyphens[1] == ["-"] and index + 2 < len(self.tokens)
+        )  # "me-time", "I-5"
+        replaced = self._first_person(index, token, lowered) if lowered in _FIRST and not tied else None
+        if replaced is None and lowered in _SECOND and not tied:
+            replaced = self._second_person(index, lowered)
         if replaced is not None:
             self.changed = True
             self.out.append(replaced)
-        elif self.pending:
+            return
+        if self.pending:
             self.out.append(self._verb(token, lowered))
-        elif self.chain and self._joins(lowered):
+            return
+        back = [word for word in self.words[-3:] if not _is_adverb(word)] if self.chain else []
+        if lowered in _COMMON_VERBS and back and back[-1] in self.chain:  # "loves X and hate Y"
             self.out.append(third_person(token))
-        else:
-            if lowered == "to" or lowered in _MODALS or lowered in ("he", "she", "they", "it", "who", "that"):
-                self.chain = ()
-            self.out.append(self._plain(token, lowered))
-
-    def _plain(self, token: str, lowered: str) -> str:
-        """Return a word that is no pronoun: a participant's short name is completed."""
+            return
+        if lowered == "to" or lowered in _MODALS or lowered in ("he", "she", "they", "it", "who", "that"):
+            self.chain = ()
         head, mark, tail = token.partition("'")
-        if self.words and head in self.nicknames:
+        if self.words and head in self.nicknames:  # a participant's short name is completed
             self.changed = True
-            return self.nicknames[head] + mark + tail
-        return token
-
-    def _joins(self, lowered: str) -> bool:
-        """Return whether `lowered` is a second verb: "loves X and hate Y"."""
-        if lowered not in _COMMON_VERBS:
-            return False
-        back = [word for word in self.words[-3:] if not _is_adverb(word)]
-        return bool(back) and back[-1] in self.chain
+            token = self.nicknames[head] + mark + tail
+        self.out.append(token)
 
     def _verb(self, token: str, lowered: str) -> str:
         """Return the word after a replaced subject, made to agree if it is the verb."""
@@ -315,55 +310,31 @@ class _Rewriter:
                 return ""
         return ""
 
-    def _hyphenated(self, index: int) -> bool:
-        """Return whether a hyphen ties the word at `index` to a neighbour: "me-time", "I-5"."""
-        tokens = self.tokens
-        after = index + 2 < len(tokens) and tokens[index + 1] == "-"
-        return after or (index > 0 and tokens[index - 1] == "-")
-
     def _first_person(self, index: int, token: str, lowered: str) -> str | None:
-        """Return what replaces a first-person word, or None for another word."""
-        if lowered not in _FIRST or self._hyphenated(index):
-            return None
+        """Return what replaces a first-person word, or None if it stays."""
         if token.islower() or lowered.startswith("we"):  # "US" is a country
             lowered = self.singular.get(lowered, lowered)
         if lowered in _PLURAL:
             return self._plural(lowered) if self.replace_we and not token.isupper() else None
-        if token in ("I", "i") and not self._is_pronoun_i(index, token):
-            return None
+        previous = self.words[-1] if self.words else ""
+        if token in ("I", "i"):  # no numeral ("World War I"), and no part of "i.e."
+            spaced = self.tokens[index + 1 : index + 2] != [] and self.tokens[index + 1].startswith(" ")
+            numbered = previous in _NUMBERED or (token.islower() and not spaced)
+            if numbered or not (spaced or not previous or previous in _BEFORE_I):
+                return None
         self.named = True
-        if lowered == "i":
-            return self._subject(index)
+        if lowered == "i":  # the name takes its place, and its verb is awaited or repaired
+            joins = previous == "and" and not self.finite and 1 < len(self.words) <= 6
+            if previous in ("do", "am", "have", "don't", "haven't") and len(self.out) > 1:
+                self.out[-2] = third_person(self.out[-2])
+            elif previous not in _MODALS and not joins:
+                self.pending, self.chain = "first", ()
+            return f"that {self.speaker}" if previous == "me" else self.speaker
         if lowered == "i'd":
             return f"{self.speaker} {self._had_or_would(index)}"
         if lowered in _CONTRACTIONS:
             return f"{self.speaker} {_CONTRACTIONS[lowered]}"
         return {"me": self.speaker, "myself": "themself"}.get(lowered, f"{self.speaker}'s")
-
-    def _is_pronoun_i(self, index: int, token: str) -> bool:
-        """Return whether "I" is the pronoun and not a numeral ("World War I") or part of "i.e."."""
-        after = self.tokens[index + 1] if index + 1 < len(self.tokens) else ""
-        if token.islower() and (after.startswith(".") or not after.startswith(" ")):
-            return False
-        if self.words and self.words[-1] in _NUMBERED:
-            return False
-        if after.startswith(" ") or not self.words:
-            return True
-        return self.words[-1] in ("and", "or", "than", "do", "am", "have", "as", "like", "but")
-
-    def _subject(self, index: int) -> str:
-        """Return the name in place of "I", and await or repair its verb."""
-        previous = self.words[-1] if self.words else ""
-        joins = previous == "and" and not self.finite and 1 < len(self.words) <= 6
-        if previous in ("do", "am", "have", "don't", "haven't") and len(self.out) > 1:
-            self.out[-2] = third_person(self.out[-2])
-        elif previous not in _MODALS and not joins:
-            self._await("first")
-        return f"that {self.speaker}" if previous == "me" else self.speaker
-
-    def _await(self, person: str) -> None:
-        """Note that the next verb has to agree with a name put in for `person`."""
-        self.pending, self.chain = person, ()
 
     def _had_or_would(self, index: int) -> str:
         """Return the auxiliary behind 'd: "had" before a participle, else "would"."""
@@ -391,8 +362,8 @@ class _Rewriter:
         return (self.group if first else "they") + verb
 
     def _second_person(self, index: int, lowered: str) -> str | None:
-        """Return what replaces a second-person word, or None for another word."""
-        if self.listener is None or lowered not in _SECOND or self._hyphenated(index):
+        """Return what replaces a second-person word, or None if it stays."""
+        if self.listener is None:
             return None
         if lowered in ("your", "yours"):
             return f"{self.listener}'s"
@@ -404,11 +375,12 @@ class _Rewriter:
             return f"{self.listener} {self._had_or_would(index)}"
         following = self._next_word(index)
         if following in _FINITE or not self.words or self.words[-1] not in _NO_SUBJECT:
-            self._await("second")
+            self.pending, self.chain = "second", ()
         return self.listener
 
 
 _BEFORE_LIKES = word_set("hope glad if that think know what happy see whatever")
+_BEFORE_I = word_set("and or than do am have as like but")
 _NUMBERED = word_set("war part type phase level chapter volume act elizabeth henry stage")
 _PLURAL = _EN.lists["both"]
 _FIRST = _PLURAL | _EN.lists["asker"]

@@ -1,15 +1,10 @@
-"""Canonical facts: candidates that say the same become one fact with several occurrences (paper §4.1).
+"""Canonical facts: statements that say the same become one fact with several occurrences (paper §4.1).
 
 Two stages. *Exact*: equal folded text and equal stated time are one identity, a tagged hash. *Near*:
 without a model to judge, a high cosine is not enough ("lent Caroline" and "lent Melanie" are .990; no cosine
 tells "will move" from "moved"), so a merge also needs every guard of `may_merge` to hold, the strictest of
-which is the wording itself (`memforest.reading.canonical`). What guards forbid stays two facts: a false merge
-destroys a memory, a missed one costs a line of context.
-
-The plan is a pure function of what it is given and does not depend on the order of the candidates.
-
-
-The wording by which a merge compares statements: their words without everything that may differ.
+which is the wording itself. What guards forbid stays two facts: a false merge destroys a memory, a missed one costs a
+line of context. The plan is a pure function of what it is given and does not depend on the order of the statements.
 
 Two statements are worded the same when they differ in nothing but case, punctuation, articles, intensifiers,
 contractions, a few everyday synonyms ("mum"), number words, and the end of the clause at which a
@@ -17,22 +12,15 @@ circumstance stands ("On Monday Ann left." / "Ann left on Monday."). Every other
 prepositions, tense, modality, plural. The word lists are data (``data/merge_words.toml``); a language without
 any keeps case and punctuation as the only freedom.
 
+A cosine means different things to different models, so the least merging one comes from `scripts/calibrate_merge.py`,
+which measures each embedder on pairs that must merge and pairs that must not. One without a calibration merges exact
+matches only.
 
-The least cosine at which two statements may be one fact, per embedder.
-
-A cosine means different things to different models, so the values come from `scripts/calibrate_merge.py`,
-which measures each on pairs that must merge and pairs that must not. An embedder without a calibration
-merges exact matches only.
-
-
-Which entity a name means.
-
-Keys are Unicode-safe (`memforest.text.entity_key`). Who speaks in a session is there also known by the
+Entities have Unicode-safe keys (`memforest.text.entity_key`). Who speaks in a session is there also known by the
 first word of a longer name and by a short form that starts only one speaker's name ("Mel" for Melanie);
 both are kept as aliases for questions. Speakers of other sessions are not considered: whom a name means
 must not depend on the order in which sessions arrive, and another session's Mel may be another Mel. Two
 different full names are never joined: a false join mixes two people's lives.
-
 """
 
 from __future__ import annotations
@@ -41,13 +29,14 @@ import json
 import re
 import sys
 import unicodedata
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.resources import files
 from itertools import pairwise
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +62,8 @@ _COMMA = re.compile(r",(?!\d)|[、，]| [-–—] ")
 _SIGNS = frozenset("?¿👍👎✅❌✔✖")
 """Signs that decide what a statement means although they are no words."""
 _MARK = "\x00"  # stands for a comma among the words; no word of a text can be it
-_SYMBOL = re.compile(r"[-+<=>|~$&%#@]|[^\x00-\x7f]")
+_MINUS = re.compile(r"(?<![^\W_])-(?=\d)")
+_SYMBOL = re.compile(r"[+<=>|~$&%#@]|[^\x00-\x7f]")
 _NAMED = {"&": "and", "%": "percent", "#": "number", "@": "at"}
 _ORDINALS = word_set("""
     first second third fourth fifth sixth seventh eighth ninth tenth twice thrice dozen
@@ -106,11 +96,6 @@ class Wording:
 
     clauses: tuple[tuple[str, ...], ...]
     signs: frozenset[str]
-
-    @property
-    def bag(self) -> tuple[frozenset[str], tuple[tuple[str, ...], ...]]:
-        """What two equal wordings share in any order; for finding them without comparing all pairs."""
-        return (self.signs, tuple(tuple(sorted(w for w in clause if w != _MARK)) for clause in self.clauses))
 
 
 @lru_cache(maxsize=1)
@@ -159,92 +144,60 @@ def wording(text: str) -> Wording:
         True
     """
     plain = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").replace("ʼ", "'")
-    plain = "".join(_spelled(plain, at) for at in range(len(plain))) if _SYMBOL.search(plain) else plain
-    fillers = _lists().fillers.get(_language(plain), frozenset())
-    clauses = (_clause(piece, fillers) for piece in _CLAUSE_END.split(plain))
+    # A sign that stands for a word is written out: "€5" is not "$5", "-5" not "5".
+    plain = _MINUS.sub(" minus ", plain)
+    if _SYMBOL.search(plain):
+        plain = "".join(
+            f" {_NAMED.get(ch) or unicodedata.name(ch, ch).casefold()} "
+            if ch in _NAMED or unicodedata.category(ch) in ("Sm", "Sc")
+            else ch
+            for ch in plain
+        )
+    # Stricter about the language than the extractor: in "A Lucía llamó Mateo" the "a" says who called whom.
+    lists, said = _lists(), words(plain)
+    english, spanish = (sum(word in known for word in said) for known in (lists.english, lists.spanish))
+    code = "es" if spanish > english else "en" if english or plain.isascii() else ""
+    fillers = frozenset() if detect_language(plain) == "other" else lists.fillers.get(code, frozenset())
+    clauses: list[tuple[str, ...]] = []
+    for clause in _CLAUSE_END.split(plain):
+        found: list[str] = []  # the words that count, with `_MARK` where a comma stands between two of them
+        for piece in _COMMA.split(clause if clause.isascii() else lists.unspaced.sub("", clause)):
+            if found and found[-1] != _MARK:
+                found.append(_MARK)
+            for word in _expanded(words(piece)):
+                digits = () if word in fillers or word in _ORDINALS else numbers(word)
+                cardinal = len(digits) == 1 and (word.isalpha() or word.replace(",", "").isdecimal())
+                if word not in fillers:
+                    found.append(digits[0] if cardinal else word)  # "two", "1,500"
+        clauses.append(tuple(found[:-1] if found[-1:] == [_MARK] else found))
     return Wording(
         tuple(clause for clause in clauses if clause), _SIGNS.intersection(text.replace("？", "?"))
     )
 
 
-def _spelled(text: str, at: int) -> str:
-    """Return a character, written out where it stands for a word: "€5" is not "$5", "-5" not "5"."""
-    ch = text[at]
-    if ch in _NAMED:
-        return f" {_NAMED[ch]} "
-    if ch == "-":
-        before, after = text[at - 1 : at], text[at + 1 : at + 2]
-        return " minus " if after.isdecimal() and not before.isalnum() else ch
-    return f" {unicodedata.name(ch, ch).casefold()} " if unicodedata.category(ch) in ("Sm", "Sc") else ch
-
-
-def _language(text: str) -> str:
-    """Return the language whose fillers may be left out: "en", "es" or "".
-
-    Stricter than what the extractor needs to know: in "A Lucía llamó Mateo" the "a" says who called whom.
-    """
-    if detect_language(text) == "other":
-        return ""
-    lists, found = _lists(), words(text)
-    english, spanish = (sum(word in known for word in found) for known in (lists.english, lists.spanish))
-    if spanish > english:
-        return "es"
-    return "en" if english or text.isascii() else ""
-
-
-def _clause(text: str, fillers: frozenset[str]) -> tuple[str, ...]:
-    """Return the words of one clause that count, with `_MARK` where a comma stands between two of them."""
+def _expanded(found: list[str]) -> Iterator[str]:
+    """Yield words with contractions written out and synonyms replaced; a possessive keeps its mark."""
     lists = _lists()
-    if not text.isascii():
-        text = lists.unspaced.sub("", text)
-    out: list[str] = []
-    for piece in _COMMA.split(text):
-        if out and out[-1] != _MARK:
-            out.append(_MARK)
-        found = _expanded(words(piece))
-        out += [_number(word) for word in found if word not in fillers]
-    while out and out[-1] == _MARK:
-        out.pop()
-    return tuple(out)
-
-
-def _expanded(found: list[str]) -> list[str]:
-    """Return words with contractions written out and synonyms replaced."""
-    lists = _lists()
-    out: list[str] = []
     for word, after in pairwise([*found, ""]):
+        head, mark, tail = word.rpartition("'")
+        head = lists.same.get(head, head)
+        done = after in lists.participles or after.endswith("ed")
         if word == "a" and after in _COUNTED_ARTICLE:
-            out.append("some")
+            yield "some"
         elif word in lists.negatives:
-            out += lists.negatives[word].split()
+            yield from lists.negatives[word].split()
         elif word.endswith("n't"):
-            out += [word[:-3], "not"]
-        elif "'" in word:
-            out += _split_clitic(word, after)
+            yield from (word[:-3], "not")
+        elif not mark:
+            yield from lists.same.get(word, word).split()
+        elif tail in lists.clitics:
+            yield from (head, lists.clitics[tail])
+        elif tail == "d":
+            yield from (head, "had" if done else "would")
+        elif tail == "s" and (head in lists.subjects or after in lists.after_is):
+            yield from (head, "has" if done else "is")
         else:
-            out += lists.same.get(word, word).split()
-    return out
-
-
-def _split_clitic(word: str, after: str) -> list[str]:
-    """Return the two words that an apostrophe joins; a possessive keeps its mark."""
-    lists = _lists()
-    head, _, tail = word.rpartition("'")
-    head = lists.same.get(head, head)
-    if tail in lists.clitics:
-        return [head, lists.clitics[tail]]
-    done = after in lists.participles or after.endswith("ed")
-    if tail == "d":
-        return [head, "had" if done else "would"]
-    if tail == "s" and (head in lists.subjects or after in lists.after_is):
-        return [head, "has" if done else "is"]
-    return [head, "'" + tail]
-
-
-def _number(word: str) -> str:
-    """Return a cardinal in digits ("two", "1,500") and any other word as it is."""
-    found = numbers(word) if word not in _ORDINALS else ()
-    return found[0] if len(found) == 1 and (word.isalpha() or word.replace(",", "").isdecimal()) else word
+            yield from (head, f"'{tail}")
 
 
 def same_wording(a: Wording, b: Wording) -> bool:
@@ -254,21 +207,17 @@ def same_wording(a: Wording, b: Wording) -> bool:
     other. A clause with a conjunction, a reporting verb, "only" or a negation must equal it as it stands,
     because there the place decides what the circumstance belongs to.
     """
-    return (
-        a.signs == b.signs
-        and len(a.clauses) == len(b.clauses)
-        and all(_same_clause(x, y) for x, y in zip(a.clauses, b.clauses, strict=True))
-    )
-
-
-def _same_clause(a: tuple[str, ...], b: tuple[str, ...]) -> bool:
-    left, right = _without_commas(a), _without_commas(b)
-    if left == right:
-        return True
-    lists = _lists()
-    if sorted(left) != sorted(right) or lists.fixing.intersection(left):
+    if a.signs != b.signs or len(a.clauses) != len(b.clauses):
         return False
-    return _moved(a, right) and _moved(b, left)
+    for one, other in zip(a.clauses, b.clauses, strict=True):
+        left, right = (tuple(word for word in clause if word != _MARK) for clause in (one, other))
+        if left == right:
+            continue
+        if sorted(left) != sorted(right) or _lists().fixing.intersection(left):
+            return False
+        if not (_moved(one, right) and _moved(other, left)):
+            return False
+    return True
 
 
 def _moved(clause: tuple[str, ...], other: tuple[str, ...]) -> bool:
@@ -285,13 +234,9 @@ def _moved(clause: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return False
 
 
-def _without_commas(clause: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(word for word in clause if word != _MARK)
-
-
 @dataclass(frozen=True, slots=True)
 class PlacedFact:
-    """A candidate together with where it was said."""
+    """A statement together with where it was said."""
 
     candidate: ExtractedFact
     chunk: int
@@ -303,7 +248,7 @@ class PlacedFact:
 
     @property
     def fact_id(self) -> str:
-        """The identity of the fact that this says."""
+        """The identity of the fact that this states."""
         one = self.candidate
         return fact_identity(one.text, one.start, one.end, one.dates)
 
@@ -337,15 +282,10 @@ class Signature:
     """(entity key, role) of every mention: who did it, and to whom."""
 
     @property
-    def bucket(self) -> Hashable:
-        """Equal for any two that may merge, so that only few need to be compared."""
-        return (self.wording.bag, self.negated, self.start, self.end, self.dates)
-
-    @property
     def digest(self) -> bytes:
-        """Return a digest of `bucket` in 8 bytes, the same in every process."""
-        signs, clauses = self.wording.bag
-        parts = (sorted(signs), clauses, self.negated, self.start, self.end, *self.dates)
+        """Return 8 bytes that are equal for any two that may merge, so that few are compared; the same in every process."""
+        clauses = tuple(tuple(sorted(w for w in clause if w != _MARK)) for clause in self.wording.clauses)
+        parts = (sorted(self.wording.signs), clauses, self.negated, self.start, self.end, *self.dates)
         return blake2b(repr(parts).encode(), digest_size=16).digest()[:8]  # the half of what older files have
 
 
@@ -365,7 +305,7 @@ class FactPlan:
     candidate: ExtractedFact
     said: list[PlacedFact] = field(default_factory=list)
     joins: int | None = None
-    """Row id of the stored fact that all of this becomes occurrences of."""
+    """Row id of the stored fact that gets all of this as occurrences."""
     cosines: dict[str, float] = field(default_factory=dict)
     """Fact id of what was said otherwise -> its cosine to the fact it was merged into."""
 
@@ -400,7 +340,7 @@ def stated_days(
 
 
 def signature(candidate: ExtractedFact) -> Signature:
-    """Return a candidate's merge signature."""
+    """Return a statement's merge signature."""
     return Signature(
         wording=wording(candidate.text),
         negated=candidate.negated,
@@ -417,22 +357,14 @@ def may_merge(a: Signature, b: Signature) -> bool:
     Polarity and stated time must be equal, the mentions the same with no role contradicting, and the
     wording the same: a "red car" is not a "blue car", and not a "car" either.
     """
-    return (
-        a.negated == b.negated
-        and (a.start, a.end, a.dates) == (b.start, b.end, b.dates)
-        and _roles_agree(a.parts, b.parts)
-        and same_wording(a.wording, b.wording)
+    if (a.negated, a.start, a.end, a.dates) != (b.negated, b.start, b.end, b.dates):
+        return False
+    left, right = _roles(a.parts), _roles(b.parts)
+    agree = a.parts == b.parts or (
+        left.keys() == right.keys()
+        and all(not roles or not right[key] or roles == right[key] for key, roles in left.items())
     )
-
-
-def _roles_agree(a: frozenset[tuple[str, str]], b: frozenset[tuple[str, str]]) -> bool:
-    """Return whether both mention the same entities, none as subject here and object there."""
-    if a == b:
-        return True
-    left, right = _roles(a), _roles(b)
-    return left.keys() == right.keys() and all(
-        not roles or not right[key] or roles == right[key] for key, roles in left.items()
-    )
+    return agree and same_wording(a.wording, b.wording)
 
 
 def _roles(parts: frozenset[tuple[str, str]]) -> dict[str, set[str]]:
@@ -455,10 +387,10 @@ def plan_facts(
     """Group what was said into canonical facts.
 
     Args:
-        said: candidates in any order.
+        said: statements in any order.
         stored_ids: fact id -> row id of facts that the memory has, those that `same` names included.
-        vectors: fact id -> unit vector of a candidate's text.
-        stored: (row id, signature, unit vector) of stored facts that may be near one of the candidates.
+        vectors: fact id -> unit vector of a statement's text.
+        stored: (row id, signature, unit vector) of stored facts that may be near one of the statements.
         threshold: least cosine of a near merge, in [0, 1]; None merges exact matches and what `same` says only.
         same: a judge's verdicts, by the identity of the later statement.
 
@@ -466,7 +398,7 @@ def plan_facts(
         The facts, ordered by identity; each with its occurrences in the order they were said.
     """
     plans: dict[str, FactPlan] = {}
-    for one in sorted(said, key=lambda s: (s.said_ms, s.tie)):
+    for one in sorted(said, key=attrgetter("said_ms", "tie")):
         plan = plans.setdefault(
             one.fact_id, FactPlan(one.fact_id, one.candidate, joins=stored_ids.get(one.fact_id))
         )
@@ -498,7 +430,7 @@ def _merge_judged(
 def _fold(plans: dict[str, FactPlan], key: str, target: str, cosine: float) -> None:
     """Merge a plan into another: its statements become occurrences of that fact."""
     folded, into = plans.pop(key), plans[target]
-    into.said = sorted([*into.said, *folded.said], key=lambda s: (s.said_ms, s.tie))
+    into.said = sorted([*into.said, *folded.said], key=attrgetter("said_ms", "tie"))
     into.cosines.update(folded.cosines)
     into.cosines[key] = cosine
 
@@ -510,33 +442,29 @@ def _merge_near(
     threshold: float,
 ) -> None:
     """Merge near-duplicates into stored facts, else into the earliest new one; nothing is merged into a merged one."""
-    known: dict[Hashable, list[tuple[int, Signature, NDArray[np.float32]]]] = {}
+    known: dict[bytes, list[tuple[int, Signature, NDArray[np.float32]]]] = {}
     for one in stored:
-        known.setdefault(one[1].bucket, []).append(one)
-    kept: dict[Hashable, list[tuple[str, Signature]]] = {}
-    for key in sorted(plans, key=lambda k: (plans[k].said[0].said_ms, plans[k].said[0].tie)):
+        known.setdefault(one[1].digest, []).append(one)
+    kept: dict[bytes, list[tuple[str, Signature]]] = {}
+    order = sorted((plan.said[0].said_ms, plan.said[0].tie, key) for key, plan in plans.items())
+    for _, _, key in order:
         plan = plans[key]
         if plan.joins is not None or key not in vectors:
             continue
         mine = signature(plan.candidate)
-        near = [
-            (_cosine(v, vectors[key]), row) for row, s, v in known.get(mine.bucket, ()) if may_merge(mine, s)
+        near = [  # one pair at a time, so that a cosine depends on nothing else
+            (float(v @ vectors[key]), row) for row, s, v in known.get(mine.digest, ()) if may_merge(mine, s)
         ]
         if near and (best := max(near, key=lambda pair: (pair[0], -pair[1])))[0] >= threshold:
             plan.cosines[key], plan.joins = best
             continue
-        new = kept.setdefault(mine.bucket, [])
-        others = [(_cosine(vectors[k], vectors[key]), k) for k, s in new if may_merge(mine, s)]
+        new = kept.setdefault(mine.digest, [])
+        others = [(float(vectors[k] @ vectors[key]), k) for k, s in new if may_merge(mine, s)]
         if others and max(others)[0] >= threshold:
             cosine, other = max(others)
             _fold(plans, key, other, cosine)
         else:
             new.append((key, mine))
-
-
-def _cosine(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
-    """Return the cosine of two unit vectors; one pair at a time, so that it depends on nothing else."""
-    return float(a @ b)
 
 
 JUDGE_BELOW = 0.03
@@ -547,14 +475,11 @@ fact_manager.similarity_threshold)."""
 
 
 @cache
-def _table() -> dict[str, float]:
-    text = files("memforest.data").joinpath("merge_thresholds.json").read_text(encoding="utf-8")
-    return {model: float(entry["threshold"]) for model, entry in json.loads(text)["models"].items()}
-
-
 def merge_threshold(model_id: str) -> float | None:
     """Return the calibrated threshold of an embedder in [0, 1], or None when it has none."""
-    return _table().get(model_id)
+    text = files("memforest.data").joinpath("merge_thresholds.json").read_text(encoding="utf-8")
+    entry = json.loads(text)["models"].get(model_id)
+    return None if entry is None else float(entry["threshold"])
 
 
 def judge_threshold(model_id: str) -> float:
@@ -588,16 +513,17 @@ def spelling(name: str) -> str:
     return bare
 
 
+@dataclass(slots=True)
 class EntityBook:
     """Finds or makes the entities that one session names, inside one write transaction."""
 
-    def __init__(self, tx: Tx) -> None:
-        self._tx = tx
-        self._known: dict[str, int] = {}
-        self._labels: dict[int, str] = {}
-        self._kinds: dict[int, set[str]] = {}
-        self._were: set[int] = set()
-        self._speakers: dict[str, int] = {}
+    _tx: Tx
+    labels: dict[int, str] = field(default_factory=dict)
+    """Of the entities that the book has found or made."""
+    _known: dict[str, int] = field(default_factory=dict)
+    _kinds: dict[int, set[str]] = field(default_factory=dict)
+    _were: set[int] = field(default_factory=set)
+    _speakers: dict[str, int] = field(default_factory=dict)
 
     def participant(self, name: str) -> int | None:
         """Return the entity of a speaker; None when the name has no letters to key by."""
@@ -608,7 +534,7 @@ class EntityBook:
         if row is None or row not in self._were:
             row = facts.put_entity(self._tx, key, name, "participant")
             self._known[key] = row
-            self._labels.setdefault(row, name)
+            self.labels.setdefault(row, name)
             self._were.add(row)
         self._speakers[key] = row
         return row
@@ -623,26 +549,19 @@ class EntityBook:
             return None
         if key in self._speakers:
             return self._speakers[key]
-        row = self._short_form(key)
-        if row is not None:
+        speakers = {row for full, row in self._speakers.items() if is_short_form(key, full)}
+        if len(speakers) == 1:
+            (speaker,) = speakers
             if occurrence is not None:
-                use_alias(self._tx, key, row, occurrence)
-            return row
+                use_alias(self._tx, key, speaker, occurrence)
+            return speaker
         row = self._look_up(key)
         if row is None or kind not in self._kinds.setdefault(row, set()):
             row = facts.put_entity(self._tx, key, name, "unknown" if kind == "participant" else kind)
             self._known[key] = row
-            self._labels.setdefault(row, name)
+            self.labels.setdefault(row, name)
             self._kinds.setdefault(row, set()).add(kind)
         return row
-
-    def label(self, entity: int) -> str:
-        """Return the label of an entity that the book has found or made."""
-        return self._labels[entity]
-
-    def _short_form(self, key: str) -> int | None:
-        matches = {row for full, row in self._speakers.items() if is_short_form(key, full)}
-        return matches.pop() if len(matches) == 1 else None
 
     def find(self, names: Iterable[str]) -> list[int]:
         """Return the entities that names mean, without making any."""
@@ -653,7 +572,7 @@ class EntityBook:
         """Return the entity of a key that is no alias, read when it is first asked for."""
         if key not in self._known and (found := facts.entity_with_key(self._tx, key)) is not None:
             self._known[key] = found.row
-            self._labels[found.row] = found.label
+            self.labels[found.row] = found.label
             if found.kind == "participant":
                 self._were.add(found.row)
         return self._known.get(key)

@@ -1,16 +1,12 @@
-"""What a sentence of talk is for: a statement, or one of the things a memory need not keep, and why.
+"""What a sentence of talk is for: a statement, a question, a request, or nothing a memory need keep; and quoting a turn.
 
-English only, by word lists; Spanish has its lists in `memforest.reading.extract_local`, and in any other
+English by word lists; Spanish has its lists in `memforest.reading.extract_local`, and in any other
 language only questions and empty pieces are told apart (by their marks).
 
-
-Quoting a turn: finding the sentences that a statement was made from, and the question that a bare answer answers.
-
-Requests: what somebody asks another to do ("Don't use emojis", "Can we move to Friday?"), which is worth remembering.
-
-An imperative, or a modal verb with a first or second person and a verb of doing; who asks to be told something asks a
-question. English imperatives are told by their form: a verb without a subject. The words are data, per language.
-
+A quote is found again in its turn by its sentences; a bare answer is understood by the question that it answers. A request
+("Don't use emojis", "Can we move to Friday?") is an imperative, or a modal verb with a first or second person and a verb
+of doing; who asks to be told something asks a question. English imperatives are known by their form: a verb without a
+subject.
 """
 
 from __future__ import annotations
@@ -22,7 +18,7 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from memforest.reading.attribution import is_present_verb
-from memforest.reading.tokens import Code, SentenceSpan, load_word_lists, split_sentences
+from memforest.reading.tokens import Code, load_word_lists, split_sentences
 from memforest.records import SpokenText
 from memforest.text import STOP_WORDS, lexical_tokens, negated, word_set, words
 
@@ -129,14 +125,7 @@ def is_question(text: str) -> bool:
     asks = len(head) == 2 and head[0] in _QUESTION_WORDS and head[1] in _AUXILIARIES
     if _QUESTION_END.search(text) or text.startswith("¿"):
         return asks or _TAG.search(text) is None or text.count("?") > 1
-    if len(head) < 2 or text.rstrip().endswith((".", "!")):
-        return False
-    return asks
-
-
-def strip_tag(text: str) -> str:
-    """Return a statement without the question tag at its end ("…, right?")."""
-    return _TAG.sub(".", text)
+    return asks and not text.rstrip().endswith((".", "!"))
 
 
 def statement_before_question(text: str) -> str | None:
@@ -157,18 +146,37 @@ def statement_before_question(text: str) -> str | None:
 
 
 def strip_address(text: str, names: Collection[str]) -> str:
-    """Return `text` without opening interjections and the names it calls ("Hey Mel, …", "…, Mel!").
+    """Return `text` without opening interjections, the names it calls and its tag ("Hey Mel, …", "…, Mel!", "…, right?").
+
+    An interjection goes with the name after it, as long as words remain; one without a comma where a subject follows: "so
+    I …", not "so much …".
 
     Args:
         text: one sentence.
         names: what the participants are called, in full and for short, lower case.
     """
-    text = _strip_opening(text, names)
+    for _ in range(4):
+        found = _OPENING.match(text)
+        word = found.group().lower() if found else ""
+        if found is None or (found.group(1) and word not in _INTERJECTIONS and word not in names):
+            break
+        rest = text[found.end() :]
+        name = re.match(r"[ ,]*([\w'’]+)", rest)
+        if name and word not in names and name.group(1).lower() in names:
+            rest = rest[name.end() :]
+            rest = f",{rest}" if rest[:1] == " " else rest
+        gap = _SEPARATOR.match(rest)
+        following = _lowered(rest[:24]) if gap is None and rest[:1] == " " else ()
+        if following and following[0] in _SUBJECTS:
+            gap = re.match(r"\s+", rest)
+        if gap is None or not rest[gap.end() :].strip(" .!?…"):
+            break
+        text = rest[gap.end()].upper() + rest[gap.end() + 1 :]
     end = text.rstrip(" .!?…")
     head, comma, last = end.rpartition(",")
     if comma and last.strip().lower() in names and head:
         text = head + (text[len(end) :] or ".")
-    return text
+    return _TAG.sub(".", text)
 
 
 _OPENING = re.compile(
@@ -176,37 +184,6 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR = re.compile(r"\s*(?:[,!.;:…—–]+|\s-)\s*")
-
-
-def _strip_opening(text: str, names: Collection[str]) -> str:
-    """Return `text` without opening interjections, each with the name after it, as long as words remain."""
-    for _ in range(4):
-        found = _OPENING.match(text)
-        if found is None:
-            return text
-        word = found.group().lower()
-        rest = text[found.end() :]
-        if found.group(1) and word not in _INTERJECTIONS and word not in names:
-            return text
-        name = re.match(r"[ ,]*([\w'’]+)", rest)
-        if name and word not in names and name.group(1).lower() in names:
-            rest = rest[name.end() :]
-            if rest[:1] == " ":
-                rest = "," + rest
-        gap = _SEPARATOR.match(rest)
-        if gap is None and _opens_clause(rest):
-            gap = re.match(r"\s+", rest)
-        if gap is None or not rest[gap.end() :].strip(" .!?…"):
-            return text
-        text = rest[gap.end() :]
-        text = text[0].upper() + text[1:]
-    return text
-
-
-def _opens_clause(rest: str) -> bool:
-    """Return whether a subject follows, so that an interjection without a comma can go: "so I …", not "so much …"."""
-    following = _lowered(rest[:24])
-    return bool(following) and rest[:1] == " " and following[0] in _SUBJECTS
 
 
 def lacks_content(text: str, names: Collection[str]) -> bool:
@@ -257,12 +234,11 @@ _NO_AFTERWORDS = _INTERJECTIONS - word_set("so actually but") | _YES_NO
 
 def is_clause(text: str) -> bool:
     """Return whether `text` seems to have a finite verb (an auxiliary, a past form, a pronoun subject)."""
-    for at, lowered in enumerate(_lowered(text)):
-        if at and is_present_verb(lowered):
-            return True
-        if lowered in _FINITE or lowered in _PRONOUNS or lowered in _PAST or _is_ed(lowered):
-            return True
-    return False
+    found = _lowered(text)
+    return any(
+        word in _FINITE or word in _PRONOUNS or word in _PAST or (len(word) > 4 and word.endswith("ed"))
+        for word in found
+    ) or any(map(is_present_verb, found[1:]))
 
 
 def opens_with_answer(text: str) -> bool:
@@ -278,11 +254,6 @@ def opens_with_answer(text: str) -> bool:
     head, comma, _ = text.partition(",")
     first = _lowered(head)[:1]
     return bool(comma) and 0 < len(head.split()) <= 6 and not is_clause(head) and first != ("when",)
-
-
-def _is_ed(word: str) -> bool:
-    """Return whether `word` is a past form in -ed by its look."""
-    return len(word) > 4 and word.endswith("ed")
 
 
 _POINTS = re.compile(
@@ -311,47 +282,33 @@ def skip_reason(text: str, names: Collection[str], *, assistant: bool) -> str | 
     """
     if _THANKS.match(text) or _HERE_YOU_GO.match(text) or _MARKER.match(text) or lacks_content(text, names):
         return "evaluation" if _LOOKS_BACK.match(text) else "pleasantry"
-    found = _lowered(text)
-    concrete = _is_concrete(text, names)
-    if assistant and not concrete:
-        return "offer of help" if _OFFER.search(text) else "assistant chatter"
-    if concrete:
-        return None
-    if found[0] in _IMPERATIVES and len(found) <= 14:
-        return "encouragement"
-    if _ADVICE.match(text):
-        return "advice"
-    if _is_evaluation(text, found):
-        return "evaluation"
-    return "fragment" if len(found) <= 2 and not is_clause(text) else None
-
-
-def _is_concrete(text: str, names: Collection[str]) -> bool:
-    """Return whether the sentence holds a number, a name other than the participants', a title or an address."""
-    if any(ch.isdigit() for ch in text) or "http" in text or '"' in text or "**" in text:
-        return True
-    return any(
+    # Concrete is a number, a title, an address, or a name other than the participants'.
+    concrete = any(ch.isdigit() for ch in text) or "http" in text or '"' in text or "**" in text
+    concrete = concrete or any(
         word[0].isupper()
         and word not in ("I", "OK")
         and not word.startswith(("I'", "I’"))
         and word.lower() not in names
         for word in words(text)[1:]
     )
-
-
-def _is_evaluation(text: str, found: Sequence[str]) -> bool:
-    """Return whether the sentence only says how the speaker finds what was said: "Your trip sounds great"."""
-    if _EVALUATION.match(text) is None or len(found) > 14:
-        return False
-    if len(found) <= 9 and (_mostly_backchannel(found) or _EXCLAIMS.match(text)):
-        return True
-    copula = max((at for at, word in enumerate(found) if word in _COPULAS or word.endswith("'s")), default=-1)
-    return 0 <= copula < len(found) - 1 and all(word in _BACKCHANNEL for word in found[copula + 1 :])
-
-
-def _mostly_backchannel(found: Sequence[str]) -> bool:
-    """Return whether at most one word is outside the backchannel list."""
-    return sum(word not in _BACKCHANNEL for word in found) <= 1
+    if concrete:
+        return None
+    if assistant:
+        return "offer of help" if _OFFER.search(text) else "assistant chatter"
+    found = _lowered(text)
+    if found[0] in _IMPERATIVES and len(found) <= 14:
+        return "encouragement"
+    if _ADVICE.match(text):
+        return "advice"
+    if _EVALUATION.match(text) and len(found) <= 14:  # "Your trip sounds great", "What a day!"
+        content = [at for at, word in enumerate(found) if word not in _BACKCHANNEL]
+        copula = max(
+            (at for at, word in enumerate(found) if word in _COPULAS or word.endswith("'s")), default=-1
+        )
+        behind = 0 <= copula < len(found) - 1 and max(content, default=-1) <= copula
+        if behind or (len(found) <= 9 and (len(content) <= 1 or _EXCLAIMS.match(text))):
+            return "evaluation"
+    return "fragment" if len(found) <= 2 and not is_clause(text) else None
 
 
 MARK = "…"
@@ -439,29 +396,19 @@ def passage(said: str, wanted: Collection[str], shown: str | None = None) -> str
         told |= words[best]
     if not taken:
         return _marked(said, spans) if spans else said
-    spans += [(pieces[at].start, _reach(pieces, at, taken)) for at in taken]
-    return _marked(said, _merged(said, spans))
-
-
-def _reach(pieces: Sequence[SentenceSpan], at: int, taken: Sequence[int]) -> int:
-    """Return where the passage ends that begins with a sentence: of the first that was taken, behind those that fit."""
-    end = at
-    used = sum(len(pieces[one].text) for one in taken)
-    while end + 1 < len(pieces):
-        used += len(pieces[end + 1].text)
-        if not is_afterword(pieces[end + 1].text) and (at != taken[0] or used > PASSAGE_CHARS):
-            break
-        end += 1
-    return pieces[end].end
-
-
-def _merged(said: str, spans: Sequence[Span]) -> list[Span]:
-    """Return passages in order, as one where they meet."""
-    found: list[Span] = []
-    for start, end in sorted(spans):
-        meets = bool(found) and not any(ch.isalnum() for ch in said[found[-1][1] : start])
-        found.append((found[-1][0], max(found.pop()[1], end)) if meets else (start, end))
-    return found
+    for at in taken:  # the first goes on as long as sentences fit, any with its afterwords
+        end, used = at, sum(len(pieces[one].text) for one in taken)
+        while end + 1 < len(pieces):
+            used += len(pieces[end + 1].text)
+            if not is_afterword(pieces[end + 1].text) and (at != taken[0] or used > PASSAGE_CHARS):
+                break
+            end += 1
+        spans.append((pieces[at].start, pieces[end].end))
+    merged: list[Span] = []
+    for start, stop in sorted(spans):
+        meets = bool(merged) and not any(ch.isalnum() for ch in said[merged[-1][1] : start])
+        merged.append((merged[-1][0], max(merged.pop()[1], stop)) if meets else (start, stop))
+    return _marked(said, merged)
 
 
 def in_full(spoken: Sequence[SpokenText], speaker: str, said: str, limit: int) -> tuple[SpokenText, ...]:
@@ -506,20 +453,14 @@ def _find(said: str, pieces: Sequence[str]) -> list[Span]:
     spans: list[Span] = []
     for piece in pieces:
         behind = spans[-1][1] if spans else 0
-        at = _place(said, piece, behind)
+        at = said.find(piece, behind) if piece else -1
+        while at > 0 and piece[0].isalnum() and said[at - 1].isalnum() and said[at - 1] < _UNSPACED:
+            at = said.find(piece, at + 1)  # not within a word
         if at < 0:
             return []
         joins = bool(spans) and not any(ch.isalnum() for ch in said[behind:at])
         spans.append((spans.pop()[0] if joins else at, at + len(piece)))
     return spans
-
-
-def _place(said: str, piece: str, start: int) -> int:
-    """Return where a piece begins in a turn, not within a word, or -1."""
-    at = said.find(piece, start) if piece else -1
-    while at > 0 and piece[0].isalnum() and said[at - 1].isalnum() and said[at - 1] < _UNSPACED:
-        at = said.find(piece, at + 1)
-    return at
 
 
 def _marked(said: str, spans: Sequence[Span]) -> str:
@@ -590,10 +531,6 @@ def asked_in(text: str) -> str:
     return f"{head[: ASKED_CHARS // 2]} … {tail[-ASKED_CHARS // 2 :]}"
 
 
-def _lowered_words(text: str) -> list[str]:
-    return words(text.lower().replace("’", "'"))
-
-
 def is_request_question(text: str, code: Code) -> bool:
     """Return whether a question asks somebody to do something, and not to tell something.
 
@@ -602,32 +539,29 @@ def is_request_question(text: str, code: Code) -> bool:
     >>> is_request_question("Can you tell me where my parcel is?", "en")
     False
     """
-    lists, found = load_word_lists(code).lists, _lowered_words(text)
+    lists, found = load_word_lists(code).lists, list(_lowered(text))
     if code == "en" and _POSSIBLE.search(text.lower()):
         return True
     if code == "other" and _HAN.search(text):
         chinese = load_word_lists("zh").lists
-        told = any(word in text for word in chinese["speech"] | chinese["question_words"])
-        return not told and any(word in text[:_OPENING_CHARS] for word in chinese["asking_modals"])
+        tells = any(word in text for word in chinese["speech"] | chinese["question_words"])
+        return not tells and any(word in text[:_OPENING_CHARS] for word in chinese["asking_modals"])
     if code == "other":  # without a list of question words, the modal has to come first
         clauses = [words(clause.lower()) for clause in text.split(",")]
         found = next((one for one in clauses if one and one[0] in lists["asking_modals"]), [])
     at = next((at for at, word in enumerate(found[:6]) if word in lists["asking_modals"]), None)
     if at is None or not lists.get("question_words", frozenset()).isdisjoint(found[:at]):
         return False
-    if code == "en":
-        return _asks_to_do(found[at:])
     behind = found[at + 1 :]
-    return len(behind) > 1 and lists["information"].isdisjoint(behind)
-
-
-def _asks_to_do(found: Sequence[str]) -> bool:
-    """Return whether a verb of doing stands behind a modal and its subject."""
-    if found[1:2] not in (["i"], ["we"], ["you"], ["u"]) or (found[0] == "would" and found[1] in ("i", "we")):
+    if code != "en":
+        return len(behind) > 1 and lists["information"].isdisjoint(behind)
+    if behind[:1] not in (["i"], ["we"], ["you"], ["u"]) or (
+        found[at] == "would" and behind[0] in ("i", "we")
+    ):
         return False
-    behind = [word for word in found[2:] if word not in _ENGLISH_REQUESTS["adverbs"] and word != "please"]
-    tells = not _ENGLISH_REQUESTS["question_words"].isdisjoint(behind[1:4]) and behind[:1] != ["do"]
-    return len(behind) > 1 and behind[0] not in _ENGLISH_REQUESTS["information"] and not tells
+    behind = [word for word in behind[1:] if word not in lists["adverbs"] and word != "please"]
+    tells = not lists["question_words"].isdisjoint(behind[1:4]) and behind[:1] != ["do"]
+    return len(behind) > 1 and behind[0] not in lists["information"] and not tells
 
 
 def is_imperative(text: str, code: Code, *, to_assistant: bool = False) -> bool:
@@ -644,10 +578,10 @@ def is_imperative(text: str, code: Code, *, to_assistant: bool = False) -> bool:
     (True, False)
     """
     if code == "es":
-        first = next(iter(_lowered_words(text.lower().removeprefix("por favor, "))), "")
+        first = next(iter(_lowered(text.lower().removeprefix("por favor, "))), "")
         by_form = first.endswith(_ENCLITICS) and not set("áéíóú").isdisjoint(first)  # "llámame"
         return by_form or first in load_word_lists("es").lists["imperatives"]
-    found = _lowered_words(_ADVERBIAL.sub("", text, count=1))
+    found = list(_lowered(_ADVERBIAL.sub("", text, count=1)))
     polite = "please" in found
     while found and found[0] in _OPENS:
         found = found[1:]
@@ -657,26 +591,16 @@ def is_imperative(text: str, code: Code, *, to_assistant: bool = False) -> bool:
     if forbids:
         verb = found[2 if found[0] == "do" else 1 :][:1]
         return bool(verb) and _ENGLISH_REQUESTS["consoling"].isdisjoint(verb) and verb[0] not in STOP_WORDS
-    tells = found[0] in _TELLS and found[1] == "me" and found[2:3] != ["to"]  # "tell me more"
-    if tells or not _is_verb(found, to_assistant=to_assistant):
+    first, second, behind = found[0], found[1], found[1:]
+    if first in _TELLS and second == "me" and found[2:3] != ["to"]:  # "tell me more"
         return False
-    return to_assistant or polite or not _ME.isdisjoint(found[1:])
-
-
-def _is_verb(found: Sequence[str], *, to_assistant: bool) -> bool:
-    """Return whether a sentence begins with a verb in its base form: a known one, or a word in front of an object."""
-    first, second = found[0], found[1]
+    # It begins with a verb in its base form: a known one, or a word in front of an object.
+    finite, past = _ENGLISH_REQUESTS["finite"], _ENGLISH_REQUESTS["irregular_past"]
     if first in _VERBS:
-        return (
-            second not in _ENGLISH_REQUESTS["finite"]
-            and second not in _ENGLISH_REQUESTS["irregular_past"]
-            and not second.endswith("ed")
-        )
-    if first in _NO_VERBS or first in _ENGLISH_REQUESTS["states"] or first.endswith(("ed", "ing", "ly", "s")):
-        return False
-    joins = second in _OBJECTS or (to_assistant and second in _ENGLISH_REQUESTS["prepositions"])
-    return (
-        joins
-        and _ENGLISH_REQUESTS["finite"].isdisjoint(found[1:])
-        and _ENGLISH_REQUESTS["irregular_past"].isdisjoint(found[1:])
-    )
+        is_verb = second not in finite and second not in past and not second.endswith("ed")
+    else:
+        known = first in _NO_VERBS or first in _ENGLISH_REQUESTS["states"]
+        joins = second in _OBJECTS or (to_assistant and second in _ENGLISH_REQUESTS["prepositions"])
+        plain = not first.endswith(("ed", "ing", "ly", "s"))
+        is_verb = joins and plain and not known and finite.isdisjoint(behind) and past.isdisjoint(behind)
+    return is_verb and (to_assistant or polite or not _ME.isdisjoint(behind))

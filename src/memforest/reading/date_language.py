@@ -1,4 +1,4 @@
-"""The words and idioms of a language, read from ``memforest/data/time/<code>.toml``.
+"""The words and idioms of a language, read from ``memforest/data/time/<code>.toml``, and folding a text for them.
 
 Adding a language is adding a file. Its tables give words for months, weekdays, units, seasons, fixed
 holidays, numbers (or ranges, for "a few"), ordinals, decades and parts ("early"); all may be written
@@ -30,24 +30,16 @@ with their accents, which the reader's text may leave out. The rest of the file 
 
 Rules of ``any.toml`` need no language and always run.
 
+A folded text has its accents and typographic quotes levelled without moving a character; case is left to the regular
+expressions, because lower-casing may change a text's length.
 
-Makes text comparable without moving a character: accents and typographic quotes are levelled.
+With the extra ``[languages]``, full dates in further languages ("5. März 2024") are read by the month names that the package
+dateparser carries. The names of many languages make one table, as nobody has to know which one a text is in: a name that
+means two months is left out. What names no year is no date, as there are no verbs to tell which one is meant.
 
-Case is left to the regular expressions, because lower-casing may change a text's length.
-
-
-Full dates in further languages ("5. März 2024"), by the month names that the package dateparser carries.
-
-With the extra ``[languages]`` only; without it nothing is imported. The names of many languages make one table, as nobody
-has to know which one a text is in: a name that means two months is left out. What names no year is no date, as there
-are no verbs to tell which one is meant.
-
-
-Long words of the calendar, misspelt: "tommorow", "thrusday", "febuary".
-
-Double letters count once, and one letter may be missing, added, another one or in its neighbour's place. Only words of
-seven letters or more are mended, as shorter ones are too near to others ("sundae"). A plural is no misspelling.
-
+Misspelt words ("tommorow", "thrusday", "febuary"): double letters count once, and one letter may be missing, added, another
+one or in its neighbour's place. Only words of seven letters or more are mended, as shorter ones are too near to others
+("sundae"). A plural is no misspelling.
 """
 
 from __future__ import annotations
@@ -55,8 +47,7 @@ from __future__ import annotations
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
@@ -65,7 +56,7 @@ from importlib.util import find_spec
 from typing import Any
 
 _LAST_LATIN = 0x2100
-_QUOTES = {0x2018: 0x27, 0x2019: 0x27, 0x201B: 0x27, 0x02BC: 0x27, 0xFF07: 0x27}
+QUOTES = {0x2018: 0x27, 0x2019: 0x27, 0x201B: 0x27, 0x02BC: 0x27, 0xFF07: 0x27}
 
 
 class _Levels(dict[int, int]):
@@ -81,11 +72,11 @@ class _Levels(dict[int, int]):
         return level
 
 
-_LEVELS = _Levels(_QUOTES)
+_LEVELS = _Levels(QUOTES)
 
 
 def fold_word(text: str, *, lower: bool = True) -> str:
-    """Return `text` composed, without accents, with single spaces and in lower case unless told not to.
+    """Return `text` composed, without accents, with single spaces, and in lower case if `lower`.
 
     Example:
         >>> fold_word("Miércoles  próximo")
@@ -114,11 +105,6 @@ def fold_text(text: str) -> tuple[str, list[int] | None]:
         positions.append(position)
     positions.append(len(text))
     return "".join(kept).translate(_LEVELS), positions
-
-
-def level_quotes(text: str) -> str:
-    """Return `text` with straight apostrophes; no character moves, and accents stay."""
-    return text if text.isascii() else text.translate(_QUOTES)
 
 
 CODE = "mul"
@@ -171,21 +157,21 @@ _LEAST = 7
 _DOUBLE = re.compile(r"(.)\1+")
 
 
-class Spelling:
-    """The long ones among some folded words, and what they look like misspelt."""
+Spelling = tuple[re.Pattern[str], Callable[[str], "str | None"]]
+"""What every long word of a language looks like, and which one a folded word is a misspelling of."""
 
-    def __init__(self, words: Iterable[str]) -> None:
-        long = sorted({word for word in words if len(word) >= _LEAST and word.isalpha()})
-        known: dict[str, str] = {}
-        for word in long:
-            for near in _near(_DOUBLE.sub(r"\1", word)):
-                known.setdefault(near, word)
-        known |= {_DOUBLE.sub(r"\1", word): word for word in long}
-        first = "".join(sorted({word[0] for word in long})) or "-"
-        self.like = re.compile(rf"(?<!\w)[{first}][^\W\d_]{{5,10}}(?!\w)", re.IGNORECASE)
-        """Every word that may be one of them."""
-        self.meant = lru_cache(maxsize=4096)(lambda word: _meant(word, known))
-        """Return the word that a folded one is a misspelling of, or None."""
+
+def spelling_of(listed: Iterable[str]) -> Spelling:
+    """Return what the long ones among some folded words look like misspelt."""
+    long = sorted({word for word in listed if len(word) >= _LEAST and word.isalpha()})
+    known: dict[str, str] = {}
+    for word in long:
+        for near in _near(_DOUBLE.sub(r"\1", word)):
+            known.setdefault(near, word)
+    known |= {_DOUBLE.sub(r"\1", word): word for word in long}
+    first = "".join(sorted({word[0] for word in long})) or "-"
+    like = re.compile(rf"(?<!\w)[{first}][^\W\d_]{{5,10}}(?!\w)", re.IGNORECASE)
+    return like, lru_cache(maxsize=4096)(lambda word: _meant(word, known))
 
 
 def mended(
@@ -198,11 +184,9 @@ def mended(
         positions: of its characters and its end in the original; None if they are those of `text`.
         spellings: of the languages in use.
     """
-    for spelling in spellings:
+    for like, meant in spellings:
         found = [
-            (match, word)
-            for match in spelling.like.finditer(text)
-            if (word := spelling.meant(match[0].lower())) is not None
+            (match, word) for match in like.finditer(text) if (word := meant(match[0].lower())) is not None
         ]
         if found:
             text, positions = _replaced(text, range(len(text) + 1) if positions is None else positions, found)
@@ -248,7 +232,7 @@ else:
 DIGIT, SLASH, WIDE = "@digit", "@slash", "@wide"
 """Stand for any digit, a slash, and any letter that is not of ASCII, among the words that rules need."""
 _SHORT = frozenset(("minute", "hour", "day"))
-"""Units of which nobody names "the last" or "the next" one as a date."""
+"""Nobody names "the last" or "the next" one of these units as a date."""
 _RULE, _PREFIX, _SUFFIX = r"(?<!\w)(?:%s)(?!\w)", r"(?<!\w)(?:%s)$", r"(?:%s)(?!\w)"
 Span = tuple[int, int]
 
@@ -266,7 +250,7 @@ class Rule:
     regex: re.Pattern[str]
     args: Mapping[str, Any]
     words: frozenset[str] = frozenset()
-    """Folded words of which a text must hold one, or there is no use in trying; none where it does not matter."""
+    """The rule is tried only on texts with one of these folded words; none where it does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,18 +295,6 @@ class Language:
     anaphors: tuple[Rule, ...]
     triggers: Mapping[str, tuple[tuple[int, frozenset[str]], ...]]
     """Word -> the places of the rules that it may wake, and the words that must then stand there too."""
-
-    def rules_for(self, words: AbstractSet[str]) -> list[Rule]:
-        """Return the rules worth trying on a text that holds these folded words."""
-        triggers = self.triggers
-        wanted = {
-            index
-            for word in words
-            if word in triggers
-            for index, others in triggers[word]
-            if not others or others <= words
-        }
-        return [self.rules[index] for index in sorted(wanted)]
 
 
 @lru_cache(maxsize=64)
@@ -456,7 +428,7 @@ class _Tables:
         return {fold_word(w): value(key) for key, words in self._data.get(name, {}).items() for w in words}
 
     def needs(self, wanted: Iterable[str]) -> tuple[frozenset[str], ...]:
-        """Return the sets of folded words any of which lets a rule run; "before+last" is a set of two."""
+        """Return sets of folded words; a text that has all of one set lets the rule run. "before+last" is a set of two."""
         found: set[frozenset[str]] = set()
         for entry in wanted:
             if entry.startswith("@") and entry not in (DIGIT, SLASH, WIDE):
@@ -493,7 +465,7 @@ class _Tables:
         """Return what months, weekdays and the list ``spelt`` look like misspelt; None where that list is missing."""
         listed = self.words("spelt")
         return (
-            Spelling(map(fold_word, [*listed, *self._all("months"), *self._all("weekdays")]))
+            spelling_of(map(fold_word, [*listed, *self._all("months"), *self._all("weekdays")]))
             if listed
             else None
         )

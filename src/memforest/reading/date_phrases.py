@@ -1,8 +1,9 @@
-"""Finds what a text says about time and works out which days it means.
+"""Finds what a text, or a question, says about time and works out which days it means.
 
 Patterns and tables stand in a language file. For a language without one, ISO, numeric, East Asian and bare-year dates
-still work: that is the fallback. Which of several days is meant, where the words leave it open, and when nobody can
-tell, is decided in `memforest.reading.date_scene`: a date in doubt is not among those found.
+still work. Which of several days is meant, where the words leave it open, and when nobody can
+tell, is decided in `memforest.reading.date_scene`: a date in doubt is not among those found. What stands around a date may
+change it: prefixes, frames, bounds, ranges, and the year of its sentence.
 
 Left alone on purpose: times of day, recurring days ("on Fridays"), "now", ages, durations that say
 nothing about when ("for 5 years" without "have"), holidays that move, dates relative to an event
@@ -10,36 +11,32 @@ nothing about when ("for 5 years" without "have"), holidays that move, dates rel
 characters are read; a text of more than 400 characters is read in pieces that end at a sentence end, or
 after 800 characters, where a date that straddles the cut may be missed.
 
-
-What dates make of the words and dates beside them: prefixes, frames, bounds, ranges and the year of the sentence.
-
-The time that a question states in so many words.
-
-Only dates count: "in May 2023", "last summer", "before June 2023", "between March and May 2023". Left
-alone are bounds by an event ("before moving to Miami", "after the wedding"), durations ("for how
-long", "for 5 years"), recurring days ("on Fridays") and order ("the first time", "most recently"):
-they are the planner's. Several dates make one window, the smallest that covers them all, so that a
-date named in passing widens the search instead of hiding evidence.
-
+A question has a window where it names dates: "in May 2023", "last summer", "before June 2023", "between March and May
+2023". Bounds by an event ("before moving to Miami"), durations ("for how long") and order ("the first time") are the
+planner's. Several dates make one window, the smallest that covers them all, so that a date named in passing widens the
+search instead of hiding evidence.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
+from itertools import pairwise, product
+from operator import attrgetter
 from typing import Literal
 
 from memforest.errors import TimestampError
 from memforest.reading.date_language import (
     DIGIT,
+    QUOTES,
     SLASH,
     WIDE,
     Language,
     Rule,
     fold_text,
-    level_quotes,
     load_language,
     mended,
 )
@@ -69,83 +66,53 @@ class FoundDate:
     direction: Direction = "at"
 
 
-def read_together(found: Sequence[FoundDate]) -> list[FoundDate]:
-    """Return the dates of a text, in order, as the words and dates around them change them."""
-    return _with_anaphors(_in_told_years(_joined([_bounded(hit) for hit in _framed(_extended(found))])))
-
-
-def _with_anaphors(found: list[FoundDate]) -> list[FoundDate]:
-    """Add what is said by the date before it: "two days later", "the following Monday"."""
-    if not found:
-        return found
+def _with_anaphors(found: list[FoundDate], rules: Sequence[tuple[Rule, Language]]) -> list[FoundDate]:
+    """Add dates that are relative to the date before them: "two days later", "the following Monday"."""
     scene = found[0].scene
-    words = set(_WORD.findall(scene.text.lower()))
     added: list[FoundDate] = []
-    for language in scene.speakers:
-        for rule in language.anaphors:
-            if not rule.words.isdisjoint(words):
-                added += _anaphors(rule, replace(scene, language=language), found)
-    return sorted([*found, *added], key=lambda hit: hit.start) if added else found
-
-
-def _anaphors(rule: Rule, scene: Scene, found: Sequence[FoundDate]) -> Iterator[FoundDate]:
-    for match in rule.regex.finditer(scene.text):
-        start, end = match.span()
-        before = [hit for hit in found if hit.end <= start]
-        free = all(hit.end <= start or hit.start >= end for hit in found)
-        if not (before and free) or before[-1].period.doubt or before[-1].direction != "at":
-            continue
-        period = _changed(match, rule, scene, before[-1].period)
-        if period is not None:
-            yield FoundDate(start, end, period, scene)
+    for rule, language in rules:
+        for match in rule.regex.finditer(scene.text):
+            start, end = match.span()
+            before = [hit for hit in found if hit.end <= start]
+            free = all(hit.end <= start or hit.start >= end for hit in found)
+            if not (before and free) or before[-1].period.doubt or before[-1].direction != "at":
+                continue
+            spoken = replace(scene, language=language)
+            period = _changed(match, rule, spoken, before[-1].period)
+            if period is not None:
+                added.append(FoundDate(start, end, period, spoken))
+    return sorted([*found, *added], key=attrgetter("start"))
 
 
 def _extended(found: Sequence[FoundDate]) -> list[FoundDate]:
-    """Let the words before each date change it; a date they swallow whole disappears."""
+    """Let the words around each date change it; a date that they swallow whole disappears.
+
+    These are a suffix and up to two prefixes, the nearer first: "the end of the week before 9 June".
+    """
     kept: list[FoundDate] = []
     for hit in found:
-        wider = _widened(hit)
-        while wider.start < hit.start and kept and kept[-1].start >= wider.start:
-            kept.pop()
-        if kept and kept[-1].end > wider.start:
-            wider = hit
-        kept.append(wider)
-    return kept
-
-
-def _widened(hit: FoundDate) -> FoundDate:
-    """Apply up to two prefixes, the nearer first: "the end of the week before 9 June"."""
-    hit = _with_suffix(hit)
-    for _ in range(2):
-        wider = _with_prefix(hit)
-        if wider is None:
-            break
-        hit = wider
-    return hit
-
-
-def _with_suffix(hit: FoundDate) -> FoundDate:
-    scene = hit.scene
-    for language in scene.speakers:
-        for rule in language.suffixes:
+        wider, scene = hit, hit.scene
+        prefixes = [(rule, one) for one in scene.speakers for rule in one.prefixes]
+        for rule, language in [(rule, one) for one in scene.speakers for rule in one.suffixes]:
             match = rule.regex.match(scene.text, hit.end)
             period = match and _changed(match, rule, replace(scene, language=language), hit.period)
             if match and period:
-                return replace(hit, end=match.end(), period=period)
-    return hit
-
-
-def _with_prefix(hit: FoundDate) -> FoundDate | None:
-    scene, low = hit.scene, max(0, hit.start - _PREFIX_REACH)
-    before = scene.text[low : hit.start]
-    words = set(_WORD.findall(before.lower()))
-    for language in scene.speakers:
-        for rule in language.prefixes:
-            match = None if rule.words.isdisjoint(words) else rule.regex.search(before)
-            period = match and _changed(match, rule, replace(scene, language=language), hit.period)
-            if match and period:
-                return replace(hit, start=low + match.start(), period=period)
-    return None
+                wider = replace(hit, end=match.end(), period=period)
+                break
+        for _ in range(2):
+            low = max(0, wider.start - _PREFIX_REACH)
+            before = scene.text[low : wider.start]
+            words = set(_WORD.findall(before.lower()))
+            for rule, language in prefixes:
+                match = None if rule.words.isdisjoint(words) else rule.regex.search(before)
+                period = match and _changed(match, rule, replace(scene, language=language), wider.period)
+                if match and period:
+                    wider = replace(wider, start=low + match.start(), period=period)
+                    break
+        while wider.start < hit.start and kept and kept[-1].start >= wider.start:
+            kept.pop()
+        kept.append(hit if kept and kept[-1].end > wider.start else wider)
+    return kept
 
 
 def _changed(match: re.Match[str], rule: Rule, scene: Scene, base: Period) -> Period | None:
@@ -159,25 +126,16 @@ def _framed(found: list[FoundDate]) -> list[FoundDate]:
     """Make one date of a day and what holds it: "Tuesday of next week", "next month on the 3rd", "May last year"."""
     kept: list[FoundDate] = []
     for hit in found:
-        whole = _whole(kept[-1], hit) if kept else None
-        if whole is None:
-            kept.append(hit)
-        else:
-            kept[-1] = whole
+        first = kept[-1] if kept and hit.start - kept[-1].end <= _JOINT_REACH else None
+        for language in first.scene.speakers if first else ():
+            for between, reverse in ((language.frame_before, True), (language.frame_behind, False)):
+                if first and between and between.fullmatch(first.scene.text, first.end, hit.start):
+                    period = framed(first.period, hit.period, reverse=reverse)
+                    if period is not None:
+                        kept.pop()
+                        hit, first = replace(first, end=hit.end, period=period), None
+        kept.append(hit)
     return kept
-
-
-def _whole(first: FoundDate, second: FoundDate) -> FoundDate | None:
-    if second.start - first.end > _JOINT_REACH:
-        return None
-    text = first.scene.text
-    for language in first.scene.speakers:
-        for between, reverse in ((language.frame_before, True), (language.frame_behind, False)):
-            if between is not None and between.fullmatch(text, first.end, second.start):
-                period = framed(first.period, second.period, reverse=reverse)
-                if period is not None:
-                    return replace(first, end=second.end, period=period)
-    return None
 
 
 def _bounded(hit: FoundDate) -> FoundDate:
@@ -212,18 +170,25 @@ def _joined(found: list[FoundDate]) -> list[FoundDate]:
 
 
 def _pair(first: FoundDate, second: FoundDate) -> list[FoundDate]:
-    opened = _opens_range(first)
+    """Return two dates that a word joins: as one stretch where they are a range."""
+    scene = first.scene
+    before = scene.text[max(0, first.start - _PREFIX_REACH) : first.start]
+    opened = first.direction == "since" or any(
+        one.between is not None and one.between.search(before) for one in scene.speakers
+    )
     ranged = opened or _stand_in(second, first, "through")
     try:
         one, two = shared_year(first.period, second.period, ordered=opened)
     except (ValueError, OverflowError):
         return [first, second]
-    one, two = _in_turn(one, two, first.scene.today)
+    weekdays = one.kind == two.kind == "weekday" and not (one.doubt or two.doubt)
+    if weekdays and one.start > two.start:  # on a Wednesday, both next week or both before today
+        one, two = (one, two.later(7)) if one.start > scene.today else (one.later(-7), two)
     if opened:
         first, second = replace(first, direction="at"), replace(second, direction="at")
     of_two_months = one.kind == two.kind == "day_of_month" and one.start > two.start
     if ranged and (two.doubt or of_two_months):  # "from the 28th to the 3rd": of which months?
-        one, two = one.marked(doubt=True), two.marked(doubt=True)
+        one, two = replace(one, doubt=True), replace(two, doubt=True)
     if not ranged or one.doubt or two.doubt or one.start >= two.start:
         return [replace(first, period=one), replace(second, period=two)]
     whole = Period(
@@ -237,51 +202,32 @@ def _pair(first: FoundDate, second: FoundDate) -> list[FoundDate]:
     return [replace(first, end=second.end, period=whole, direction="at")]
 
 
-def _in_turn(first: Period, second: Period, today: date) -> tuple[Period, Period]:
-    """Return the days of "Monday to Thursday" in this order: on a Wednesday, both next week or both before today."""
-    known = first.kind == second.kind == "weekday" and not (first.doubt or second.doubt)
-    if not known or first.start <= second.start:
-        return first, second
-    return (first, second.later(7)) if first.start > today else (first.later(-7), second)
+def _in_named_years(found: list[FoundDate]) -> list[FoundDate]:
+    """Give days and months without a year the one that their sentence names: "In 2018 we married on 4 August".
 
-
-def _in_told_years(found: list[FoundDate]) -> list[FoundDate]:
-    """Give days and months without a year the one that their sentence tells: "In 2018 we married on 4 August".
-
-    When it tells several, all are in doubt.
+    When it names several, all are in doubt.
     """
     years = [hit for hit in found if hit.period.precision == "year" and hit.direction == "at"]
-    if not years:
-        return found
-    return [_in_told_year(hit, years) if hit.period.open_year else hit for hit in found]
-
-
-def _in_told_year(hit: FoundDate, years: list[FoundDate]) -> FoundDate:
-    low, high = hit.scene.sentence(hit.start, hit.end)
-    told = {one.period for one in years if low <= one.start and one.end <= high}
-    if not told:
-        return hit
-    (year, *others) = told
-    if others or year.approx or year.end.year - year.start.year != 1:
-        return replace(hit, period=hit.period.marked(doubt=True))
-    try:
-        return replace(hit, period=in_year(hit.period, year.start.year).marked(relative=year.relative))
-    except ValueError:
-        return replace(hit, period=hit.period.marked(doubt=True))
+    dated: list[FoundDate] = []
+    for hit in found:
+        low, high = hit.scene.sentence(hit.start, hit.end)
+        named = {one.period for one in years if low <= one.start and one.end <= high}
+        if named and hit.period.open_year:
+            (year, *others) = named
+            period = replace(hit.period, doubt=True)
+            if not others and not year.approx and year.end.year - year.start.year == 1:
+                with suppress(ValueError):  # a 29 February that the year lacks stays in doubt
+                    period = replace(in_year(hit.period, year.start.year), relative=year.relative)
+            hit = replace(hit, period=period)
+        dated.append(hit)
+    return dated
 
 
 def _stand_in(second: FoundDate, first: FoundDate, name: Literal["joint", "through"]) -> bool:
-    """Tell whether nothing but a word that joins stands between two dates."""
+    """Return whether only a joining word stands between two dates."""
     patterns = (getattr(language, name) for language in first.scene.speakers)
     return any(
         one is not None and one.fullmatch(first.scene.text, first.end, second.start) for one in patterns
-    )
-
-
-def _opens_range(first: FoundDate) -> bool:
-    before = first.scene.text[max(0, first.start - _PREFIX_REACH) : first.start]
-    return first.direction == "since" or any(
-        language.between is not None and language.between.search(before) for language in first.scene.speakers
     )
 
 
@@ -374,99 +320,91 @@ def find_dates(
     if reference.utcoffset() is None:
         raise TimestampError(f"reference has no time zone: {reference!r}; attach one (tzinfo=timezone.utc)")
     known = [language for code in languages if (language := load_language(code)) is not None]
-    if before and _leans_on(text, before, known):
+    words = set(_WORD.findall(text[:MAX_CHARS].lower())) if before else set()
+    anaphors = [rule for one in known for rule in one.anaphors if not rule.words.isdisjoint(words)]
+    if before and (anaphors or before.rstrip().endswith("?")):  # its dates may hang on what was said before
         spans = find_dates(
             whole := f"{before}\n{text}", reference, tz, languages, day_first=day_first, doubtful=doubtful
         )
         skipped = len(whole) - len(text)
         return [one.moved(-skipped) for one in spans if one.start_char >= skipped]
-    folded, positions = mended(*fold_text(text[:MAX_CHARS]), [one.spelling for one in known if one.spelling])
-    said = folded if positions is not None else level_quotes(text[:MAX_CHARS])
-    scenes = _scenes(folded, said, reference, tz, known, day_first)
-    found = _without_overlaps(
-        [hit for low, high in _pieces(folded) for scene in scenes for hit in _hits(scene, low, high)]
-    )
-    if not found:
-        return []
-    found = [hit for hit in found if not is_of_fiction(hit.scene, (hit.start, hit.end), hit.period)]
-    found = read_together(found)
-    if not doubtful:
-        found = [hit for hit in found if not hit.period.doubt]
-    made = (_span(text, hit, positions, tz) for hit in found if not hit.period.doubt or hit.period.other)
-    return [span for span in made if span is not None]
-
-
-def _leans_on(text: str, before: str, known: Sequence[Language]) -> bool:
-    """Tell whether dates of a text may hang on what was said before it."""
-    if before.rstrip().endswith("?"):
-        return True
-    words = set(_WORD.findall(text[:MAX_CHARS].lower()))
-    return any(not rule.words.isdisjoint(words) for one in known for rule in one.anaphors)
-
-
-def _scenes(
-    text: str, said: str, reference: datetime, tz: tzinfo, known: Sequence[Language], day_first: bool | None
-) -> list[Scene]:
-    everywhere = load_language("any")
+    read = text[:MAX_CHARS]
+    spellings = [one.spelling for one in known if one.spelling]
+    folded, positions = mended(*((read, None) if read.isascii() else fold_text(read)), spellings)
+    said = folded if positions is not None else read.translate(QUOTES)
     try:
         now = reference.astimezone(tz)
     except OverflowError:
         now = reference.astimezone(timezone.utc)
     if day_first is None and known:
         day_first = known[0].day_first
-    scenes = [Scene(text, said, now, tz, language, day_first, (language,)) for language in known]
-    if everywhere is not None:
-        ruled = tuple(language for language in known if language.verbs is not None)
-        scenes.append(Scene(text, said, now, tz, everywhere, day_first, ruled))
-    return scenes
+    ruled = tuple(one for one in known if one.verbs is not None)
+    spoken = [(one, (one,)) for one in known] + [(one, ruled) for one in (load_language("any"),) if one]
+    ends = [
+        0
+    ]  # a long text is cut at sentence ends, so that a word in one place does not wake its rules in all
+    while len(folded) - ends[-1] > _PIECE:
+        stop = _SENTENCE_END.search(folded, ends[-1] + _PIECE, ends[-1] + 2 * _PIECE)
+        ends.append(stop.end() if stop else min(ends[-1] + 2 * _PIECE, len(folded)))
+    found = _hits(
+        [Scene(folded, said, now, now.date(), tz, one, day_first, by) for one, by in spoken],
+        list(pairwise([*ends, len(folded)])),
+    )
+    found = [hit for hit in found if not is_of_fiction(hit.scene, (hit.start, hit.end), hit.period)]
+    found = _extended(found) if found else []
+    if len(found) > 1:
+        found = _framed(found)
+    found = [_bounded(hit) for hit in found]
+    if len(found) > 1:
+        found = _in_named_years(_joined(found))
+    words = set(_WORD.findall(folded.lower())) if found else set()
+    speakers = found[0].scene.speakers if found else ()
+    later = [(rule, one) for one in speakers for rule in one.anaphors if not rule.words.isdisjoint(words)]
+    if later:
+        found = _with_anaphors(found, later)
+    made = (
+        _span(text, hit, positions, tz)
+        for hit in found
+        if not hit.period.doubt or (doubtful and hit.period.other)
+    )
+    return [span for span in made if span is not None]
 
 
-def _pieces(text: str) -> Iterator[tuple[int, int]]:
-    """Cut a long text at sentence ends, so that a word in one place does not wake its rules in all."""
-    low = 0
-    while len(text) - low > _PIECE:
-        stop = _SENTENCE_END.search(text, low + _PIECE, low + 2 * _PIECE)
-        high = stop.end() if stop else min(low + 2 * _PIECE, len(text))
-        yield low, high
-        low = high
-    yield low, len(text)
-
-
-def _hits(scene: Scene, low: int, high: int) -> list[FoundDate]:
-    words = set(_WORD.findall(scene.text[low:high].lower()))
-    if _HAS_DIGIT.search(scene.text, low, high):
-        words.add(DIGIT)
-        words |= {
-            name
-            for name, present in ((SLASH, "/" in scene.text), (WIDE, not scene.text.isascii()))
-            if present
-        }
+def _hits(scenes: Sequence[Scene], pieces: Sequence[tuple[int, int]]) -> list[FoundDate]:
+    """Return what the rules of all languages match in pieces of one text: of overlapping dates the leftmost, then the longest."""
+    text = scenes[0].text if scenes else ""
+    every = {name for name, present in ((SLASH, "/" in text), (WIDE, not text.isascii())) if present} | {
+        DIGIT
+    }
     hits: list[FoundDate] = []
-    for rule in scene.language.rules_for(words):
-        if rule.args.get("fallback") and scene.speakers:
-            continue
-        direction: Direction = "for" if rule.op == "lasting" else "at"
-        for match in rule.regex.finditer(scene.text, low, high):
-            start, end = at(match)
-            if any(one.start <= start and end <= one.end for one in hits):
-                continue  # the longer one counts
-            period = _resolved(match, rule, scene)
-            if period is not None:
-                hits.append(FoundDate(start, end, period, scene, direction))
-    return hits
-
-
-def _resolved(match: re.Match[str], rule: Rule, scene: Scene) -> Period | None:
-    try:
-        return OPERATIONS[rule.op](match, rule, scene)
-    except (ValueError, OverflowError):  # 31 June, or a day outside the years 1 to 9999
-        return None
-
-
-def _without_overlaps(hits: list[FoundDate]) -> list[FoundDate]:
-    """Keep the leftmost of overlapping hits, and of those the longest."""
+    for (low, high), scene in product(pieces, scenes):
+        words = set(_WORD.findall(text[low:high].lower()))
+        if _HAS_DIGIT.search(text, low, high):
+            words |= every
+        own: list[FoundDate] = []
+        rules, triggers = scene.language.rules, scene.language.triggers
+        woken = {
+            index
+            for word in words & triggers.keys()
+            for index, others in triggers[word]
+            if not others or others <= words
+        }
+        for rule in [rules[index] for index in sorted(woken)]:
+            fallback = rule.args.get("fallback") and scene.speakers
+            for match in () if fallback else rule.regex.finditer(text, low, high):
+                start, end = at(match)
+                if any(one.start <= start and end <= one.end for one in own):
+                    continue  # the longer one counts
+                try:
+                    period = OPERATIONS[rule.op](match, rule, scene)
+                except (ValueError, OverflowError):  # 31 June, or a day outside the years 1 to 9999
+                    continue
+                if period is not None:
+                    own.append(FoundDate(start, end, period, scene, "for" if rule.op == "lasting" else "at"))
+        hits += own
     kept: list[FoundDate] = []
-    for hit in sorted(hits, key=lambda h: (h.start, -h.end)):
+    hits.sort(key=attrgetter("end"), reverse=True)
+    for hit in sorted(hits, key=attrgetter("start")):
         if not kept or hit.start >= kept[-1].end:
             kept.append(hit)
     return kept
@@ -509,10 +447,10 @@ _MOST_YEARS = 200
 
 @dataclass(frozen=True, slots=True)
 class QuestionTime:
-    """What a question says about time.
+    """What a question says about time: the window that it states and the instant that it asks about; either may be None.
 
-    `window` and `as_of` are those of `question_window`; `words` are the stretches of the question that name them, in
-    order, and `places` where they stand, in characters. `open_year` is true when all days named lack their year, so that another year's may be meant.
+    `words` are the stretches of the question that name them, in order, and `places` where they stand, in characters.
+    `open_year` is true when all days named lack their year, so that another year's may be meant.
     """
 
     window: Interval | None = None
@@ -522,13 +460,10 @@ class QuestionTime:
     open_year: bool = False
 
 
-def question_window(
-    question: str,
-    reference: datetime,
-    tz: tzinfo,
-    languages: Sequence[str] = ("en", "es"),
-) -> tuple[Interval | None, datetime | None]:
-    """Return the window a question states and the instant it asks about; either may be None.
+def question_time(
+    question: str, reference: datetime, tz: tzinfo, languages: Sequence[str] = ("en", "es")
+) -> QuestionTime:
+    """Return what a question says about time.
 
     - "before June 2023" starts at `EARLIEST` and ends where June begins; "until" and "by" include the
       days named; "since 2016" includes them and is open; "after 2016" begins where they end.
@@ -545,20 +480,13 @@ def question_window(
     Raises:
         TimestampError: if `reference` is naive.
     """
-    found = question_time(question, reference, tz, languages)
-    return found.window, found.as_of
-
-
-def question_time(
-    question: str, reference: datetime, tz: tzinfo, languages: Sequence[str] = ("en", "es")
-) -> QuestionTime:
-    """Return what a question says about time; arguments and errors are those of `question_window`."""
     windows: list[Interval] = []
     as_of: datetime | None = None
     read: list[DateSpan] = []
     for found in find_dates(question, reference, tz, languages, doubtful=True):
         span = found if found.decided else _last_by(found, reference)
-        if _asks_as_of(question[: span.start_char], languages):
+        before, _ = fold_text(question[: span.start_char][-_REACH:])
+        if any(one and one.as_of and one.as_of.search(before) for one in map(load_language, languages)):
             moment = reference.astimezone(timezone.utc)
             as_of = moment if span.start <= moment < span.end else span.end - _MS
         elif span.direction == "for" or span.window is None:

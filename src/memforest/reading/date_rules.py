@@ -1,31 +1,21 @@
-"""What comes again: the Fridays, Mays, summers and Christmases around a day, and which of them words mean.
+"""The rules that turn a match into days: dates with names and numbers, what comes again, and words around a date.
 
-"Last", "this", "next", "before last", "after next", "two ... ago" and "two ... from now" are read alike for all of them:
+A language file names the operation of a rule. Each takes the match, the rule and the scene, and returns a period, or None
+when the words turn out not to be a date. It may raise `ValueError` or `OverflowError` for days that do not exist; the caller
+reads that as None. What counts units from now is in `memforest.reading.date_scene`.
+
+"Last", "this", "next", "before last", "after next", "two ... ago" and "two ... from now" are read alike for all that comes
+again (Fridays, Mays, summers, Christmases):
 
 - "last Friday" is the latest Friday before today, also on a Friday; "this Friday" the coming one, or today, or in the
-  past tense the latest; "next Friday" lies in the next Monday-to-Sunday week. Which a bare "Friday" is, and which a
-  "May", is for `memforest.reading.date_scene` to say.
+  past tense the latest; "next Friday" lies in the next Monday-to-Sunday week. Which a bare "Friday" or "May" is,
+  `memforest.reading.date_scene` decides.
 - Of a unit, "last" is the calendar unit before the current one, and "next" the one behind it.
 - "Two Fridays ago" is the last but one that is over; "two Fridays from now" the second that has not begun.
 
-
-The order of day and month in numeric dates: what proves it, and what leaves it open.
-
-The operations that the rules of a language file name: from a match to a run of days.
-
-Each takes the match, the rule and the scene, and returns a period, or None when the words turn out not
-to be a date. They may raise `ValueError` or `OverflowError` for days that do not exist; the caller
-reads that as None.
-
-Here are the dates with numbers and names; what counts units from now is in `memforest.reading.date_scene`, and what comes
-again, such as Fridays and summers, in `memforest.reading.date_rules`.
-
-
-What words in front of a date make of it: "early June", "the week before 9 June", "the first Monday of May".
-
-"The week before" a day is the seven days before it; "two weeks before" it is the Monday-to-Sunday week
-that contains the day a fortnight earlier, as with "two weeks ago". Month and year are calendar units.
-
+Words in front of a date: "early June", "the week before 9 June", "the first Monday of May". "The week before" a day is the
+seven days before it; "two weeks before" it is the Monday-to-Sunday week that contains the day a fortnight earlier, as with
+"two weeks ago". Month and year are calendar units.
 """
 
 from __future__ import annotations
@@ -71,7 +61,7 @@ def cycle(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
     if group(match, "unit"):
         unit = unit_of(match, rule, scene)
         if (unit, which) != ("weekend", "this"):
-            return unit_period(unit, scene.today, _SHIFTS[which]).marked(relative=True)
+            return replace(unit_period(unit, scene.today, _SHIFTS[which]), relative=True)
         weekends = [unit_period(unit, scene.today, shift) for shift in (-1, 0, 1)]
         return choose(weekends, which, scene, at(match), "weekend")
     found = around(match, rule, scene, _SOME_WEEKS, _SOME_YEARS)
@@ -79,8 +69,8 @@ def cycle(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
         return None
     kind, those = found
     if kind == "weekday" and which in ("next", "after_next"):
-        monday = periods.week(scene.today).start + 7 * (_SHIFTS[which]) * _DAY
-        return next(one for one in those if one.start >= monday).marked(relative=True)
+        monday = unit_period("week", scene.today).start + 7 * (_SHIFTS[which]) * _DAY
+        return replace(next(one for one in those if one.start >= monday), relative=True)
     return choose(those, "next" if which == "coming" else which, scene, at(match), kind)
 
 
@@ -92,7 +82,7 @@ def counted(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
     ahead = rule.args["sign"] > 0
     those = [one for one in found[1] if (one.start > scene.today if ahead else one.end <= scene.today)]
     index = numbers[0] - 1 if ahead else -numbers[0]
-    return those[index].marked(relative=True) if 0 < numbers[0] <= len(those) else None
+    return replace(those[index], relative=True) if 0 < numbers[0] <= len(those) else None
 
 
 def bare_weekday(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
@@ -101,9 +91,6 @@ def bare_weekday(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
     if found is None:
         return None
     return choose_bare(found[1], scene, at(match), "weekday", strict=True)
-
-
-# --- which there are ------------------------------------------------------------------------------
 
 
 def around(
@@ -116,7 +103,7 @@ def around(
         if word is None:
             continue
         if name == "weekday":
-            monday = periods.week(scene.today).start + (language.weekdays[word] - 1) * _DAY
+            monday = unit_period("week", scene.today).start + (language.weekdays[word] - 1) * _DAY
             return "weekday", [day(monday + 7 * count * _DAY) for count in range(-weeks, weeks + 1)]
         near = years_near(scene, years)
         if name == "month":
@@ -243,9 +230,6 @@ _SOME_MONTHS = timedelta(days=70)
 _ORDINAL_DAY = re.compile(r"\d(?:st|nd|rd|th)(?!\w)", re.IGNORECASE)
 
 
-# --- dates with a month ---------------------------------------------------------------------------
-
-
 def _month_day(
     match: RuleMatch, rule: Rule, scene: Scene, month: int, number: int, kind: Kind = "day"
 ) -> Period | None:
@@ -271,7 +255,7 @@ def _on_weekday(
     found = [one for one in near if one.start.weekday() == weekday]
     if len(found) > 1:
         return choose_bare(found, scene, at(match), kind)
-    return (found[0] if found else near[0].marked(doubt=True)).marked(relative=True)
+    return replace(found[0] if found else replace(near[0], doubt=True), relative=True)
 
 
 def _date(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
@@ -334,9 +318,6 @@ def _east_asian(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
     if month:
         return _of_month(int(month), year, match, rule, scene)
     return periods.year(year) if year else None
-
-
-# --- months, years, seasons, holidays -------------------------------------------------------------
 
 
 def _of_month(month: int, year: int | None, match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
@@ -456,16 +437,13 @@ def _on_its_side(base: Period, found: Period, scene: Scene) -> Period:
     if base.ahead is None or not base.start <= scene.today < base.end:
         return found
     wrong = found.end <= scene.today if base.ahead else found.start > scene.today
-    return found.marked(doubt=True) if wrong else found
+    return replace(found, doubt=True) if wrong else found
 
 
 def _like_span(base: Period, found: Period) -> Period:
-    return found.marked(
-        relative=base.relative, approx=base.approx, open_year=base.open_year, doubt=base.doubt
+    return replace(
+        found, relative=base.relative, approx=base.approx, open_year=base.open_year, doubt=base.doubt
     )
-
-
-# --- "the first week of ..." ----------------------------------------------------------------------
 
 
 def _nth(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
@@ -503,9 +481,6 @@ def _nth_days(base: Period, number: int, size: int, counted: tuple[int, int]) ->
     return periods.days(start, length, "week" if size == 7 else "day")
 
 
-# --- "the week before ..." ------------------------------------------------------------------------
-
-
 def _unit(match: Match, rule: Rule, scene: Scene) -> str | None:
     word = group(match, "unit")
     if word is None:
@@ -534,7 +509,7 @@ def _beside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
     ends = [unit_period(unit, edge, side * low), unit_period(unit, edge, side * high)]
     found = Period(min(p.start for p in ends), max(p.end for p in ends), ends[0].precision)
     vague = low != high or bool(group(match, "approx"))
-    return _like_span(base, found).marked(approx=base.approx or vague)
+    return replace(_like_span(base, found), approx=base.approx or vague)
 
 
 def _next_to(base: Period, weekday: int, side: int, length: int = 1) -> date:
@@ -554,9 +529,6 @@ def _inside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
     return _like_span(base, unit_period(unit, base.start))
 
 
-# --- "a week from ..." -----------------------------------------------------------------------------
-
-
 def _offset(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
     """Return the very day so many units from a day: "a week on Tuesday", "a month ago yesterday", "Monday week"."""
     numbers, sign = number_range(match, rule, scene), rule.args["sign"]
@@ -569,16 +541,13 @@ def _offset(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
     elif base.doubt:
         return None
     unit = _unit(match, rule, scene) or "day"
-    found = periods.day(stepped(start, unit, sign * numbers[0])).marked(relative=True)
+    found = replace(periods.day(stepped(start, unit, sign * numbers[0])), relative=True)
     if (
         base.kind == "weekday" and sign < 0 and numbers[0] > 1
     ):  # two weeks before it, or of the week two weeks ago?
         its_week = within(base, unit_period(unit, scene.today, -numbers[0]))
-        return found.marked(doubt=its_week is None or its_week.start != found.start)
+        return replace(found, doubt=its_week is None or its_week.start != found.start)
     return found
-
-
-# --- "Tuesday of next week" ------------------------------------------------------------------------
 
 
 def framed(first: Period, second: Period, *, reverse: bool) -> Period | None:
@@ -595,10 +564,7 @@ def framed(first: Period, second: Period, *, reverse: bool) -> Period | None:
     if frame.end - frame.start < named.end - named.start:
         return None
     found = within(named, frame)
-    return None if found is None else found.marked(relative=frame.relative, approx=named.approx)
-
-
-# --- "between March and May 2023" -------------------------------------------------------------------
+    return None if found is None else replace(found, relative=frame.relative, approx=named.approx)
 
 
 def shared_year(first: Period, second: Period, *, ordered: bool) -> tuple[Period, Period]:
@@ -621,9 +587,9 @@ def shared_year(first: Period, second: Period, *, ordered: bool) -> tuple[Period
     if second.doubt and not first.doubt:
         moved = in_year(second, first.start.year)
         moved = moved if moved.start >= first.start else in_year(second, first.start.year + 1)
-        return first, moved.marked(relative=True)
+        return first, replace(moved, relative=True)
     if first.start > second.start:
-        return in_year(first, second.start.year).marked(relative=True, doubt=second.doubt), second
+        return replace(in_year(first, second.start.year), relative=True, doubt=second.doubt), second
     return first, second
 
 

@@ -1,35 +1,23 @@
-"""What a rule may ask about the text around a match and about the day on which it was said.
+"""What a date rule asks of the text around it: its tense, which of two Mays it means, and units counted from now.
 
-The tense of the clause around a date, by its nearest verb: which of two Mays is meant hangs on it.
+Tense: a language file lists patterns of verbs in order, each with the tense that it stands for; at one place in the text
+the first pattern that matches counts. Of the verbs found the nearest to the left in the clause counts, else the nearest
+to the right in it, else the nearest in the sentence.
 
-A language file lists patterns of verbs in order, each with the tense that it stands for; at one place in the text the
-first pattern that matches counts. Of the verbs found the nearest to the left in the clause counts, else the nearest to
-the right in it, else the nearest in the sentence.
+Choice: a month, weekday, day of the month, season or holiday without a year is the latest one when the nearest verb is in
+the past, and the coming one otherwise. Without any verb it is the coming one too, or the latest if that was a few days ago
+and is far nearer. "Since" looks back; "until", "by" and "from" look ahead unless the verb is in the past. A plan that was
+changed ("was cancelled") may be over or not, and what is far nearer counts.
 
+In doubt there is no date, as a missing one is better than a wrong one: among recurring days ("every", "on Mondays",
+birthdays), with a plain present that may tell a habit ("I swim on Monday"), in a tale of another time ("when I was ten"),
+in a name or a title ("Friday Night Lights"), when numbers or words of time stand unread beside it ("Monday 21"), when the
+weekday is today's, for a season without a verb that is in the past or looks ahead, and when the chosen one is most of a
+year away while the other is near.
 
-What the named groups of a rule's match say: a number, a unit, a word that must be capital.
-
-Decides which May or Thursday is meant, or that nobody can tell: a date that is not said is better than a wrong one.
-
-A month, weekday, day of the month, season or holiday without a year is the latest one when the nearest verb is in the
-past, and the coming one otherwise. Without any verb it is the coming one too, or the latest if that was a few days ago
-and is far nearer. "Since" looks back; "until", "by" and "from" look ahead unless the verb is in the past.
-
-A plan that was changed ("was cancelled") may be over or not, and what is far nearer counts.
-
-In doubt there is no date: among recurring days ("every", "on Mondays", birthdays), with a plain present that may tell
-a habit ("I swim on Monday"), in a tale of another time ("when I was ten"), in a name or a title ("Friday Night Lights"), when
-numbers or words of time stand unread beside it ("Monday 21"), when the weekday is today's, for a season without a
-verb that is in the past or looks ahead, and when the chosen one is most of a year away while the other is near.
-
-
-Units counted from now: "two weeks ago", "in a month", "for three years", "the last ten days", "later this year".
-
-- "N units ago" is the calendar unit that contains that day ("two weeks ago": a Monday-to-Sunday week), because nobody
-  means the exact day; only days and hours give a day, and so does "six weeks ago today".
-- "last week/month/year" is the calendar unit before the current one (see `memforest.reading.date_rules`), "the last week"
-  the seven days up to today.
-
+Units: "N units ago" is the calendar unit that contains that day ("two weeks ago": a Monday-to-Sunday week), because nobody
+means the exact day; only days and hours give a day, and so does "six weeks ago today". "Last week/month/year" is the
+calendar unit before the current one (see `memforest.reading.date_rules`), "the last week" the seven days up to today.
 """
 
 from __future__ import annotations
@@ -38,13 +26,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
-from typing import Literal
+from typing import Literal, cast
 
 from memforest.reading.date_language import Language, Rule, fold_word
 from memforest.reading.periods import Kind, Period, day, latest, soonest, stepped, unit_period
 from memforest.records import Precision
 
-_UTC = timezone.utc
 _REACH = 160
 """Most characters of a sentence to either side of a date that are looked at."""
 _STOP = re.compile(r"(?<!\b\w)[.!?]+(?=[\s\"'”’)]|$)|[;\n。！？]")
@@ -65,6 +52,8 @@ class Scene:
     said: str
     """The same with its accents, which tell tenses apart ("llegó", "llego"); as long as `text`."""
     now: datetime
+    today: date
+    """The local day of `now`."""
     zone: tzinfo
     language: Language
     day_first: bool | None
@@ -72,57 +61,25 @@ class Scene:
     speakers: tuple[Language, ...]
     """Whose words may stand around a date: for a numeric date, those of every language in use."""
 
-    @property
-    def today(self) -> date:
-        """The local day of the reference."""
-        return self.now.date()
-
-    def day_after(self, delta: timedelta) -> date:
-        """Return the local day so much absolute time after the reference.
-
-        Raises:
-            OverflowError: if it lies outside the years 1 to 9999.
-        """
-        moment = self.now.astimezone(_UTC) + delta
-        return moment.astimezone(self.zone).date()
-
     def sentence(self, start: int, end: int) -> tuple[int, int]:
-        """Return the bounds of the sentence around a stretch of the text, at most so far as is looked."""
-        return self._within(_STOP, start, end, max(0, start - _REACH), min(len(self.text), end + _REACH))
+        """Return the bounds of the sentence around a stretch of the text, at most `_REACH` characters away."""
+        low, high = max(0, start - _REACH), min(len(self.text), end + _REACH)
+        behind = _STOP.search(self.text, end, high)
+        low = max((one.end() for one in _STOP.finditer(self.text, low, start)), default=low)
+        return low, behind.start() if behind else high
 
     def clause(self, start: int, end: int) -> tuple[int, int]:
         """Return the bounds of the clause around a stretch of the text."""
         bounds = self.language.clause
         low, high = self.sentence(start, end)
-        return (low, high) if bounds is None else self._within(bounds, start, end, low, high)
-
-    def _within(self, bound: re.Pattern[str], start: int, end: int, low: int, high: int) -> tuple[int, int]:
-        for one in bound.finditer(self.text, low, start):
-            low = one.end()
-        behind = bound.search(self.text, end, high)
+        if bounds is None:
+            return low, high
+        behind = bounds.search(self.text, end, high)
+        low = max((one.end() for one in bounds.finditer(self.text, low, start)), default=low)
         return low, behind.start() if behind else high
 
-    def in_title(self, start: int, end: int) -> bool:
-        """Tell whether a stretch of the text stands in quotation marks, alone or among capitalised words.
-
-        "One Day in December" is a title, and "See you in December" what somebody said.
-        """
-        for quoted in _QUOTED.finditer(self.text, max(0, start - _REACH), min(len(self.text), end + _REACH)):
-            low, high = quoted.span(quoted.lastindex or 0)
-            if not low <= start < end <= high:
-                continue
-            others = [
-                word[0]
-                for word in _TITLE_WORD.finditer(self.text, low, high)
-                if word.end() <= start or word.start() >= end
-            ]
-            capital = [word for word in others[1:] if word[0].isupper()]
-            small = [word for word in others if word[0].islower() and len(word) > _SHORT_WORD]
-            return not others or (bool(capital) and not small)
-        return False
-
     def says(self, pattern: re.Pattern[str] | None, bounds: tuple[int, int]) -> bool:
-        """Tell whether a pattern stands within bounds of the text."""
+        """Return whether a pattern matches within bounds of the text."""
         return pattern is not None and pattern.search(self.text, *bounds) is not None
 
 
@@ -162,26 +119,13 @@ def tense_of(scene: Scene, start: int, end: int) -> Tense:
         nearest = right[0]
     else:
         nearest = min(found, key=lambda one: start - one.end() if one.end() <= start else one.start() - end)
-    tense = _row(nearest)
+    tense = (nearest.lastgroup or "").partition("_")[0]  # that of the row of the table that has matched
     if tense == "reported":  # "would" looks ahead from now, unless it does so from then: "she said she would"
-        told = any(_row(one) == "past" for one in found if one.start() < nearest.start())
-        return "unsure" if told else "coming"
-    return _TENSES[tense]
-
-
-_TENSES: dict[str, Tense] = {
-    "past": "past",
-    "coming": "coming",
-    "future": "future",
-    "present": "present",
-    "either": "either",
-    "unsure": "unsure",
-}
-
-
-def _row(verb: re.Match[str]) -> str:
-    """Return the tense of the row of the table that has matched."""
-    return (verb.lastgroup or "").partition("_")[0]
+        then = any(
+            (one.lastgroup or "").startswith("past_") for one in found if one.start() < nearest.start()
+        )
+        return "unsure" if then else "coming"
+    return cast("Tense", tense)
 
 
 Match = re.Match[str]
@@ -246,7 +190,7 @@ def full_year(digits: str) -> int:
 
 
 def vague(match: Match, rule: Rule, numbers: tuple[int, int]) -> bool:
-    """Tell whether words of a number leave it open ("about two", "a week or so")."""
+    """Return whether a number is vague ("about two", "a week or so")."""
     about = any(group(match, name) for name in ("approx", "ish", "more"))
     return numbers[0] != numbers[1] or about or bool(rule.args.get("vague"))
 
@@ -276,7 +220,7 @@ _JUST_OVER_DAYS = 2
 _FAR_DAYS = 290
 _NEAR_DAYS = 60
 _OFTEN: frozenset[Kind] = frozenset(("weekday", "weekend", "day_of_month", "holiday"))
-"""What a plain present tells of as a habit."""
+"""A plain present with one of these states a habit."""
 _YEARLY: frozenset[Kind] = frozenset(("day", "month", "quarter", "season", "holiday"))
 """What comes once a year, and lacks its year."""
 
@@ -377,22 +321,20 @@ def choose(
     if which == "next":
         found = soonest(candidates, today, strict=True)
     elif which == "this":
-        found = _this(candidates, scene, at, kind)
+        side = side_of(scene, at, kind)
+        if side == "past":
+            found = latest(candidates, today, strict=False)
+        else:
+            found = next((one for one in candidates if one.start <= today < one.end), None)
+            if found is None and (side == "coming" or kind in ("weekday", "weekend")):
+                found = soonest(candidates, today, strict=True)
+            elif found is None:
+                found = next((one for one in candidates if one.start.year == today.year), None)
     else:
         found = latest(candidates, today, strict=True)
         if which == "before_last" and found is not None:
             found = latest([p for p in candidates if p.start < found.start], today, strict=True)
-    return found.marked(relative=True) if found else None
-
-
-def _this(candidates: Sequence[Period], scene: Scene, at: tuple[int, int], kind: Kind) -> Period | None:
-    side = side_of(scene, at, kind)
-    if side == "past":
-        return latest(candidates, scene.today, strict=False)
-    now = next((one for one in candidates if one.start <= scene.today < one.end), None)
-    if now is not None or side == "coming" or kind in ("weekday", "weekend"):
-        return now or soonest(candidates, scene.today, strict=True)
-    return next((one for one in candidates if one.start.year == scene.today.year), None)
+    return replace(found, relative=True) if found else None
 
 
 def _distance(period: Period, today: date) -> int:
@@ -411,20 +353,32 @@ def _bound(scene: Scene, at: tuple[int, int]) -> str | None:
 
 
 def is_of_fiction(scene: Scene, at: tuple[int, int], period: Period) -> bool:
-    """Tell whether a date, even a full one, stands in a title or is of what a book or film tells."""
-    named = scene.text[at[0]].isupper() and (period.kind is not None or not period.relative)
-    before = scene.text[max(0, at[0] - 60) : at[0]].rstrip(" \"'")
+    """Return whether a date, even a full one, stands in a title or belongs to the story of a book or film.
+
+    A title stands in quotation marks, alone or among capitalised words: "One Day in December", but not "See you in
+    December".
+    """
+    text, (start, end) = scene.text, at
+    named = text[start].isupper() and (period.kind is not None or not period.relative)
+    before = text[max(0, start - 60) : start].rstrip(" \"'")
     for language in scene.speakers:
-        media = language.doubts.get("media")
-        if scene.says(language.doubts.get("fiction"), scene.sentence(*at)):
+        media, fiction = language.doubts.get("media"), language.doubts.get("fiction")
+        if fiction is not None and fiction.search(text, *scene.sentence(start, end)):
             return True
         if named and media is not None and media.search(before) is not None:
             return True
-    return scene.in_title(*at)
+    for quoted in _QUOTED.finditer(text, max(0, start - _REACH), min(len(text), end + _REACH)):
+        low, high = quoted.span(quoted.lastindex or 0)
+        if low <= start < end <= high:
+            words = _TITLE_WORD.finditer(text, low, high)
+            others = [word[0] for word in words if word.end() <= start or word.start() >= end]
+            small = [word for word in others if word[0].islower() and len(word) > _SHORT_WORD]
+            return not others or (any(word[0].isupper() for word in others[1:]) and not small)
+    return False
 
 
 def _doubtful(scene: Scene, at: tuple[int, int]) -> bool:
-    """Tell whether the words around a date say that it is no single day, or leave it open which."""
+    """Return whether the words around a date show that it is no single day, or leave open which day."""
     doubts, text = scene.language.doubts, scene.text
     behind, title = doubts.get("behind"), doubts.get("title")
     ahead, placed = doubts.get("before"), doubts.get("placed")
@@ -453,7 +407,7 @@ _PRECISION: dict[str, Precision] = {
 
 def shift(match: Match, rule: Rule, scene: Scene) -> Period | None:
     """Return the unit that lies a fixed number of units away."""
-    return unit_period(unit_of(match, rule, scene), scene.today, rule.args["shift"]).marked(relative=True)
+    return replace(unit_period(unit_of(match, rule, scene), scene.today, rule.args["shift"]), relative=True)
 
 
 def away(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -467,10 +421,13 @@ def away(match: Match, rule: Rule, scene: Scene) -> Period | None:
         on = stepped(scene.today, unit, sign * numbers[0])
         wider = group(match, "wider")
         found = unit_period(scene.language.units[fold_word(wider)], on) if wider else day(on)
-        return found.marked(relative=True)
+        return replace(found, relative=True)
     if group(match, "half") or group(match, "half2"):
         return _and_a_half(scene, unit, sign * numbers[0], sign)
-    ends = [_moved(scene, unit, sign * number) for number in numbers]
+    if unit in _CLOCK:
+        ends = [day(_hours_on(scene, unit, sign * number)) for number in numbers]
+    else:
+        ends = [unit_period(unit, scene.today, sign * number) for number in numbers]
     start, end = min(p.start for p in ends), max(p.end for p in ends)
     return Period(start, end, _PRECISION[unit], relative=True, approx=vague(match, rule, numbers))
 
@@ -482,13 +439,13 @@ def _and_a_half(scene: Scene, unit: str, count: int, sign: int) -> Period | None
     elif unit == "month":
         found = unit_period("week", stepped(scene.today, "month", count) + 15 * sign * _DAY)
     else:
-        days = {"week": 7, "decade": 3652}.get(unit, 1)
-        found = _moved(scene, "day", days * count + days // 2 * sign)
-    return found.marked(relative=True, approx=True)
+        length = {"week": 7, "decade": 3652}.get(unit, 1)
+        found = day(scene.today + (length * count + length // 2 * sign) * _DAY)
+    return replace(found, relative=True, approx=True)
 
 
 def _looks_ahead(match: Match, rule: Rule, scene: Scene) -> bool:
-    """Tell whether "in two weeks" is a time to come, and not how long something took, takes or would take."""
+    """Return whether "in two weeks" is a time to come, and not a duration of the past or present."""
     if rule.args.get("requires") != "future":
         return True
     tense, unit = tense_of(scene, *at(match)), unit_of(match, rule, scene)
@@ -497,10 +454,15 @@ def _looks_ahead(match: Match, rule: Rule, scene: Scene) -> bool:
     return tense == "none" or (tense == "present" and unit != "day")
 
 
-def _moved(scene: Scene, unit: str, count: int) -> Period:
-    if unit in _CLOCK:
-        return day(scene.day_after(timedelta(**{f"{unit}s": count})))
-    return unit_period(unit, scene.today, count)
+def _hours_on(scene: Scene, unit: str, count: int) -> date:
+    """Return the local day so many hours or minutes of absolute time after the reference.
+
+    Raises:
+        OverflowError: if it lies outside the years 1 to 9999.
+    """
+    return (
+        (scene.now.astimezone(timezone.utc) + timedelta(**{f"{unit}s": count})).astimezone(scene.zone).date()
+    )
 
 
 def lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
@@ -518,7 +480,7 @@ def rolling(match: Match, rule: Rule, scene: Scene) -> Period | None:
     numbers = number_range(match, rule, scene) or (1, 1)
     unit, sign = unit_of(match, rule, scene), rule.args["sign"]
     if unit in _CLOCK:
-        edge = scene.day_after(timedelta(**{f"{unit}s": sign * numbers[1]}))
+        edge = _hours_on(scene, unit, sign * numbers[1])
     else:
         edge = stepped(scene.today, unit, sign * numbers[1])
     start, end = (edge, scene.today) if sign < 0 else (scene.today, edge)

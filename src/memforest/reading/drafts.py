@@ -1,18 +1,17 @@
-"""A statement in the making: one sentence, the sentences that join it, and how it reads in the end.
+"""A statement in the making (one sentence, and those that join it), and what is known before a turn is read.
 
-What is known before a turn is read: who speaks to whom, what they are called, what was just asked.
+That is who speaks to whom, what they are called, and what was just asked.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import lru_cache
 
-from memforest.reading.attribution import Attributed, Voices, attribute
+from memforest.reading.attribution import Voices
 from memforest.reading.clauses import is_question, lacks_content, takes_back
 from memforest.reading.date_phrases import DateSpan
 from memforest.reading.entities import called, is_assistant, merge_mentions
@@ -23,11 +22,11 @@ from memforest.text import STOP_WORDS, cut, entity_key, word_set, words
 GROUP_WORDS = 35
 """Neighbouring sentences are joined up to this many words."""
 PASSAGE_WORDS = 90
-"""And to this many behind the first `FINE_CHARS` characters of a turn: about what is quoted whole."""
+"""Behind the first `FINE_CHARS` characters of a turn they are joined up to this many words, about as many as are quoted whole."""
 FINE_CHARS, ASSISTANT_FINE_CHARS = 4_000, 1_500
 
 _PERSON_PRONOUN = re.compile(r"(?P<who>he|she)(?P<tail>'s|'d|'ll|’s|’d|’ll)?(?= )", re.IGNORECASE)
-_SPEAKER_RELATIVE = re.compile(
+SPEAKER_RELATIVE = re.compile(
     r"\b(?:i|me|my|mine|we|us|our|ours|you|your|yours|here|yo|mi|mis|nosotros|nos|nuestr[oa]s?|tu|tus|usted)\b",
     re.IGNORECASE,
 )
@@ -69,11 +68,6 @@ class DraftFact:
     turned: bool = False  # taken back or denied by a sentence behind it, so it asserts nothing
 
 
-def most_words(at: int, *, assistant: bool) -> int:
-    """Return up to how many words sentences are joined at a place of a turn, so that a long text costs less than as much talk."""
-    return GROUP_WORDS if at <= (ASSISTANT_FINE_CHARS if assistant else FINE_CHARS) else PASSAGE_WORDS
-
-
 def can_join(before: DraftFact, draft: DraftFact, most: int) -> bool:
     """Return whether `draft` may join the statement before it: both undated or one a mere comment, and `most` words at most.
 
@@ -112,28 +106,6 @@ def afterword(before: DraftFact, raw: str) -> None:
         before.negated = before.turned = True
 
 
-def with_speaker(draft: DraftFact, speaker: str) -> str:
-    """Return the text of a draft with its speaker in front unless it names them or has a subject of its own.
-
-    "Bob moved to Miami in July 2024." stands for itself, whoever said it; a "we" in it would not.
-    """
-    if draft.attributed or (_has_named_subject(draft) and not _SPEAKER_RELATIVE.search(draft.text)):
-        return draft.text
-    if not draft.changed:
-        return f'{speaker}: "{draft.text}"'
-    return f"{speaker}: {draft.text}"
-
-
-def _has_named_subject(draft: DraftFact) -> bool:
-    """Return whether the statement begins with a person's name as the subject of its verb."""
-    return any(
-        mention.role == "subject"
-        and mention.kind in ("participant", "person")
-        and draft.text.startswith(f"{mention.name} ")
-        for mention in draft.names
-    )
-
-
 def ended(text: str) -> str:
     """Return `text` with a capital first and a full stop last: statements that differ in their "!" are the same."""
     text = text.strip()
@@ -144,17 +116,15 @@ def ended(text: str) -> str:
     return text if text.endswith((".", "…", "]", '"', "”", "。")) else text.rstrip("!,;:- ") + "."
 
 
-def resolve_person(text: str, drafts: Sequence[DraftFact]) -> str | None:
+def resolve_person(text: str, before: DraftFact) -> str | None:
     """Return `text` with the "he" or "she" it starts with named, when the statement before leaves one choice."""
     found = _PERSON_PRONOUN.match(text)
-    if found is None or not drafts:
+    if found is None:
         return None
     tail = (found["tail"] or "").replace("’", "'")
-    who = _only_person(drafts[-1], male=found["who"].lower() == "he")
-    if who is None:
-        return None
+    who = _only_person(before, male=found["who"].lower() == "he")
     verb = {"'s": " is", "'ll": " will", "'d": " would"}.get(tail, "")
-    return f"{who}{verb}{text[found.end() :]}"
+    return None if who is None else f"{who}{verb}{text[found.end() :]}"
 
 
 def _only_person(draft: DraftFact, *, male: bool) -> str | None:
@@ -167,13 +137,11 @@ def _only_person(draft: DraftFact, *, male: bool) -> str | None:
         people = [m.name for m in draft.names if m.kind == "unknown" and " " not in m.name]
     if people:
         return people[0] if len(people) == 1 else None
-    return kin.group() if kin else _opening_name(draft)
-
-
-def _opening_name(draft: DraftFact) -> str | None:
-    """Return the capitalised word that a statement opens with in front of a verb: a name, if "he" goes on."""
-    found = None if draft.attributed else _OPENING_NAME.match(draft.text)
-    return found["name"] if found and _may_act(found) else None
+    if kin:
+        return kin.group()
+    # The capitalised word that it opens with in front of a verb is a name, if "he" goes on.
+    opening = None if draft.attributed else _OPENING_NAME.match(draft.text)
+    return opening["name"] if opening and _may_act(opening) else None
 
 
 def acting_names(text: str) -> list[str]:
@@ -182,12 +150,18 @@ def acting_names(text: str) -> list[str]:
     >>> acting_names("Zorka lives in Brno. She likes it there.")
     ['Zorka']
     """
-    found = (match for match in _OPENING_NAME.finditer(text) if _opens_sentence(text, match.start()))
-    return list(dict.fromkeys(match["name"].removesuffix("'s") for match in found if _may_act(match)))
-
-
-def _opens_sentence(text: str, at: int) -> bool:
-    return at == 0 or text[max(0, at - 2) : at] in (". ", "! ", "? ", ': "') or text[at - 1] == '"'
+    return list(
+        dict.fromkeys(
+            match["name"].removesuffix("'s")
+            for match in _OPENING_NAME.finditer(text)
+            if (
+                (at := match.start()) == 0
+                or text[max(0, at - 2) : at] in (". ", "! ", "? ", ': "')
+                or text[at - 1] == '"'
+            )
+            and _may_act(match)
+        )
+    )
 
 
 def _may_act(found: re.Match[str]) -> bool:
@@ -201,15 +175,6 @@ def _may_act(found: re.Match[str]) -> bool:
     ):
         return False
     return name.endswith("'s") or verb in _FINITE or verb in _PAST or verb.endswith(("s", "ed"))
-
-
-def length(text: str) -> int:
-    """Return the length of `text` in words; scripts without spaces count three characters as one word."""
-    return (
-        len(text.split())
-        if text.isascii()
-        else max(len(text.split()), sum(ch > "\u2e80" for ch in text) // 3)
-    )
 
 
 _YES_NO_WORDS = frozenset(_ENGLISH_DRAFTS["yes_no"])
@@ -254,7 +219,7 @@ def is_bare_yes(raw: str, address: frozenset[str]) -> bool:
 
 _QUESTION_WORDS = 25
 _SHOWN_CHARS = 240
-_HEARD_CHARS = 400
+HEARD_CHARS = 400
 CAPTION = re.compile(
     r"\[[^\[\]\n]{0,40}?\b(?:image|images|photo|picture|caption|imagen|foto)\b[^\[\]]{0,400}\]", re.IGNORECASE
 )
@@ -315,24 +280,6 @@ class Context:
     drafts: list[DraftFact] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
-    def attribute(self, text: str) -> Attributed:
-        """Return an English text with names for first and second person, or as it is where the speaker has none."""
-        if self.voices is None:
-            return Attributed(text, names_speaker=False, changed=False)
-        return attribute(text, self.voices)
-
-    def hear(self, text: str) -> None:
-        """Add a sentence to what was said."""
-        self.heard = f"{self.heard}\n{text}"[-_HEARD_CHARS:]
-
-    def follows_draft(self) -> bool:
-        """Return whether the sentence that was heard last is the end of the last statement."""
-        return bool(self.drafts) and self.heard.endswith(self.drafts[-1].raw[-1])
-
-    def id_of(self, name: str) -> str:
-        """Return what whoever is called so in a statement is known by; of others the name."""
-        return self.ids.get(name, name)
-
     def skip(self, text: str, reason: str) -> None:
         """Record that `text` became no statement."""
         self.skipped.append(Skipped(self.turn.ordinal, cut(text, _SHOWN_CHARS), reason))
@@ -345,25 +292,24 @@ def picture_of(caption: str) -> str:
 
 
 def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset[str]) -> Context:
-    """Return what is known before `turn` is read."""
+    """Return the context in which `turn` is read."""
     people = tuple(dict.fromkeys((*chunk.participants, turn.speaker)))
     language = detect_language(turn.text)
     roles = {one.speaker: one.role for one in (*chunk.before, *chunk.turns)}
-    named = _named(people, roles, language)
+    names = {name: called(name, roles.get(name), language) for name in people}
+    several = Counter(names.values())
+    named = {name: one for name, one in names.items() if several[one] == 1}  # who share one have no name
     own_names = tuple(name for name in people if named.get(name) == name)
     others = [name for name in people if name != turn.speaker]
     listener = named.get(others[0]) if len(others) == 1 else None
-    own = named.get(turn.speaker)
-    question, asked_in = _open_question(previous, turn, chunk)
-    about = _asked_about(question, previous, turn, chunk)
-    if about is None and question is not None and lacks_content(question, _forms_of_address(people)):
-        question, asked_in = None, ()
+    own, assistant = named.get(turn.speaker), is_assistant(turn.speaker, turn.role)
+    asker = previous if previous is not None and previous.speaker != turn.speaker else None
+    question, asked_in, about = _NO_QUESTION if asker is None else _open_question(asker, turn, chunk, people)
+    recent = previous is not None and turn.said - previous.said < timedelta(days=1)
     return Context(
         turn=turn,
         called=own or turn.speaker,
-        voices=None
-        if own is None
-        else Voices(own, listener, _nicknames(own_names), is_assistant(turn.speaker, turn.role)),
+        voices=None if own is None else Voices(own, listener, _nicknames(own_names), assistant),
         language=language,
         participants={
             key: name for one in people if (key := entity_key(name := named.get(one, one))) is not None
@@ -374,21 +320,15 @@ def context_of(chunk: Chunk, turn: Turn, previous: Turn | None, known: frozenset
         question=question,
         question_turn=asked_in,
         about=about,
-        assistant=is_assistant(turn.speaker, turn.role),
+        assistant=assistant,
         to_assistant=turn.role == "user"
         or (bool(others) and all(is_assistant(one, roles.get(one)) for one in others)),
         day_first=chunk.day_first,
-        heard=previous.text[-_HEARD_CHARS:]
-        if previous is not None and turn.said - previous.said < timedelta(days=1)
-        else "",
+        heard=previous.text[-HEARD_CHARS:] if previous is not None and recent else "",
     )
 
 
-def _named(people: Sequence[str], roles: Mapping[str, str | None], language: Code) -> dict[str, str]:
-    """Return what each participant is called; two who would be called the same have no name."""
-    found = {name: called(name, roles.get(name), language) for name in people}
-    several = Counter(found.values())
-    return {name: one for name, one in found.items() if several[one] == 1}
+_NO_QUESTION: tuple[None, tuple[int, ...], None] = None, (), None
 
 
 @lru_cache(maxsize=256)
@@ -411,45 +351,37 @@ def _nicknames(people: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((short, next(iter(names))) for short, names in owners.items() if len(names) == 1)
 
 
-def _open_question(previous: Turn | None, turn: Turn, chunk: Chunk) -> tuple[str | None, tuple[int, ...]]:
-    """Return the question that the turn before ends with, if another speaker asked it, and its turn if in the chunk."""
-    if (
-        previous is None
-        or previous.speaker == turn.speaker
-        or not any(mark in previous.text[-400:] for mark in "?？؟")
-    ):
-        return None, ()
-    pieces = [
-        piece.text
-        for piece in split_sentences(CAPTION.sub(" ", previous.text[-600:]))
-        if is_question(piece.text)
-    ]
-    if not pieces:
-        return None, ()
-    empty = lacks_content(pieces[-1], _forms_of_address(chunk.participants))
-    if empty and _ASKING.isdisjoint(word.lower() for word in words(pieces[-1])):
-        return None, ()
-    asked = pieces[-1].replace('"', "'").split()
-    question = " ".join(asked if len(asked) <= _QUESTION_WORDS else ["…", *asked[-_QUESTION_WORDS:]])
-    return question, (previous.ordinal,) if previous in chunk.turns else ()
+def _open_question(
+    previous: Turn, turn: Turn, chunk: Chunk, people: tuple[str, ...]
+) -> tuple[str | None, tuple[int, ...], str | None]:
+    """Return the question that the turn before ends with, its turn if in the chunk, and the statement that it is about.
 
-
-def _asked_about(question: str | None, previous: Turn | None, turn: Turn, chunk: Chunk) -> str | None:
-    """Return the statement that a question without content of its own is about: the one said last before it."""
-    if question is None or previous is None:
-        return None
-    if not _BARE_QUESTION.issuperset(word.lower() for word in words(question)):
-        return None
+    There is such a statement where the question has no content of its own ("Since when?"): the one said last before it.
+    """
+    if not any(mark in previous.text[-400:] for mark in "?？؟"):
+        return _NO_QUESTION
+    pieces = [piece.text for piece in split_sentences(CAPTION.sub(" ", previous.text[-600:]))]
+    questions = [piece for piece in pieces if is_question(piece)]
+    address = _forms_of_address(chunk.participants)
+    asked = {word.lower() for word in words(questions[-1])} if questions else set()
+    if not questions or (lacks_content(questions[-1], address) and _ASKING.isdisjoint(asked)):
+        return _NO_QUESTION
+    shown = questions[-1].replace('"', "'").split()
+    question = " ".join(shown if len(shown) <= _QUESTION_WORDS else ["…", *shown[-_QUESTION_WORDS:]])
     turns = [*chunk.before, *chunk.turns]
     before = turns[: turns.index(previous)][-1:] if previous in turns else []
-    for said in (previous, *(one for one in before if one.speaker == turn.speaker)):
-        statements = [
-            piece.text
-            for piece in split_sentences(CAPTION.sub(" ", said.text[-600:]))
-            if not is_question(piece.text)
-            and not lacks_content(piece.text, _forms_of_address(chunk.participants))
-        ]
-        if statements:
-            shown = statements[-1].replace('"', "'").rstrip(".!… ").split()
-            return " ".join(shown if len(shown) <= _ABOUT_WORDS else ["…", *shown[-_ABOUT_WORDS:]])
-    return None
+    about = None
+    if _BARE_QUESTION.issuperset(word.lower() for word in words(question)):
+        for said in (*(one for one in before if one.speaker == turn.speaker), previous):
+            sentences = split_sentences(CAPTION.sub(" ", said.text[-600:]))
+            told = [
+                one.text
+                for one in sentences
+                if not is_question(one.text) and not lacks_content(one.text, address)
+            ]
+            if told:
+                shown = told[-1].replace('"', "'").rstrip(".!… ").split()
+                about = " ".join(shown if len(shown) <= _ABOUT_WORDS else ["…", *shown[-_ABOUT_WORDS:]])
+    if about is None and lacks_content(question, _forms_of_address(people)):
+        return _NO_QUESTION
+    return question, (previous.ordinal,) if previous in chunk.turns else (), about

@@ -4,14 +4,8 @@ Capitalised runs, quoted titles, hashtags and handles; participants wherever the
 lists and the words around a name, and are ``"unknown"`` where neither speaks. Scripts without capitals yield
 participants and what stands in their quotation marks (「」『』《》).
 
-
-Kinds of names that their own last word, or the word in front of them, tells plainly: events and works.
-
-`find_mentions` tells people, places and organisations while it looks for names, and how a statement reads depends on those. These two
-kinds change nothing of that: they are told of the finished statement.
-
-
-What a participant is called in a sentence: their name, or their role where all that is known of them is an id.
+People, places and organisations are found with the names, as how a statement reads depends on them; events and works are
+told apart in the finished statement (`with_kinds`).
 """
 
 from __future__ import annotations
@@ -19,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from memforest.reading.tokens import Code, Token, is_verb_form, load_word_lists, tokenise
 from memforest.records import EntityKind, Mention
@@ -104,9 +98,16 @@ def find_mentions(
     """
     tokens = tokenise(sentence[:2000])
     if not any(token.capital or token.kind in ("tag", "handle", "quote") for token in tokens):
-        return merge_mentions(_unspaced_participants(sentence, participants))
-    verb = _first_verb(tokens)
-    crowded = _is_crowded(tokens, 30 if language == "other" else 70)
+        tokens = []
+    verbs = (
+        at
+        for at, token in enumerate(tokens)  # "In May Ann left": the verb comes later
+        if (token.verb and not (at and token.bare == "May")) or (at and token.present)
+    )
+    verb = next(verbs, len(tokens))
+    capitals = [token.capital for token in tokens if token.kind == "word"]
+    most = 30 if language == "other" else 70  # per cent of capitals, more of which say little
+    crowded = len(capitals) > 5 and sum(capitals) * 100 > most * len(capitals)
     found: list[Mention] = []
     index = 0
     while index < len(tokens) and len(found) < MAX_MENTIONS:
@@ -118,18 +119,18 @@ def find_mentions(
             found += _quoted(token.text)
         elif token.capital:
             end = _run_end(tokens, index, participants)
-            mention = _named(tokens, index, end, verb, _Setting(participants, known, crowded, language))
+            mention = _named(
+                tokens, index, end, verb, participants, known, crowded=crowded, language=language
+            )
             if mention:
                 found.append(mention)
         index = end
-    found += _unspaced_participants(sentence, participants)
+    found += [  # in a script without capitals, wherever they stand
+        Mention(name, "participant", "subject" if sentence.startswith(name) else "other")
+        for name in participants.values()
+        if not name.isascii() and not any(ch.isupper() for ch in name) and name in sentence
+    ]
     return merge_mentions(found)
-
-
-def _is_crowded(tokens: Sequence[Token], percent: int) -> bool:
-    """Return whether more than `percent` of the words have capitals, which then say little."""
-    kinds = [token.capital for token in tokens if token.kind == "word"]
-    return len(kinds) > 5 and sum(kinds) * 100 > percent * len(kinds)
 
 
 def _quoted(text: str) -> list[Mention]:
@@ -142,20 +143,11 @@ def _quoted(text: str) -> list[Mention]:
     return [Mention(inner, "thing", "other")] if title and inner else []
 
 
-def _first_verb(tokens: Sequence[Token]) -> int:
-    """Return the position of the first word that is a verb by its form, or the number of tokens."""
-    for index, token in enumerate(tokens):
-        month = index > 0 and token.bare == "May"  # "In May Ann left": the verb comes later
-        if (token.verb and not month) or (index and token.present):
-            return index
-    return len(tokens)
-
-
 def _run_end(tokens: Sequence[Token], start: int, participants: Collection[str]) -> int:
     """Return the position behind the capitalised run at `start`: "University of Oslo" is one, "Bo Ana's" are two if Ana takes part."""
     end = start + 1
     while end < len(tokens) and end - start < 6 and not tokens[end - 1].possessive:
-        if _others_begin(tokens, start, end, participants):
+        if tokens[end].capital and _others_begin(tokens, start, end, participants):
             break
         if tokens[end].capital:
             end += 1
@@ -195,56 +187,49 @@ def _others_begin(tokens: Sequence[Token], start: int, end: int, participants: C
     return two and any(name(first, end) in participants for first in range(start, end - 1))
 
 
-class _Setting(NamedTuple):
-    """What the names of one sentence are read against."""
-
-    participants: Mapping[str, str]
-    known: Collection[str]
-    crowded: bool
-    language: Code
-
-
 def _named(
     tokens: Sequence[Token],
     start: int,
     end: int,
     verb: int,
-    setting: _Setting,
+    participants: Mapping[str, str],
+    known: Collection[str],
+    *,
+    crowded: bool,
+    language: Code,
 ) -> Mention | None:
     """Return the mention that a capitalised run makes, or None if it is only the start of a sentence."""
     opens = start == 0 or (tokens[start - 1].kind == "mark" and tokens[start - 1].text in ".!?:。")
-    if (
-        opens
-        and end - start > 1
-        and (tokens[start].lower.endswith(("ing", "ed")) or is_verb_form(tokens[start].lower))
-    ):
+    first = tokens[start].lower
+    if opens and end - start > 1 and (first.endswith(("ing", "ed")) or is_verb_form(first)):
         start, opens = start + 1, False
-    while start < end and _is_no_name(tokens, start, end):
-        if tokens[start].lower in setting.known or entity_key(tokens[start].bare) in setting.participants:
+    while start < end:
+        single = end - start == 1
+        ordinary = tokens[start].lower in (_NO_NAME_STARTS if single else _NO_NAME_BEFORE_NAME)
+        if not (single if tokens[start].text == "I" else ordinary):  # "So Tom …", but "World War I"
+            break
+        if tokens[start].lower in known or entity_key(tokens[start].bare) in participants:
             break
         start, opens = start + 1, False
-    if start == end:
-        return None
-    name = " ".join([token.text for token in tokens[start : end - 1]] + [tokens[end - 1].bare])
+    name = " ".join([*(token.text for token in tokens[start : end - 1]), tokens[end - 1].bare])
     key = entity_key(name)
-    if key is None or len(name) < 2:
+    if start == end or key is None or len(name) < 2:
         return None
-    role = _role(tokens, start, end, verb, setting.language)
-    if key in setting.participants:
-        return Mention(setting.participants[key], "participant", role)
-    single = end - start == 1
+    at = start - 1
+    if language == "en" and at > 0 and tokens[at].lower in _DETERMINERS:
+        at -= 1
+    before = tokens[at].lower if at >= 0 else ""
+    governed = before in (_PREPOSITIONS if language == "en" else _SPANISH_PREPOSITIONS)
+    role: Role = "subject" if start < verb else "object"
+    if language == "other" or tokens[end - 1].possessive or governed:
+        role = "other"
+    if key in participants:
+        return Mention(participants[key], "participant", role)
     lower = tokens[start].lower
-    trusted = lower in setting.known or lower in _GIVEN or lower in _PLACES
-    if single and not trusted and (setting.crowded or (opens and not _verb_follows(tokens, end))):
+    trusted = lower in known or lower in _GIVEN or lower in _PLACES
+    if end - start == 1 and not trusted and (crowded or (opens and not _verb_follows(tokens, end))):
         return None
-    return Mention(name, _kind(tokens, start, end, setting.language), role)
-
-
-def _is_no_name(tokens: Sequence[Token], start: int, end: int) -> bool:
-    """Return whether the capital at `start` is that of an ordinary word: "So Tom …", but "World War I"."""
-    if tokens[start].text == "I":
-        return end - start == 1
-    return tokens[start].lower in (_NO_NAME_STARTS if end - start == 1 else _NO_NAME_BEFORE_NAME)
+    return Mention(name, _kind(tokens, start, end, language), role)
 
 
 def _verb_follows(tokens: Sequence[Token], index: int) -> bool:
@@ -267,19 +252,6 @@ def _verb_follows(tokens: Sequence[Token], index: int) -> bool:
         "married",
         "went",
     )
-
-
-def _role(tokens: Sequence[Token], start: int, end: int, verb: int, language: Code) -> Role:
-    """Return the part that ``tokens[start:end]`` plays in the main clause."""
-    if language == "other" or tokens[end - 1].possessive:
-        return "other"
-    at = start - 1
-    if language == "en" and at > 0 and tokens[at].lower in _DETERMINERS:
-        at -= 1
-    before = tokens[at].lower if at >= 0 else ""
-    if before in (_PREPOSITIONS if language == "en" else _SPANISH_PREPOSITIONS):
-        return "other"
-    return "subject" if start < verb else "object"
 
 
 def _kind(tokens: Sequence[Token], start: int, end: int, language: Code) -> EntityKind:
@@ -309,13 +281,6 @@ def _has_stem(before: Sequence[str], stems: tuple[str, ...]) -> bool:
     return any(word.startswith(stems) for word in before)
 
 
-def _unspaced_participants(sentence: str, participants: Mapping[str, str]) -> Iterable[Mention]:
-    """Yield participants whose name is in a script without capitals, wherever it stands."""
-    for name in participants.values():
-        if not name.isascii() and not any(ch.isupper() for ch in name) and name in sentence:
-            yield Mention(name, "participant", "subject" if sentence.startswith(name) else "other")
-
-
 _RANK = {"subject": 0, "object": 1, "other": 2}
 
 
@@ -336,9 +301,6 @@ def merge_mentions(mentions: Iterable[Mention]) -> tuple[Mention, ...]:
     return tuple(merged.values())
 
 
-_END = Token("mark", ".")
-
-
 def find_topics(sentence: str, *, names: Collection[str] = frozenset()) -> tuple[str, ...]:
     """Return up to `MAX_TOPICS` content words or pairs that say what `sentence` is about, strongest first.
 
@@ -352,7 +314,7 @@ def find_topics(sentence: str, *, names: Collection[str] = frozenset()) -> tuple
     scored: list[tuple[int, int, str]] = []
     run: list[str] = []
     before = ""
-    for index, token in enumerate([*tokenise(sentence[:1000]), _END]):
+    for index, token in enumerate([*tokenise(sentence[:1000]), Token("mark", ".")]):
         noun = token.nounlike and before in _DETERMINERS and not run
         content = noun or (token.content and token.lower not in names)
         if content:
@@ -374,7 +336,7 @@ _MARKS = "\"'“”‘’«»「」『』《》 "
 
 
 def with_kinds(text: str, mentions: Iterable[Mention], language: Code) -> tuple[Mention, ...]:
-    """Return mentions of which nobody said what they are, or only that they are things, as events or works where that is plain.
+    """Return mentions with the kind event or work in place of an unknown kind or "thing", where their words show it.
 
     Args:
         text: the statement that they stand in.

@@ -1,32 +1,18 @@
-"""Asking a chat model to take a question apart, and to reason about a part from what was found for it.
+"""Asks a chat model to take a question apart, to reason about a part, and to write what a memory knows of one entity.
 
-A failed call is raised: what is then done instead is for the index to say. A question is one plan, one call a part, and one more
-where a follow-up is asked; the synthesis is an answerer's (`memforest.reading.steps_llm`).
+A failed call is raised: what is then done instead is for the index to say. A question is one plan, one call a part, and one
+more where a follow-up is asked; the synthesis is an answerer's (`memforest.reading.steps_llm`). Whether a plan, an answer to a
+part or a follow-up may be used is decided by pure checks on search tokens (`memforest.text.lexical_tokens`), so in any language.
 
-Source: H-Mem (arXiv 2605.15701) §3.3 and App. B: sub-queries with what they depend on, a scope, a hint of time and a coverage; an
-answer, what is missing, and one follow-up a sub-query. The prompts are our own.
-
-
-The replies of a model that takes a question apart, reasons about its parts, and sums up what is known of an entity.
-
-Whether a plan, an answer to a part and a follow-up of a model may be used: pure checks of what it replied.
-
-Source: H-Mem (arXiv 2605.15701) §3.3: a follow-up asks for what is missing, is no paraphrase, and has a concrete anchor of the
-first evidence. How each is told is ours: by search tokens (`memforest.text.lexical_tokens`), so in any language.
-
-
-Asking a chat model what a memory knows of one entity: a lasting and a recent part, each line with the lines it was made of.
-
-A failed call is raised; the lines as they were given are then the profile.
-
-Source: H-Mem (arXiv 2605.15701) §3.2: profiles of salient entities with a persistent and a recent part. The prompt is our own.
-
+Source: H-Mem (arXiv 2605.15701) §3.2, §3.3 and App. B: sub-queries with what they depend on, a scope, a hint of time and a
+coverage; an answer, what is missing, and one follow-up a sub-query, which asks for what is missing, is no paraphrase, and has a
+concrete anchor of the first evidence; profiles with a persistent and a recent part. The prompts are our own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from graphlib import TopologicalSorter
 from typing import Annotated, Any, Literal, get_args
@@ -52,7 +38,7 @@ Coverage = Literal["one", "global"]
 
 
 def _scope(value: Any) -> Any:
-    """Return a scope as it is spelt; what is none is all of them."""
+    """Return a known scope in lower case; "mixed" for anything else."""
     folded = value.strip().lower() if isinstance(value, str) else ""
     return folded if folded in get_args(SubQueryScope) else "mixed"
 
@@ -109,15 +95,12 @@ MOST_YEARS = 200
 PARAPHRASE = 0.6
 """Jaccard likeness of the search tokens of two questions from which on one is a paraphrase of the other."""
 MISSING_SHARE = 0.5
-"""Part of the search tokens of what is missing that a question for it has to have."""
+"""A follow-up has to have this part of the search tokens of what is missing."""
 FOLLOW_UP_CHARS = 400
 _A_DAY = timedelta(days=1)
 _SHOWN = 60
 
 Hint = tuple[datetime, datetime | None]
-
-
-# -- plans ----------------------------------------------------------------------------------------
 
 
 def plan_problem(reply: QuestionParts, question: str, most: int = MOST_PARTS) -> str | None:
@@ -197,11 +180,8 @@ def _day(text: str | None) -> date | None:
         return None
 
 
-# -- answers --------------------------------------------------------------------------------------
-
-
 def answer_problem(answer: str, known: Iterable[str]) -> str | None:
-    """Return the name in an answer that nothing of what the model was shown has, in words; None if there is none.
+    """Return a message about a name in an answer that stands in nothing the model was shown; None if there is no such name.
 
     Other words, and numbers and dates that may have been worked out, are let pass: the synthesis goes by the evidence.
     """
@@ -211,9 +191,6 @@ def answer_problem(answer: str, known: Iterable[str]) -> str | None:
         if tokens and shown.isdisjoint(tokens):
             return f"answer: {cut(name, _SHOWN)!r} stands in none of the lines"
     return None
-
-
-# -- follow-ups -----------------------------------------------------------------------------------
 
 
 def anchors_of(texts: Iterable[str]) -> frozenset[str]:
@@ -249,7 +226,7 @@ def follow_up_refused(
     if len(query) > FOLLOW_UP_CHARS:
         return f"it has more than {FOLLOW_UP_CHARS} characters"
     asked, before = set(lexical_tokens(query)), set(lexical_tokens(sub.text))
-    if asked <= before or _jaccard(asked, before) >= PARAPHRASE:
+    if asked <= before or len(asked & before) >= PARAPHRASE * len(asked | before):
         return "it is the sub-query in other words"
     if missing is not None:
         wanted = set(lexical_tokens(missing))
@@ -258,11 +235,6 @@ def follow_up_refused(
     if (asked - before).isdisjoint(anchors):
         return "it has nothing of the first evidence that the sub-query does not have"
     return None
-
-
-def _jaccard(one: set[str], other: set[str]) -> float:
-    union = len(one | other)
-    return len(one & other) / union if union else 1.0
 
 
 NAME_CHARS = 60
@@ -443,22 +415,6 @@ FILE_TOKENS = 2_048
 _TICK = timedelta(milliseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class FiledLine:
-    """A line of a profile, and the positions, from 0, of the given lines that it was made of."""
-
-    text: str
-    sources: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Filed:
-    """What is known of an entity: what lasts, what counts most first, and what is recent, the latest first."""
-
-    lasting: tuple[FiledLine, ...] = ()
-    recent: tuple[FiledLine, ...] = ()
-
-
 async def entity_file(
     steps: Steps,
     name: str,
@@ -468,10 +424,10 @@ async def entity_file(
     *,
     zone: tzinfo = timezone.utc,
     most: int = MOST_LINES,
-) -> Filed:
-    """Return what some lines tell of an entity, by the chat model of the step "summarise": one call, none without lines.
+) -> EntityFile:
+    """Return a profile of an entity made of some lines, by the chat model of the step "summarise": one call, none without lines.
 
-    Every line of it has a source among the given lines. Its names, numbers, dates and quotations stand in its sources, and so does
+    Every line has the positions, from 0, of the given lines that it was made of. Its names, numbers, dates and quotations stand in its sources, and so does
     a part of its other words. A file with a line that does not keep to that is sent back once, and then refused.
 
     Args:
@@ -490,9 +446,10 @@ async def entity_file(
     """
     given = lines[:MOST_GIVEN]
     if not given or most < 1:
-        return Filed()
+        return EntityFile(lasting=[], recent=[])
     called = cut(name, ENTITY_NAME_CHARS)
-    shown = shown_lines([_short(one) for one in given], zone)
+    short = (replace(one, text=head_and_tail(one.text, ENTITY_TEXT_CHARS)) for one in given)
+    shown = shown_lines(list(short), zone)
     values: dict[str, Value] = {
         "entity": [{"name": called, "kind": kind, "now": shown_day(reference, zone)}],
         "lines": shown,
@@ -505,50 +462,38 @@ async def entity_file(
         return _problem(reply, called, texts, given, zone, most)
 
     reply = await steps.ask("hmem_profile", EntityFile, values, max_tokens=FILE_TOKENS, check=problem)
-    return Filed(_filed(reply.lasting), _filed(reply.recent))
-
-
-def _short(one: EvidenceLine) -> EvidenceLine:
-    return EvidenceLine(head_and_tail(one.text, ENTITY_TEXT_CHARS), one.start, one.end, one.speaker)
-
-
-def _filed(lines: Sequence[SourcedLine]) -> tuple[FiledLine, ...]:
-    return tuple(
-        FiledLine(one.text, tuple(number - 1 for number in dict.fromkeys(one.sources))) for one in lines
-    )
+    for line in (*reply.lasting, *reply.recent):
+        line.sources = [number - 1 for number in dict.fromkeys(line.sources)]
+    return reply
 
 
 def _problem(
     reply: EntityFile, name: str, texts: Sequence[str], given: Sequence[EvidenceLine], zone: tzinfo, most: int
 ) -> str | None:
-    """Return what is wrong with a file, None if nothing."""
+    """Return what is wrong with a file, each line against its own sources; None if nothing."""
     lines = [*reply.lasting, *reply.recent]
     if not lines:
         return "there is no line"
     if len(lines) > most:
         return f"there are {len(lines)} lines; at most {most} are allowed"
-    found = (_line_problem(one, name, texts, given, zone) for one in lines)
-    return next((wrong for wrong in found if wrong is not None), None)
-
-
-def _line_problem(
-    one: SourcedLine, name: str, texts: Sequence[str], given: Sequence[EvidenceLine], zone: tzinfo
-) -> str | None:
-    """Return what is wrong with a line against its own sources; None if nothing."""
-    known = [number for number in dict.fromkeys(one.sources) if 1 <= number <= len(texts)]
-    if not known or len(known) < len(set(one.sources)):
-        return f"the line {cut(one.text, 60)!r} needs sources; there are lines 1 to {len(texts)}"
-    if count_words(one.text) > LINE_WORDS:
-        return f"the line {cut(one.text, 60)!r} has more than {LINE_WORDS} words"
-    told = [given[number - 1] for number in known]
-    request = SummaryRequest(
-        "profile",
-        name,
-        min(line.start for line in told),
-        max(line.end or line.start + _TICK for line in told),
-        (),
-        LINE_WORDS,
-        participants=tuple(dict.fromkeys((name, *(line.speaker for line in told if line.speaker)))),
-    )
-    check = RecordCheck(request, [texts[number - 1] for number in known], (), zone, "hmem_profile")
-    return check.size(one.text) or check.about(one.text) or check.invention(one.text)
+    for one in lines:
+        known = [number for number in dict.fromkeys(one.sources) if 1 <= number <= len(texts)]
+        if not known or len(known) < len(set(one.sources)):
+            return f"the line {cut(one.text, 60)!r} needs sources; there are lines 1 to {len(texts)}"
+        if count_words(one.text) > LINE_WORDS:
+            return f"the line {cut(one.text, 60)!r} has more than {LINE_WORDS} words"
+        sources = [given[number - 1] for number in known]
+        request = SummaryRequest(
+            "profile",
+            name,
+            min(line.start for line in sources),
+            max(line.end or line.start + _TICK for line in sources),
+            (),
+            LINE_WORDS,
+            participants=tuple(dict.fromkeys((name, *(line.speaker for line in sources if line.speaker)))),
+        )
+        check = RecordCheck(request, [texts[number - 1] for number in known], (), zone, "hmem_profile")
+        wrong = check.size(one.text) or check.about(one.text) or check.invention(one.text)
+        if wrong is not None:
+            return wrong
+    return None

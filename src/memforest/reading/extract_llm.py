@@ -1,15 +1,10 @@
 """Extraction by a model: one call for each chunk, all chunks at once, and nothing of a reply taken unchecked.
 
-A chunk that cannot be extracted fails by itself, with its reason; what the budget does not allow is left open. What a
-statement has to pass is in `memforest.reading.extract_llm`.
-
-
-Checks what a model read out of a chunk, statement by statement, before any of it is kept.
+A chunk that cannot be extracted fails by itself, with its reason; what the budget does not allow is left open.
 
 A model invents, copies its examples, obeys what it reads, and counts days wrongly. So nothing is taken on its word: a
 statement names turns of the chunk, says what they say, and is dated by a date that they state. What fails becomes
 a `Skipped` that says why.
-
 """
 
 from __future__ import annotations
@@ -236,9 +231,6 @@ def _ended(text: str, language: Code) -> str:
     if not text[-1].isalnum() and text[-1] != ")":
         return text
     return text + ("。" if _UNSPACED_END.search(text) else ".")
-
-
-# -- what a statement names and says ---------------------------------------------------------------
 
 
 def _mentions(

@@ -2,29 +2,18 @@
 
 A turn is cut into sentences; questions, pleasantries and an assistant's chatter are skipped; what remains is rewritten
 into the third person (English, simple Spanish) or quoted with its speaker (every other language), its dates are worked
-out, and short neighbours are joined, because each statement costs an embedding: about one
-per turn of chat.
+out, and short neighbours are joined, because each statement costs an embedding: about one per turn of chat.
 
-Nothing is lost in silence: every sentence ends in a `Candidate` or a `Skipped`, and the turn itself stays searchable.
-A turn is read to its end; what stands far behind in it is joined to longer statements (`most_words`).
+Nothing is lost in silence: every sentence ends in an `ExtractedFact` or a `Skipped`, and the turn itself stays searchable.
+A turn is read to its end; what stands far behind in it is joined to longer statements, so that a long text costs less than
+as much talk. A picture's caption is expected as a bracketed block in the turn's text, such as ``[image: a dog on a beach]``.
 
-A picture's caption is expected as a bracketed block in the turn's text, such as ``[image: a dog on a beach]``.
+In Spanish only a verb of a small table at the start of a clause is rewritten: ``"Me mudé a Madrid"`` said by Lucía becomes
+``"Lucía se mudó a Madrid"``.
 
-
-The version of the local extractor's rules, recorded with every chunk that they have read.
-
-It has two parts: a number that is raised by hand when the code of the rules changes what they make, and a digest of the
-word lists and patterns, which are data. A test compares what the rules make of fixed texts with what was noted for the
-version, so that neither can be forgotten.
-
-
-Spanish: what is no statement, and the first person of simple sentences made the third.
-
-``"Me mudé a Madrid"`` said by Lucía becomes ``"Lucía se mudó a Madrid"``. Only a verb of a small table at the start
-of a clause is rewritten; any other sentence is left for the caller to quote with its speaker.
-
-
-Reading a statement that a person wrote into a memory: whom it names, and what it asserts.
+The version of the rules is recorded with every chunk that they have read. It has two parts: a number that is raised by hand
+when the code of the rules changes what they make, and a digest of the word lists and patterns, which are data. A test
+compares what the rules make of fixed texts with what was noted for the version, so that neither can be forgotten.
 """
 
 from __future__ import annotations
@@ -37,10 +26,9 @@ from datetime import datetime, tzinfo
 from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.resources import files
-from typing import Protocol
 from zoneinfo import ZoneInfo
 
-from memforest.reading.attribution import is_present_verb, supply_subject
+from memforest.reading.attribution import attribute, is_present_verb, supply_subject
 from memforest.reading.clauses import (
     is_afterword,
     is_clause,
@@ -54,12 +42,17 @@ from memforest.reading.clauses import (
     skip_reason,
     statement_before_question,
     strip_address,
-    strip_tag,
     takes_back,
 )
 from memforest.reading.date_phrases import DateSpan, find_dates
 from memforest.reading.drafts import (
+    ASSISTANT_FINE_CHARS,
     CAPTION,
+    FINE_CHARS,
+    GROUP_WORDS,
+    HEARD_CHARS,
+    PASSAGE_WORDS,
+    SPEAKER_RELATIVE,
     Context,
     DraftFact,
     acting_names,
@@ -71,12 +64,9 @@ from memforest.reading.drafts import (
     ended,
     is_bare_yes,
     join,
-    length,
-    most_words,
     picture_of,
     resolve_person,
     uncapitalised,
-    with_speaker,
 )
 from memforest.reading.entities import (
     Role,
@@ -90,7 +80,7 @@ from memforest.reading.relations import find_relations
 from memforest.reading.states import find_states
 from memforest.reading.timestamps import date_languages, resolved_dates, valid_time
 from memforest.reading.tokens import load_word_lists, split_sentences
-from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Relation, Skipped, State, Turn
+from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Relation, Skipped, Turn
 from memforest.settings import MAX_TURN_CHARS
 from memforest.text import DATA_RUN, negated, words
 
@@ -137,22 +127,11 @@ def strip_address_spanish(text: str, names: Collection[str]) -> str:
     """Return `text` without opening interjections and the names it calls ("Hola Ana, …")."""
     for _ in range(3):
         found = re.match(r"[¡¿]?(\w+)(?:[ ,]+(\w+))?\s*[,!.]+\s+(?=\S)", text)
-        if found is None:
-            return text
-        first, second = found.group(1).lower(), (found.group(2) or "").lower()
-        if not (
-            (first in _INTERJECTIONS or first in names)
-            and (not second or second in names or second in _INTERJECTIONS)
-        ):
-            return text
-        text = text[found.end() :]
-        text = text[0].upper() + text[1:]
+        opening = [word.lower() for word in found.groups() if word] if found else []
+        if found is None or not all(word in _INTERJECTIONS or word in names for word in opening):
+            break
+        text = text[found.end()].upper() + text[found.end() + 1 :]
     return text
-
-
-def lacks_content_spanish(text: str, names: Collection[str]) -> bool:
-    """Return whether every word is a backchannel word or a participant's name."""
-    return all(word.lower() in _BACKCHANNEL or word.lower() in names for word in words(text))
 
 
 def attribute_spanish(text: str, speaker: str) -> str | None:
@@ -163,60 +142,24 @@ def attribute_spanish(text: str, speaker: str) -> str | None:
     >>> attribute_spanish("No me gusta el café.", "Lucía")
     'A Lucía no le gusta el café.'
     """
-    liked = _GUSTA.match(text)
-    if liked:
-        no = "no " if liked["no"] else ""
-        return f"A {speaker} {no}le {liked['verb'].lower()}{_rest(text[liked.end() :])}"
-    found = _START.match(text)
-    if found is None or found["verb"].lower() not in _VERBS:
+
+    def joined(match: re.Match[str]) -> str:
+        verb = _VERBS.get(match["verb"].lower())
+        clitic = "se " if match["clitic"] else ""
+        return f"{match['gap']}{match['no'] or ''}{clitic}{verb}" if verb else match.group()
+
+    found = _GUSTA.match(text) or _START.match(text)
+    if found is None or (found.re is _START and found["verb"].lower() not in _VERBS):
         return None
-    adverbs = found["adverbs"].lower()
-    clitic = (found["clitic"] or "").lower().replace("me ", "se ")
-    no = "no " if found["no"] else ""
-    verb = _VERBS[found["verb"].lower()]
-    return f"{speaker} {adverbs}{no}{clitic}{verb}{_rest(text[found.end() :])}"
-
-
-def _rest(text: str) -> str:
-    """Return what follows the first verb, with joined verbs and possessives in the third person."""
-    return _MINE.sub(
+    no, verb = "no " if found["no"] else "", found["verb"].lower()
+    rest = _MINE.sub(
         lambda m: ("S" if m["first"] == "M" else "s") + ("us" if m["rest"] == "is" else "u"),
-        _JOINED.sub(_join, text),
+        _JOINED.sub(joined, text[found.end() :]),
     )
-
-
-def _join(match: re.Match[str]) -> str:
-    """Return a joined first-person verb in the third person, or the match as it is."""
-    verb = _VERBS.get(match["verb"].lower())
-    if verb is None:
-        return match.group()
-    clitic = "se " if match["clitic"] else ""
-    return f"{match['gap']}{match['no'] or ''}{clitic}{verb}"
-
-
-class FindDates(Protocol):
-    """Finds the dates of a text; see `memforest.reading.date_phrases.find_dates`."""
-
-    def __call__(
-        self,
-        text: str,
-        reference: datetime,
-        tz: tzinfo,
-        languages: Sequence[str],
-        *,
-        day_first: bool | None,
-        before: str,
-    ) -> Sequence[DateSpan]:
-        """Return the dates in `text`, offsets in characters, times aware UTC; `before` is what was said before it."""
-        ...
-
-
-class FindStates(Protocol):
-    """Finds the attributes that a self-contained statement asserts."""
-
-    def __call__(self, text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
-        """Return the states that `text` asserts of `subjects`, the entities it mentions."""
-        ...
+    if found.re is _GUSTA:
+        return f"A {speaker} {no}le {verb}{rest}"
+    clitic = (found["clitic"] or "").lower().replace("me ", "se ")
+    return f"{speaker} {found['adverbs'].lower()}{no}{clitic}{_VERBS[verb]}{rest}"
 
 
 _CONTINUES = re.compile(
@@ -235,120 +178,116 @@ class LocalExtractor:
 
     Args:
         timezone: the zone in which "yesterday" is meant and dates are written: a name or a tzinfo.
-        dates: finds dates (see `FindDates`); `memforest.reading.date_phrases.find_dates` when None.
-        states: finds attributes (see `FindStates`); `memforest.reading.states.find_states` when None.
     """
 
-    def __init__(
-        self,
-        *,
-        timezone: str | tzinfo = "UTC",
-        dates: FindDates | None = None,
-        states: FindStates | None = None,
-    ) -> None:
+    def __init__(self, *, timezone: str | tzinfo = "UTC") -> None:
         self.name = f"local-{rules_version()}"
         self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
-        self._dates: FindDates = dates or find_dates
-        self._states = states or find_states
 
     async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
         """Return one outcome per chunk, in order. The work is done in a worker thread."""
-        return await asyncio.to_thread(lambda: [self.extract_chunk(chunk) for chunk in chunks])
+        return await asyncio.to_thread(list, map(self.extract_chunk, chunks))
 
     def extract_chunk(self, chunk: Chunk) -> ChunkOutcome:
         """Return the statements of one chunk in order of its turns, and everything skipped."""
-        candidates: list[ExtractedFact] = []
+        statements: list[ExtractedFact] = []
         skipped: list[Skipped] = []
         known = names_inside(" . ".join(turn.text[:MAX_TURN_CHARS] for turn in (*chunk.before, *chunk.turns)))
         previous = chunk.before[-1] if chunk.before else None
         for turn in chunk.turns:
             context = context_of(chunk, turn, previous, known)
-            self._read(context)
-            candidates += [self._candidate(context, draft) for draft in context.drafts]
+            text = turn.text if turn.text.strip() else ""
+            if not text:
+                context.skip(turn.text, "empty")
+            for run in DATA_RUN.findall(text):
+                context.skip(run, "data")
+            text = DATA_RUN.sub("\n", text)
+            if len(text) > MAX_TURN_CHARS:
+                context.skip(text[MAX_TURN_CHARS:], "too long")
+                text = text[:MAX_TURN_CHARS]
+            captions = [match.group() for match in CAPTION.finditer(text)]
+            pieces = split_sentences(CAPTION.sub("\n", text))
+            fine = ASSISTANT_FINE_CHARS if context.assistant else FINE_CHARS
+            for piece, behind in zip(pieces, [*pieces[1:], None], strict=False):
+                turned = behind is not None and is_afterword(behind.text) and takes_back(behind.text)
+                context.words = 0 if turned else GROUP_WORDS if piece.end <= fine else PASSAGE_WORDS
+                self._sentence(context, piece.text)
+                context.heard = f"{context.heard}\n{piece.text}"[-HEARD_CHARS:]
+            for caption in captions:
+                if shown := picture_of(caption):
+                    shared = f"{context.called} shared {shown}"
+                    context.drafts.append(
+                        self._finish(context, caption, shared, attributed=True, changed=True, dates=())
+                    )
+                else:
+                    context.skip(caption, "empty")
+            statements += [self._statement(context, draft) for draft in context.drafts]
             skipped += context.skipped
             previous = turn
-        return ChunkOutcome(candidates=tuple(candidates), skipped=tuple(skipped))
-
-    def _read(self, context: Context) -> None:
-        """Turn one turn into drafts and skips."""
-        text = context.turn.text
-        if not text.strip():
-            context.skip(text, "empty")
-            return
-        for run in DATA_RUN.findall(text):
-            context.skip(run, "data")
-        text = DATA_RUN.sub("\n", text)
-        if len(text) > MAX_TURN_CHARS:
-            context.skip(text[MAX_TURN_CHARS:], "too long")
-            text = text[:MAX_TURN_CHARS]
-        captions = [match.group() for match in CAPTION.finditer(text)]
-        if captions:
-            text = CAPTION.sub("\n", text)
-        pieces = split_sentences(text)
-        for piece, behind in zip(pieces, [*pieces[1:], None], strict=False):
-            turned = behind is not None and is_afterword(behind.text) and takes_back(behind.text)
-            context.words = 0 if turned else most_words(piece.end, assistant=context.assistant)
-            self._sentence(context, piece.text)
-            context.hear(piece.text)
-        for caption in captions:
-            self._caption(context, caption)
+        return ChunkOutcome(candidates=tuple(statements), skipped=tuple(skipped))
 
     def _sentence(self, context: Context, raw: str) -> None:
         """Make a draft of one sentence, join it to the draft before, or skip it."""
         item, raw = raw, _BULLET.sub("", raw) or raw
         if not any(ch.isalnum() for ch in raw):
             return
-        if is_afterword(raw) and context.follows_draft():
+        follows = context.drafts and context.heard.endswith(context.drafts[-1].raw[-1])
+        if follows and is_afterword(raw):
             afterword(context.drafts[-1], raw)
-        elif is_question(raw):
-            head = (statement_before_question(raw) if context.language == "en" else None) or ""
-            asked = raw[len(head) :].lstrip(" ,;-—–")
-            if head:
-                self._keep(context, head, self._draft(context, head))
-            if is_request_question(asked, context.language):
-                self._keep(context, asked, self._request(context, asked, asked))
-            else:
-                context.skip(asked, "question")
-        elif (draft := self._draft(context, raw)) is not None:
-            draft.raw = [item]  # as it stands there, with its number in a list
-            self._keep(context, raw, draft)
-
-    def _keep(self, context: Context, raw: str, draft: DraftFact | None) -> None:
-        """Add a draft, joined to the one before where it belongs there, or skip it."""
-        if draft is None:
             return
-        if context.drafts and can_join(context.drafts[-1], draft, context.words):
-            join(context.drafts[-1], draft)
-        elif draft.comment:
-            context.skip(raw, "pleasantry")
-        else:
-            context.drafts.append(draft)
+        asks = is_question(raw)
+        head = "" if asks else raw  # a question may open with a statement
+        if asks and context.language == "en":
+            head = statement_before_question(raw) or ""
+        draft = self._draft(context, head) if head else None
+        if draft is not None and not asks:
+            draft.raw = [item]  # as it stands there, with its number in a list
+        made = [] if draft is None else [(head, draft)]
+        asked = raw[len(head) :].lstrip(" ,;-—–")
+        requests = asks and is_request_question(asked, context.language)
+        if requests:
+            made.append((asked, self._request(context, asked, asked)))
+        for said, draft in made:
+            if context.drafts and can_join(context.drafts[-1], draft, context.words):
+                join(context.drafts[-1], draft)
+            elif draft.comment:
+                context.skip(said, "pleasantry")
+            else:
+                context.drafts.append(draft)
+        if asks and not requests:
+            context.skip(asked, "question")
 
     def _draft(self, context: Context, raw: str) -> DraftFact | None:
-        """Return the draft of one sentence that is no question, or None after skipping it."""
-        if context.language == "en":
-            return self._draft_english(context, raw)
+        """Return the draft of one sentence that is no question (an answer, rewritten or quoted), or None after skipping it."""
+        if context.language == "other":
+            return self._finish(context, raw, raw, attributed=False, changed=False)
         if context.language == "es":
-            return self._draft_spanish(context, raw)
-        return self._finish(context, raw, raw, attributed=False, changed=False)
-
-    def _draft_english(self, context: Context, raw: str) -> DraftFact | None:
-        """Return the English draft of `raw`: as an answer, rewritten, or quoted."""
-        text = strip_tag(strip_address(raw, context.address))
+            text = strip_address_spanish(raw, context.address)
+            if all(word.lower() in _BACKCHANNEL or word.lower() in context.address for word in words(text)):
+                context.skip(raw, "pleasantry")
+                return None
+            if is_imperative(text, "es"):
+                return self._request(context, raw, text)
+            third = None if context.voices is None else attribute_spanish(text, context.called)
+            own, dates = third is not None, self._spans(context, text)
+            return self._finish(context, raw, third or text, attributed=own, changed=own, dates=dates)
+        text = strip_address(raw, context.address)
         if context.question and not context.drafts and not context.assistant:
             answer = self._answer(context, raw, text)
             if answer is not None:
                 return answer
         if not context.assistant and is_imperative(text, "en", to_assistant=context.to_assistant):
-            return None if self._pleasant(context, raw, text) else self._request(context, raw, text)
+            if not lacks_content(text, context.address):
+                return self._request(context, raw, text)
+            context.skip(raw, "pleasantry")
+            return None
         reason = skip_reason(text, context.address, assistant=context.assistant)
-        evaluation = reason == "evaluation"
         if reason and not (context.drafts and reason in ("evaluation", "fragment")):
-            context.skip(raw, "pleasantry" if evaluation else reason)
+            context.skip(raw, "pleasantry" if reason == "evaluation" else reason)
             return None
         full = supply_subject(text)
-        made = context.attribute(full)
-        resolved = resolve_person(made.text, context.drafts)
+        made = attribute(full, context.voices)
+        resolved = resolve_person(made.text, context.drafts[-1]) if context.drafts else None
         draft = self._finish(
             context,
             raw,
@@ -364,19 +303,13 @@ class LocalExtractor:
         )
         return draft
 
-    def _pleasant(self, context: Context, raw: str, text: str) -> bool:
-        """Skip what has no content, and return whether it had none."""
-        if empty := lacks_content(text, context.address):
-            context.skip(raw, "pleasantry")
-        return empty
-
     def _request(self, context: Context, raw: str, text: str) -> DraftFact:
         """Return the draft of a request: who asked, and for what; in the words that were said where they stay as they are."""
         if context.language != "en" or context.voices is None:
             verb = "pidió" if context.language == "es" else "asked"
             asked = f'{context.called} {verb}: "{text}"'
         else:
-            asked = context.attribute(text).text.rstrip("?! ")
+            asked = attribute(text, context.voices).text.rstrip("?! ")
             asked = f"{context.called} asked: {uncapitalised(asked, always=True)}"
         dates = self._spans(context, text)
         return self._finish(context, raw, asked, attributed=True, changed=True, dates=dates)
@@ -400,7 +333,7 @@ class LocalExtractor:
             )
         ) or skip_reason(text, context.address, assistant=False) not in (None, "fragment"):
             return None
-        made = context.attribute(text)
+        made = attribute(text, context.voices)
         dates = self._spans(context, asked or text)  # "Is it the 12th?" "Yes"
         draft = self._finish(context, raw, made.text, attributed=True, changed=True, dates=dates)
         about = "" if context.about is None else f' about "{context.about}"'
@@ -411,30 +344,11 @@ class LocalExtractor:
         context.question = None
         return draft
 
-    def _draft_spanish(self, context: Context, raw: str) -> DraftFact | None:
-        """Return the Spanish draft of `raw`: rewritten when simple, else quoted."""
-        text = strip_address_spanish(raw, context.address)
-        if lacks_content_spanish(text, context.address):
-            context.skip(raw, "pleasantry")
-            return None
-        if is_imperative(text, "es"):
-            return self._request(context, raw, text)
-        made = None if context.voices is None else attribute_spanish(text, context.called)
-        return self._finish(
-            context,
-            raw,
-            made or text,
-            attributed=made is not None,
-            changed=made is not None,
-            dates=self._spans(context, text),
-        )
-
     def _spans(self, context: Context, text: str) -> list[DateSpan]:
         """Return the dates of a text, in order."""
+        said, order, before = context.turn.said, context.day_first, context.heard
         languages = date_languages(text, context.language)
-        said, order = context.turn.said, context.day_first
-        found = self._dates(text, said, self._zone, languages, day_first=order, before=context.heard)
-        return sorted(found, key=lambda one: one.start_char)
+        return find_dates(text, said, self._zone, languages, day_first=order, before=before)
 
     def _finish(
         self,
@@ -465,41 +379,41 @@ class LocalExtractor:
                 text, participants=context.participants, known=context.known, language=context.language
             ),
             negated=negated(main),
-            words=length(text),
+            # Scripts without spaces count three characters as one word.
+            words=max(len(text.split()), 0 if text.isascii() else sum(ch > "\u2e80" for ch in text) // 3),
         )
 
-    def _caption(self, context: Context, caption: str) -> None:
-        """Make a picture's caption a statement of its own."""
-        shown = picture_of(caption)
-        if not shown:
-            context.skip(caption, "empty")
-            return
-        context.drafts.append(
-            self._finish(
-                context, caption, f"{context.called} shared {shown}", attributed=True, changed=True, dates=()
-            )
-        )
-
-    def _candidate(self, context: Context, draft: DraftFact) -> ExtractedFact:
+    def _statement(self, context: Context, draft: DraftFact) -> ExtractedFact:
         """Return the finished statement: attributed in its text, with mentions, topics and states."""
-        speaker = context.called
+        speaker, ids = context.called, context.ids
         part: Role = "subject" if draft.text.casefold().startswith(f"{speaker} ".casefold()) else "other"
         mentions = merge_mentions((*draft.names, Mention(speaker, "participant", part)))
         named = {mention.name for mention in mentions}
         acting = [] if context.language != "en" else [n for n in acting_names(draft.text) if n not in named]
         asserted = "" if draft.turned else draft.text
-        states = self._states(asserted, subjects=(*(mention.name for mention in mentions), *acting))
+        states = find_states(asserted, subjects=(*(mention.name for mention in mentions), *acting))
         proven = {state.entity for state in states}.intersection(acting)
         mentions = merge_mentions(
             (*mentions, *(Mention(name, "person", "subject") for name in acting if name in proven))
         )
         ends = [one.name for one in mentions]
-        relations = find_relations(asserted, names=ends, states=states, language=draft.language)
+        relations: Sequence[Relation] = ()
+        if len(ends) > 1:
+            relations = find_relations(asserted, names=ends, states=states, language=draft.language)
         kinds = with_kinds(draft.text, mentions, draft.language)
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)
+        text = (
+            draft.text
+        )  # "Bob moved to Miami in July 2024." stands for itself, whoever said it; a "we" would not
+        people = [
+            one.name for one in draft.names if one.kind in ("participant", "person") and one.role == "subject"
+        ]
+        own = any(text.startswith(f"{name} ") for name in people) and not SPEAKER_RELATIVE.search(text)
+        if not (draft.attributed or own):
+            text = f"{speaker}: {text}" if draft.changed else f'{speaker}: "{text}"'
         return ExtractedFact(
-            text=with_speaker(draft, speaker),
+            text=text,
             turns=draft.turns,
             speaker=context.turn.speaker,
             quote=kept_quote(context.turn.text, draft.raw),
@@ -508,11 +422,12 @@ class LocalExtractor:
             precision=precision,
             dates=draft.dates,
             negated=draft.negated,
-            mentions=tuple(replace(one, name=context.id_of(one.name)) for one in kinds),
+            mentions=tuple(replace(one, name=ids.get(one.name, one.name)) for one in kinds),
             topics=find_topics(draft.text, names=names),
-            states=tuple(replace(one, entity=context.id_of(one.entity)) for one in states),
+            states=tuple(replace(one, entity=ids.get(one.entity, one.entity)) for one in states),
             relations=tuple(
-                Relation(context.id_of(one.source), one.label, context.id_of(one.target)) for one in relations
+                Relation(ids.get(one.source, one.source), one.label, ids.get(one.target, one.target))
+                for one in relations
             ),
         )
 

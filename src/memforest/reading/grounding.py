@@ -1,16 +1,12 @@
-"""Whether a statement is supported by the turns it claims to come from.
+"""Whether a statement is supported by the turns it claims to come from, and which days it means.
 
 What must never be made up is held strictly: numbers, names, dates, what is denied, and who says "I". Of the other words,
 which may be paraphrased, a part has to be there. This catches what a model made up, copied from the prompt's
 examples, or was talked into; it cannot tell a true reading from a false one that uses the same words.
 
-
-Dating statements: the model points at the words, and the calendar says what they mean.
-
 A model's own arithmetic is not trusted with a date. What it says is used to choose among the dates that the turns
 state, and among the days that words may mean there: "on Monday" is either of two, and the model has read which. The
 chosen one is resolved against the turn that states it, as the local extractor does.
-
 """
 
 from __future__ import annotations
@@ -188,34 +184,24 @@ def _is_said(name: str, source: ChunkSource, *, translated: bool) -> bool:
     if any(stands_in(whole, one.folded) for one in source.everything):
         return True
     parts = plain_words(name)
-    if len(parts) > 1 and any(
-        _has(short, source.words) for short in ("".join(parts), "".join(part[:1] for part in parts))
-    ):
+    joined = ("".join(parts), "".join(part[:1] for part in parts)) if len(parts) > 1 else ()
+    if any(short in source.words.get(short[:3], ()) for short in joined):
         return True
-    return all(_is_told(word, source, translated=translated) for word in parts if _tells(word))
+    return all(
+        _is_told(word, source, translated=translated)
+        for word in parts
+        if len(word) > 1 and word not in STOP_WORDS and word not in _NO_NAMES and not word[0].isdigit()
+    )
 
 
 def _is_told(word: str, source: ChunkSource, *, translated: bool = False) -> bool:
     """Return whether a word is said, in another form, or misspelt."""
+    near = source.words.get(word[:3], ())
     return (
-        _is_word(word, source.words)
+        any(one.startswith(word) or word.startswith(one) for one in near)  # "Mel", "Melanie"
         or not source.stems.isdisjoint(lexical_tokens(word))  # "Baking", "bake"
         or any(_is_typo(word, said, translated=translated) for said in _alike(word, source.words))
     )
-
-
-def _tells(word: str) -> bool:
-    return len(word) > 1 and word not in STOP_WORDS and word not in _NO_NAMES and not word[0].isdigit()
-
-
-def _has(word: str, known: Mapping[str, frozenset[str]]) -> bool:
-    return word in known.get(word[:3], frozenset())
-
-
-def _is_word(word: str, known: Mapping[str, frozenset[str]]) -> bool:
-    """Return whether a word is known, or one that it begins, or that begins it: "Mel", "Melanie"."""
-    near = known.get(word[:3], frozenset())
-    return any(one.startswith(word) or word.startswith(one) for one in near)
 
 
 def _alike(word: str, known: Mapping[str, frozenset[str]]) -> Iterable[str]:
@@ -296,9 +282,14 @@ def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
     """
     numbers = figures(text)
     counted = {word for one in numbers for word in plain_words(one.text)}
-    wanted = {word for word in plain_words(text) if _tells_time(word)} - counted
+    wanted = {
+        word for word in plain_words(text) if word not in STOP_WORDS and not word[0].isdigit()
+    } - counted
     return bool(wanted or numbers) and any(
-        _stand(wanted, said)
+        all(
+            word in said or any(one not in _DAYS and _is_typo(word, one, translated=False) for one in said)
+            for word in wanted
+        )
         and all(any(one.readings & other.readings for other in counted_there) for one in numbers)
         for turn in supports
         for said, counted_there in turn.spelt
@@ -321,18 +312,6 @@ def says_weekday(day: int, said: SourceTurn) -> bool:
     return told > known
 
 
-def _stand(wanted: Collection[str], said: Collection[str]) -> bool:
-    """Return whether all words are said, or misspelt."""
-    return all(
-        word in said or any(one not in _DAYS and _is_typo(word, one, translated=False) for one in said)
-        for word in wanted
-    )
-
-
-def _tells_time(word: str) -> bool:
-    return word not in STOP_WORDS and not word[0].isdigit()
-
-
 def _is_about(text: str, names: Sequence[str], numbers: Sequence[Figure], source: ChunkSource) -> bool:
     """Return whether a statement has a content word, name or number of the chunk itself, or is too short to tell.
 
@@ -342,16 +321,17 @@ def _is_about(text: str, names: Sequence[str], numbers: Sequence[Figure], source
     counted = [one.text for one in numbers if not one.readings.isdisjoint(source.numbers)]
     checked = forms_of(" ".join((*names, *counted))) & mine
     mended = {form[:_MENDED_CHARS] for form in checked} & {form[:_MENDED_CHARS] for form in source.own}
-    said = counted or mended or any(form in source.own or _is_compound(form, source.own) for form in mine)
+    stems = [stem for stem in source.own if len(stem) >= _STEM_CHARS]  # of which a compound begins with one
+    said = (
+        counted
+        or mended
+        or any(
+            form in source.own or any(form.startswith(stem) or stem.startswith(form) for stem in stems)
+            for form in mine
+        )
+    )
     short = 0 < len(mine) < _TELLING_FORMS and not any(one.has_order for one in source.everything)
     return bool(said) or short
-
-
-def _is_compound(form: str, stems: Collection[str]) -> bool:
-    """Return whether a word begins with one that is said, or the other way round."""
-    return any(
-        len(stem) >= _STEM_CHARS and (form.startswith(stem) or stem.startswith(form)) for stem in stems
-    )
 
 
 def support_of(text: str, said: SourceTurn, source: ChunkSource) -> str:
@@ -404,11 +384,12 @@ def date_statement(
     """
     own = _own_dates(text, language, supports, source)
     span, left_out = _chosen(statement, own, supports, source)
-    days = [window_of(said.turn.said, "day", source.zone).interval for said in supports]
+    days = [window_of(said.turn.said, "day", source.zone) for said in supports]
     translated = source.is_translated(language, supports)
     out, plain, found = text, text, []
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
-        own_days = () if one.direction == "for" else days  # how long something takes is no day
+        spoken = [Interval(day.start, day.end) for day in days]
+        own_days = [] if one.direction == "for" else spoken  # how long something takes is no day
         known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *own_days))
         if not known and (one.direction == "for" or date_is_spelt(one.text, supports)):
             continue  # how long something takes is checked as a number, and words may be no date by themselves

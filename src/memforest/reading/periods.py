@@ -1,25 +1,19 @@
-"""Civil periods: half-open runs of calendar days, and their place on the UTC time line.
+"""Civil periods (half-open runs of days) and calendar windows (a day, week, month or year in a zone).
 
 Weeks start on Monday (ISO 8601). Seasons are the meteorological ones of the northern hemisphere (spring
-starts on 1 March); a winter belongs to the year of its December. Nothing here knows a time zone except
-`to_utc`, which alone says when a local day begins: a day is 23 or 25 hours long when the clocks change, and may begin
-within the hour that they skip.
+starts on 1 March); a winter belongs to the year of its December. Only `to_utc` says when a local day begins: a day is
+23 or 25 hours long when the clocks change, and may begin within the hour that they skip.
 
+Windows of one unit tile time: each instant lies in exactly one, and a window ends where the next begins, ``[start, end)``
+in aware UTC. When clocks are put back over midnight, the hour that comes twice belongs to the later day, and a day that a
+zone has repeated is one day of up to 48 hours. A day that a zone has skipped (Pacific/Apia, 30 December 2011) is no window.
 
-Calendar windows: the day, ISO week, week within its month, month or year in which an instant lies, in a zone.
+Instants lie in the years 1 to 9999. The first window of a unit begins at `EARLIEST` and the last one ends at
+`END_OF_TIME`, whatever the zone's offset; the day before 1 January of year 1 and the one after 9999 are theirs.
 
-Windows of one unit tile time: each instant lies in exactly one, and a window ends where the next begins. A window is
-half-open, ``[start, end)``, in aware UTC; its days begin where `memforest.reading.periods.to_utc` says. So when clocks
-are put back over midnight, what is heard twice belongs to the later day, and a day that a zone has repeated is one
-day of up to 48 hours. A day that a zone has skipped (Pacific/Apia, 30 December 2011) is no window.
-
-Only instants of the years 1 to 9999 can be told. The first window of a unit begins at `EARLIEST` and the last one ends
-at `END_OF_TIME`, whatever the zone's offset; the day before 1 January of year 1 and the one after 9999 are theirs.
-
-A key is text that names a window of a unit in any zone: "2024-02-05", "2024-W06", "2024-02/2024-W06", "2024-02",
+A key names a window of a unit in any zone: "2024-02-05", "2024-W06", "2024-02/2024-W06", "2024-02",
 "2024". Keys of one unit sort as their windows do in time. A week within a month carries the year of its ISO week,
 as 30 December 2024 lies in week 1 of 2025: "2024-12/2025-W01".
-
 """
 
 from __future__ import annotations
@@ -28,12 +22,13 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from itertools import takewhile
 from types import MappingProxyType
 from typing import Literal, get_args
 
 from memforest.errors import InputError
 from memforest.records import Precision
-from memforest.times import EARLIEST, Interval, floor_ms, shown
+from memforest.times import EARLIEST, floor_ms, shown
 
 Kind = Literal["weekday", "weekend", "day_of_month", "day", "month", "quarter", "season", "holiday"]
 """What is named without a year; "day" is a day with its month."""
@@ -76,10 +71,6 @@ class Period:
         """Return the same so many days later."""
         return replace(self, start=self.start + count * _DAY, end=self.end + count * _DAY, other=None)
 
-    def marked(self, **flags: bool) -> Period:
-        """Return a copy with some of the flags set."""
-        return replace(self, **flags)  # type: ignore[arg-type]  # flags are booleans
-
 
 def to_utc(local: date, zone: tzinfo) -> datetime:
     """Return the moment at which the day `local` begins in `zone`, in aware UTC: when its date is first on the clock.
@@ -111,17 +102,7 @@ def days(start: date, count: int, precision: Precision = "day") -> Period:
 
 def day(start: date) -> Period:
     """Return one day."""
-    return days(start, 1)
-
-
-def week(inside: date) -> Period:
-    """Return the Monday-to-Sunday week that contains a day."""
-    return days(inside - inside.weekday() * _DAY, 7, "week")
-
-
-def weekend(inside: date) -> Period:
-    """Return the Saturday and Sunday of the week that contains a day."""
-    return days(inside + (5 - inside.weekday()) * _DAY, 2)
+    return Period(start, start + _DAY, "day")
 
 
 def months_from(first_year: int, first_month: int, count: int, precision: Precision) -> Period:
@@ -189,12 +170,10 @@ def unit_period(unit: str, inside: date, shift: int = 0) -> Period:
     """
     if unit in ("hour", "day"):
         return day(inside + shift * _DAY)
-    if unit == "week":
-        return week(inside + shift * 7 * _DAY)
-    if unit == "fortnight":
-        return week(inside + shift * 14 * _DAY)
-    if unit == "weekend":
-        return weekend(inside + shift * 7 * _DAY)
+    if unit in _DAYS_IN:
+        inside += shift * _DAYS_IN[unit] * _DAY
+        monday = inside - inside.weekday() * _DAY
+        return days(monday + 5 * _DAY, 2) if unit == "weekend" else Period(monday, monday + 7 * _DAY, "week")
     if unit == "month":
         return month(inside.year, inside.month + shift)
     if unit == "quarter":
@@ -313,11 +292,6 @@ class CalendarWindow:
     start: datetime
     end: datetime
 
-    @property
-    def interval(self) -> Interval:
-        """The window as an interval."""
-        return Interval(self.start, self.end)
-
     def contains(self, moment: datetime) -> bool:
         """Tell whether an aware `moment` lies in the window; the end does not."""
         return self.start <= moment < self.end
@@ -339,8 +313,7 @@ def window_of(instant: datetime, unit: Unit, zone: tzinfo) -> CalendarWindow:
         TimestampError: if `instant` is naive, or outside the years 1 to 9999 in UTC.
         InputError: if there is no such unit.
     """
-    first = _first_day(_unit(unit), _local_day(floor_ms(instant), zone))
-    return _window(unit, first, zone)
+    return next(_walk(unit, _first_day(unit, _local_day(floor_ms(instant), zone)), zone))
 
 
 def window_with_key(key: str, unit: Unit, zone: tzinfo) -> CalendarWindow:
@@ -349,10 +322,11 @@ def window_with_key(key: str, unit: Unit, zone: tzinfo) -> CalendarWindow:
     Raises:
         InputError: if the key names no window of the unit, or one that the zone has skipped.
     """
-    first = _day_of_key(key, _unit(unit))
+    _first_day(unit, date.min)  # raises if there is no such unit
+    first = _day_of_key(key, unit)
     if first is None or _key(unit, first) != key:
         raise InputError(f"{shown(key, _SHOWN)} is no key of a {unit}; one is {_EXAMPLES[unit]!r}")
-    found = _window(unit, first, zone)
+    found = next(_walk(unit, first, zone))
     if found.start >= found.end:
         raise InputError(f"there was no {unit} {key} in {zone}: its clocks skipped it")
     return found
@@ -368,8 +342,9 @@ def windows_between(start: datetime, end: datetime, unit: Unit, zone: tzinfo) ->
     low, high = floor_ms(start), floor_ms(end)
     if high < low:
         raise InputError(f"the end {end!r} is before the start {start!r}")
-    first = _first_day(_unit(unit), _local_day(low, zone)) if low < high else None
-    return _walk(unit, first, high, zone)
+    windows = _walk(unit, _first_day(unit, _local_day(low, zone)), zone)
+    overlapping = takewhile(lambda one: low < high and one.start < high, windows)
+    return (one for one in overlapping if one.start < one.end)  # the others were skipped by the zone
 
 
 def window_around(window: CalendarWindow, unit: Unit, zone: tzinfo) -> CalendarWindow:
@@ -384,28 +359,14 @@ def window_around(window: CalendarWindow, unit: Unit, zone: tzinfo) -> CalendarW
     return window_of(window.start, unit, zone)
 
 
-def _unit(unit: Unit) -> Unit:
-    if unit not in UNITS:
-        raise InputError(f"there is no calendar unit {shown(unit, _SHOWN)}; known: {', '.join(UNITS)}")
-    return unit
-
-
-def _walk(unit: Unit, first: date | None, high: datetime, zone: tzinfo) -> Iterator[CalendarWindow]:
-    start = EARLIEST if first is None else _start(first, zone)
-    while first is not None and start < high:
+def _walk(unit: Unit, first: date | None, zone: tzinfo) -> Iterator[CalendarWindow]:
+    """Yield the windows from a first day on; one that the zone has skipped is empty."""
+    start = EARLIEST if first is None or first == date.min else to_utc(first, zone)
+    while first is not None:
         after = _next_first_day(unit, first)
-        end = _start(after, zone)
-        if start < end:  # else the zone has skipped it
-            yield CalendarWindow(unit, _key(unit, first), start, end)
+        end = END_OF_TIME if after is None else to_utc(after, zone)
+        yield CalendarWindow(unit, _key(unit, first), start, end)
         first, start = after, end
-
-
-def _window(unit: Unit, first: date, zone: tzinfo) -> CalendarWindow:
-    after = _next_first_day(unit, first)
-    return CalendarWindow(unit, _key(unit, first), _start(first, zone), _start(after, zone))
-
-
-# --- days ------------------------------------------------------------------------------------------
 
 
 def _local_day(moment: datetime, zone: tzinfo) -> date:
@@ -421,23 +382,24 @@ def _local_day(moment: datetime, zone: tzinfo) -> date:
     return day
 
 
-def _start(day: date | None, zone: tzinfo) -> datetime:
-    """Return when a day begins; None is the day after the last."""
-    if day is None:
-        return END_OF_TIME
-    return EARLIEST if day == date.min else to_utc(day, zone)
-
-
 def _first_day(unit: Unit, day: date) -> date:
-    if unit == "day":
-        return day
-    if unit == "year":
-        return day.replace(month=1, day=1)
+    """Return the first day of the window of a unit in which a day lies.
+
+    Raises:
+        InputError: if there is no such unit.
+    """
     month = day.replace(day=1)
-    if unit == "month":
-        return month
     monday = day - day.weekday() * _DAY  # 1 January of year 1 is a Monday
-    return monday if unit == "week" else max(monday, month)
+    first = {
+        "day": day,
+        "week": monday,
+        "week_of_month": max(monday, month),
+        "month": month,
+        "year": month.replace(month=1),
+    }.get(unit)
+    if first is None:
+        raise InputError(f"there is no calendar unit {shown(unit, _SHOWN)}; known: {', '.join(UNITS)}")
+    return first
 
 
 def _next_first_day(unit: Unit, first: date) -> date | None:
@@ -453,18 +415,13 @@ def _next_first_day(unit: Unit, first: date) -> date | None:
         return None
 
 
-# --- keys ------------------------------------------------------------------------------------------
-
-
 def _key(unit: Unit, first: date) -> str:
-    if unit == "day":
-        return first.isoformat()
+    """Return the key of the window of a unit that begins with a day."""
+    day = first.isoformat()
+    of_year, week, _ = first.isocalendar()
     if unit == "week":
-        year, week, _ = first.isocalendar()
-        return f"{year:04d}-W{week:02d}"
-    if unit == "week_of_month":
-        return f"{_key('month', first)}/{_key('week', first)}"
-    return first.isoformat()[: 7 if unit == "month" else 4]
+        return f"{of_year:04d}-W{week:02d}"
+    return {"day": day, "month": day[:7], "year": day[:4]}.get(unit) or f"{day[:7]}/{of_year:04d}-W{week:02d}"
 
 
 def _day_of_key(key: str, unit: Unit) -> date | None:

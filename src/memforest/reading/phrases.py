@@ -1,25 +1,13 @@
-"""The noun phrases of a statement: what it names, and where.
+"""The noun phrases of a statement, and the wording by which English says that something begins, ends or is only thought of.
 
 A statement is a fact's text: who said it, the question it answers if it is an answer, and its sentences. A
 sentence's phrases are its capitalised runs and its runs of content words, with every shorter run inside them,
 because which of "weekly rye bread", "rye bread" and "bread" is the thing shows only in the rest of the memory.
 
-
-The wording by which English tells whether something is so, begins, ends or is only thought of.
-
-Patterns and word lists of ``data/stance/en.toml``, compiled once. They name classes of wording, no attributes.
-
-
-Two things that a sentence sets against each other: "from *A* to *B*", "*B* instead of *A*", "*A* is history, *B* it is".
-
-Which of the two is the new one shows in the words between them and in front of them, whatever the verb is.
-
-
-Words of change and the things behind them: "dropped the *oolong* for the *sencha*", "plays the *flute*".
-
-This reading looks at one sentence and asks nobody whom it is about: it finds out which of a memory's phrases
-are things that are begun, ended or had at all.
-
+The wording is patterns and word lists of ``data/stance/en.toml``; they name classes of wording, no attributes. Words of change
+govern the things behind them ("dropped the *oolong* for the *sencha*", "plays the *flute*"), whoever it is about. Where a
+sentence sets two things against each other ("from *A* to *B*", "*B* instead of *A*", "*A* is history, *B* it is"), the words
+between them and in front of them show which is the new one, whatever the verb is.
 """
 
 from __future__ import annotations
@@ -102,7 +90,13 @@ def rules() -> Mapping[str, re.Pattern[str]]:
     for name, sources in _raw().items():
         if isinstance(sources, str) or name == "clause":
             continue
-        joined = "|".join(f"(?:{_with_forms(source)})" for source in sources)
+        spelt = (  # the forms of each verb behind "~" are written out
+            _VERBS.sub(
+                lambda verbs: f"(?:{'|'.join(map(_forms, (verbs[1] or verbs[2]).split('|')))})", source
+            )
+            for source in sources
+        )
+        joined = "|".join(f"(?:{source})" for source in spelt)
         found[name] = re.compile(rf"(?<![\w-])(?:{joined})(?![\w-])", re.IGNORECASE)
     clauses = "|".join(re.escape(mark) for mark in _raw()["clause"])
     found["clause"] = re.compile(clauses)
@@ -112,27 +106,16 @@ def rules() -> Mapping[str, re.Pattern[str]]:
 _VERBS = re.compile(r"~(?:\(\?:([a-z|]+)\)|([a-z]+))")
 
 
-def _with_forms(source: str) -> str:
-    """Return a pattern with the forms of each verb behind "~" spelt out."""
-    return _VERBS.sub(
-        lambda found: f"(?:{'|'.join(_forms(verb) for verb in (found[1] or found[2]).split('|'))})", source
-    )
-
-
 def _forms(verb: str) -> str:
     """Return a pattern for all forms of a verb; regular ones by rule, a doubled consonant where there may be one."""
-    own = "".join(f"|{form}" for form in _irregular().get(verb, ()))
+    entries = (entry.split() for entry in _raw()["irregular"].split(","))
+    irregular = {name: forms for name, *forms in entries}
+    own = "".join(f"|{form}" for form in irregular.get(verb, ()))
     if verb.endswith("e"):
         return f"{verb[:-1]}(?:es?|ed|ing){own}"
     if verb.endswith("y") and verb[-2] not in "aeou":
         return f"{verb[:-1]}(?:y|ies|ied|ying){own}"
     return f"{verb}(?:e?s|{verb[-1]}?(?:ed|ing))?{own}"
-
-
-@lru_cache(maxsize=1)
-def _irregular() -> Mapping[str, Sequence[str]]:
-    found = (entry.split() for entry in _raw()["irregular"].split(","))
-    return {verb: forms for verb, *forms in found}
 
 
 @lru_cache(maxsize=8)
@@ -236,13 +219,18 @@ def _phrases(text: str) -> Iterator[Phrase]:
                 yield from _parts(tokens, index, end, named=True)
         else:
             end = index
-            while end < len(tokens) and (
-                is_content(tokens[end][0])
-                or _is_gerund(tokens, end)
-                or _is_modifier(tokens, end)
-                or _is_inner_of(tokens, index, end)
-                or (end == index and _is_participle(tokens, end))
-            ):
+            while end < len(tokens):
+                word = tokens[end][0]
+                follows = end + 1 < len(tokens) and is_content(tokens[end + 1][0])
+                modifies = word in listed("no_noun") or word in word_list("generic_topics")  # "*night* shift"
+                inner = word == "of" and index < end  # "chief of staff"
+                if not (
+                    is_content(word)
+                    or _is_gerund(tokens, end)
+                    or (follows and (modifies or inner))
+                    or (end == index and _is_participle(tokens, end))
+                ):
+                    break
                 end += 1
             first = tokens[index][0]
             verb = first.endswith("ing") and len(first) >= SHORTEST_GERUND
@@ -250,17 +238,6 @@ def _phrases(text: str) -> Iterator[Phrase]:
                 index += 1  # "baking rye bread": the bread counts
             yield from _parts(tokens, index, end, named=False)
         index = max(end, index + 1)
-
-
-def _is_inner_of(tokens: list[Token], start: int, at: int) -> bool:
-    """Return whether "of" stands between two content words: "chief of staff"."""
-    return tokens[at][0] == "of" and start < at < len(tokens) - 1 and is_content(tokens[at + 1][0])
-
-
-def _is_modifier(tokens: list[Token], at: int) -> bool:
-    """Return whether a word that is no thing of its own stands in front of a noun: "*night* shift"."""
-    follows = at + 1 < len(tokens) and is_content(tokens[at + 1][0])
-    return follows and (tokens[at][0] in listed("no_noun") or tokens[at][0] in word_list("generic_topics"))
 
 
 def _is_gerund(tokens: list[Token], at: int) -> bool:
@@ -285,15 +262,9 @@ def _is_participle(tokens: list[Token], at: int) -> bool:
     if not word.islower() or at + 1 == len(tokens) or not is_content(tokens[at + 1][0]):
         return False
     if word.endswith("ing"):
-        return before in _before_participle()
+        return before in word_list("determiners") or before in listed("before_participle")
     past = word.endswith("ed") or word in word_list("irregular_past")
     return past and before in word_list("determiners")
-
-
-@lru_cache(maxsize=1)
-def _before_participle() -> frozenset[str]:
-    """Return the words behind which a word in -ing may qualify a noun."""
-    return word_list("determiners") | listed("before_participle")
 
 
 def is_content(word: str) -> bool:
@@ -366,18 +337,11 @@ def _parts(tokens: list[Token], start: int, end: int, *, named: bool) -> Iterato
 
 def _splits_name(tokens: list[Token], start: int, end: int, i: int, j: int) -> bool:
     """Return whether ``tokens[i:j]`` is only a piece of a run's capitalised words; without "The" is no piece."""
-    from_start = (
-        i == start
-        or (i == start + 1 and (tokens[start][0] == "The" or _opens_small(tokens, start)))
-        or tokens[i - 1][0] in _APART
-    )
+    first = tokens[start]  # with a capital only because a sentence begins: "Her Acme", "Still Oslo"
+    small = first[0] == "The" or (first[1] == 0 and first[0].lower() in _breaks())
+    from_start = i == start or (i == start + 1 and small) or tokens[i - 1][0] in _APART
     cut = j < end and tokens[j][0] in _APART - {"&"}
     return not from_start or (not cut and any(token[0][0].isupper() for token in tokens[j:end]))
-
-
-def _opens_small(tokens: list[Token], at: int) -> bool:
-    """Return whether a word has its capital only because a sentence begins: "Her Acme", "Still Oslo"."""
-    return tokens[at][1] == 0 and tokens[at][0].lower() in _breaks()
 
 
 def contrasted(text: str, phrases: Sequence[Phrase], found: Mapping[Phrase, Stance]) -> dict[Phrase, Stance]:
@@ -443,7 +407,7 @@ LONGEST_LINK = 60
 _BESIDE = re.compile(
     r"(?:,| and| or| &|,? as well as)(?: (?:the|an?|her|his|their|my|our))?\s*", re.IGNORECASE
 )
-"""What stands between two things of which neither takes the other's place."""
+"""Stands between two things that do not replace each other."""
 _FROM = re.compile(r"\bfrom(?: (?:the|an?|her|his|their|my|our|old|\w+'s)){0,3}\s+$", re.IGNORECASE)
 _CHANGED = re.compile(r"\bchang\w+(?: (?:the|an?|her|his|their|my|our|old|\w+'s)){0,3}\s+$", re.IGNORECASE)
 _ONTO = re.compile(
@@ -451,7 +415,7 @@ _ONTO = re.compile(
     re.IGNORECASE,
 )
 _NEXT = re.compile(r"[,;:]|\b(?:and|so|but|then|now)\b", re.IGNORECASE)
-"""What leads from what was to what is."""
+"""Leads from the old thing to the new one."""
 _LATELY = re.compile(r"\b(?:now|these days|nowadays|instead|since)\b", re.IGNORECASE)
 
 
@@ -518,7 +482,7 @@ def turning_points(
 
 
 def exchanged(text: str, places: Sequence[PhrasePosition], uses: Mapping[str, int]) -> list[tuple[str, str]]:
-    """Return (old, new) terms of which a sentence tells by the words between that one took the other's place."""
+    """Return (old, new) terms where the words between them show that the new one replaces the old one."""
     found = [best for place in places if (best := _most_used(place, uses)) is not None]
     orders = (linked_order(text, one, other) for one, other in pairwise(found) if one.end <= other.start)
     return [(old.term, new.term) for old, new in filter(None, orders) if old.term != new.term]
@@ -559,7 +523,7 @@ _ONWARD = re.compile(r"\b(?:to|for|with|onto|into)$", re.IGNORECASE)
 
 
 def _governor(before: str) -> Stance | None:
-    """Return the change told by the word of change that ends a text, if one does."""
+    """Return the change that the last words of a text express, or None."""
     wording = rules()
     tail = before[-_REACH:]
     for name, stance in _TURNS:

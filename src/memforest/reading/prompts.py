@@ -1,4 +1,4 @@
-"""Prompts as data: loaded from ``prompts/<id>.toml``, rendered so that no data can pass for instructions.
+"""Prompts as data (``prompts/<id>.toml``), rendered so that no data can pass for instructions, and asking a model with them.
 
 The files are the package's own, and those of the folders of indexes whose steps are registered (`memforest.endpoint`).
 
@@ -9,10 +9,7 @@ Data is what somebody said or a model made, and not to be trusted. It goes into 
 tags only (`data_block`), in which ``<``, ``>`` and ``&`` are written as escapes: no text can close its block, open
 another, or spell a token that a chat template gives a meaning to.
 
-
-How days, trees and nodes are shown to a model: rows of data, with days of the memory's zone.
-
-Asks a model for a reply of a known form: sends, reads tolerantly, validates, and asks once more if need be.
+A reply is read tolerantly and validated, and asked for once more if need be.
 """
 
 from __future__ import annotations
@@ -85,7 +82,7 @@ class Prompt(Generic[T]):
         return json_schema(self.reply)
 
     def maker(self, model_id: str) -> str:
-        """Return what is recorded with all that is made by this prompt: ``"extract@1:model"``."""
+        """Return the maker that is stored with every result of this prompt: ``"extract@1:model"``."""
         return f"{self.id}@{self.version}:{model_id}"
 
     @cached_property

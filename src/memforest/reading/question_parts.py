@@ -1,39 +1,24 @@
-"""Which time operator a question applies, whatever it asks about: "What does Bob open with these days?".
+"""Reads what the words of a question say: its time operator, its names, its parts, and how much of a memory it needs.
 
-A table per language (`memforest/data/operators/*.toml`) says how it asks for what was so before, after, first and so on, whatever
-that is. So a reading is sure of nothing: it is for an index that looks whether its memory has a timeline that fits. The
-language is told by a question's own words; of one without a table only a date is heard.
+*Operator*: a table per language (`memforest/data/operators/*.toml`) says how it asks for what was so before, after, first and
+so on, whatever that is. So a reading is sure of nothing: it is for an index that looks whether its memory has a timeline that
+fits. The language is recognised by a question's own words; without a table only a date is heard. A table has `words`, lists
+by name (``_`` is a space inside an entry), `macros`, and `patterns`: regular expressions in which ``..`` is up to eight
+words, ``{name}`` a list or macro, ``<X>`` an anchor up to the end and ``<x>`` one of at most 80 characters; each begins and
+ends with a word.
 
-A table has `words`, lists by name (``_`` is a space inside an entry), `macros`, and `patterns`: regular expressions in which
-``..`` is up to eight words, ``{name}`` a list or macro, ``<X>`` an anchor up to the end and ``<x>`` one of
-at most 80 characters; each begins and ends with a word.
+*Names* are looked up in the memory's own. The longest wins; a possessive 's does not hide it. Scripts without spaces are
+searched at every character. A lower-case "will" or "may" is no name, and neither is one at the start of a question.
 
+*Parts*: one for each person that a question puts beside another, and one for the event that it is relative to, by the words
+of `memforest/data/parts.toml` (English and Spanish); a question in another language is one part. What somebody did with
+another is one question, too. Source of scopes and coverage: H-Mem (arXiv 2605.15701) §3.3.
 
-Finds the entities that a question names, by looking its words up in the memory's own names.
+*Complexity*: one recorded fact, several put together, or a judgement over many, by `memforest/data/complexity.toml`. Source
+of the three classes: TiMem (arXiv 2601.02845) §3.3.1.
 
-The longest name wins; a possessive 's does not hide it. Scripts without spaces are searched at every
-character. A lower-case "will" or "may" is no name, and neither is one at the start of a question.
-
-
-Takes a question apart by rule: one part for each person that it puts beside another, and one for the event that it is relative to.
-
-A table per language (`memforest/data/parts.toml`: English and Spanish) has the words that show it; a question in another language
-is one part. What somebody did with another is one question, too. Source of scopes and coverage: H-Mem (arXiv 2605.15701) §3.3.
-
-
-How much of a memory a question needs, by its words: one recorded fact, several put together, or a judgement over many.
-
-A table per language (`memforest/data/complexity.toml`) has the words that ask for more than one fact. Source of the three
-classes: TiMem (arXiv 2601.02845) §3.3.1.
-
-
-The core of a question: what it asks for, without its time.
-
-"Where did Ana live before Porto?" asks where Ana lived; that it is about the time before Porto says which of the answers is
-meant. Every operator has a few words, in English and Spanish. A time that is only in the tense of a verb is none.
-
-
-What the words of a question say beyond its plan: everything that an index may want to look up in its memory.
+*Core*: what a question asks for, without its time. "Where did Ana live before Porto?" asks where Ana lived; that it is about
+the time before Porto says which of the answers is meant. A time that is only in the tense of a verb is none.
 """
 
 from __future__ import annotations
@@ -47,7 +32,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from memforest.reading.entities import find_mentions
 from memforest.reading.tokens import detect_language
@@ -85,18 +70,16 @@ def _patterns_of(code: str) -> Patterns:
     """Return the patterns of one of `LANGUAGES`, read once per process from the package's data."""
     table = _table(code)
     parts = {name: f"(?:{'|'.join(text.split())})".replace("_", " ") for name, text in table["words"].items()}
-    parts |= table["macros"]
-    return {name: tuple(_compiled(one, parts) for one in texts) for name, texts in table["patterns"].items()}
-
-
-def _compiled(text: str, parts: Mapping[str, str]) -> re.Pattern[str]:
-    """Return a pattern of a table as a regular expression."""
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part)
-    text = re.sub(r"\((?!\?)", "(?:", text).replace(" .. ", r"(?: [^\s,;?!]+){0,8}? ")
-    text = text.replace("<X>", "(?P<anchor>.+)").replace("<x>", "(?P<anchor>[^,;?!]{1,80}?)")
-    start, text = (r"^\W*", text[1:]) if text.startswith("^") else (r"(?<![\w-])", text)
-    return re.compile(rf"{start}(?:{text})(?!\w)", re.IGNORECASE)
+    found: dict[str, list[re.Pattern[str]]] = {}
+    for name, texts in table["patterns"].items():
+        for text in texts:
+            for part, pattern in {**parts, **table["macros"]}.items():
+                text = text.replace(f"{{{part}}}", pattern)
+            text = re.sub(r"\((?!\?)", "(?:", text).replace(" .. ", r"(?: [^\s,;?!]+){0,8}? ")
+            text = text.replace("<X>", "(?P<anchor>.+)").replace("<x>", "(?P<anchor>[^,;?!]{1,80}?)")
+            start, text = (r"^\W*", text[1:]) if text.startswith("^") else (r"(?<![\w-])", text)
+            found.setdefault(name, []).append(re.compile(rf"{start}(?:{text})(?!\w)", re.IGNORECASE))
+    return {name: tuple(patterns) for name, patterns in found.items()}
 
 
 @lru_cache(maxsize=len(LANGUAGES))
@@ -152,9 +135,9 @@ def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
     for kind in _RELATIVE:
         if found := _find(kind, text, patterns):
             span = found.span("anchor") if "anchor" in found.re.groupindex else (0, 0)
-            if kind in ("predecessor", "successor"):
-                return _neighbour(kind, _cut(whole, *span, patterns), dated)
-            return TimeOperator(kind, whole[slice(*span)].strip(_ENDS))
+            if kind not in ("predecessor", "successor"):
+                return TimeOperator(kind, whole[slice(*span)].strip(_ENDS))
+            return TimeOperator("as_of") if dated else _neighbour(kind, whole, span, patterns)
     if _find("now", text, patterns) and not _find("past", whole, patterns):
         return TimeOperator("current")
     if dated:
@@ -165,45 +148,30 @@ def read_operator(question: str, *, dated: bool) -> TimeOperator | None:
     return TimeOperator("current") if present and _find("present", text, patterns) else None
 
 
-def _cut(whole: str, start: int, end: int, patterns: Patterns) -> str:
-    """Return the text that "before" or "after" is relative to, without what follows it."""
+def _neighbour(
+    kind: OperatorKind, whole: str, span: tuple[int, int], patterns: Patterns
+) -> TimeOperator | None:
+    """Return an operator relative to a span of text, without what follows it; None if that is a date not understood."""
+    start, end = span
     for cut in patterns["cut"]:
         behind = cut.search(whole, start + 1, end)
         end = behind.start() if behind else end
-    return whole[start:end].strip(_ENDS)
-
-
-def _neighbour(kind: OperatorKind, anchor: str, dated: bool) -> TimeOperator | None:
-    """Return an operator relative to an anchor, or to the date in it; None if that date was not understood."""
-    if dated:
-        return TimeOperator("as_of")
+    anchor = whole[start:end].strip(_ENDS)
     return None if _YEAR.search(anchor) else TimeOperator(kind, anchor)
 
 
-def _asks(name: str, question: str) -> bool:
+def asks(name: str, question: str) -> bool:
+    """Return whether a question asks in a way that its language's table has patterns for.
+
+    Args:
+        name: of the patterns: ``manner`` (how or why something was, which no state answers), ``asks_when`` ("In which
+            year"), ``asks_list`` (several things: "How many", "What are"), ``span`` ("Since when", "How long") or
+            ``where``.
+        question: as it was typed.
+    """
     text = _plain(question)
     code = language_of(text)
     return code is not None and _find(name, text, _patterns_of(code)) is not None
-
-
-def asks_how(question: str) -> bool:
-    """Return whether a question asks how or why something was, which no state answers."""
-    return _asks("manner", question)
-
-
-def asks_when(question: str) -> bool:
-    """Return whether a question asks for a time: "When", "In which year"."""
-    return _asks("asks_when", question)
-
-
-def asks_for_list(question: str) -> bool:
-    """Return whether a question asks for several things: "How many", "What are", "Which books has she"."""
-    return _asks("asks_list", question)
-
-
-def asks_since(question: str) -> bool:
-    """Return whether a question asks since when or how long something has been so: "Since when", "How long"."""
-    return _asks("span", question)
 
 
 def operator_words(question: str) -> frozenset[str]:
@@ -218,7 +186,7 @@ def gap_of(question: str) -> frozenset[str]:
     code = language_of(text)
     if code is None:
         return frozenset()
-    if _asks("where", question):
+    if _find("where", text, _patterns_of(code)):
         return frozenset(_table(code)["words"]["places"].split())
     found = (match for one in _patterns_of(code)["gap"] for match in one.finditer(text))
     return frozenset(match.group().lower() for match in found)
@@ -229,6 +197,8 @@ MASK = "§"
 
 MAX_NAME_WORDS = 6
 MAX_UNSPACED_CHARS = 16
+_UNSPACED = re.compile("[\u2e80-\u9fff\u3040-\u30ff\uac00-\ud7af\u0e00-\u0eff]")
+"""A character of a script that is written without spaces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,36 +215,19 @@ class MaskedQuestion:
     origin: tuple[int, ...]
     entities: tuple[tuple[str, int], ...]
 
-    def original(self, start: int, end: int) -> str:
-        """Return the piece of `text` that ``masked[start:end]`` stands for."""
-        return self.text[self.origin[start] : self.origin[end]]
-
-    @property
-    def named(self) -> frozenset[int]:
-        """The places of `text` that belong to a name."""
-        ends = self.origin[1:]
-        return frozenset(
-            at
-            for ch, start, end in zip(self.masked, self.origin, ends, strict=False)
-            if ch == MASK
-            for at in range(start, end)
-        )
-
     def without(self, spans: Sequence[tuple[int, int]], words: Collection[str] = ()) -> MaskedQuestion:
         """Return the question with the given spans of `text`, and all of some words (lower case), blanked."""
         text, masked = list(self.text), list(self.masked)
-        places = [(at, at + len(word)) for word in words for at in _places(word, self.text.casefold())]
-        for start, end in (*spans, *places):
+        folded = self.text.casefold()
+        for word in words:
+            for found in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", folded):
+                spans = (*spans, (found.start(), found.start() + len(word)))
+        for start, end in spans:
             text[start:end] = " " * (end - start)
         for at, origin in enumerate(self.origin[:-1]):
             if text[origin] == " ":
                 masked[at] = " "
         return MaskedQuestion("".join(text), "".join(masked), self.origin, self.entities)
-
-
-def _places(word: str, text: str) -> list[int]:
-    """Return where a word stands."""
-    return [found.start() for found in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text)]
 
 
 def read_mentions(question: str, names: Mapping[str, str], common: Collection[str]) -> MaskedQuestion:
@@ -286,68 +239,42 @@ def read_mentions(question: str, names: Mapping[str, str], common: Collection[st
         common: lower-case words that are a name only with a capital inside the question ("will").
     """
     text = unicodedata.normalize("NFC", question).replace("’", "'").replace(MASK, " ")
-    folded, origin = _fold(text)
+    folded = text.casefold()
+    inside = [ch.isalnum() or unicodedata.category(ch).startswith("M") for ch in folded]  # of a word
+    origin = [at for at, ch in enumerate(text) for _ in ch.casefold()]
     masked: list[str] = []
     back: list[int] = []
     entities: list[tuple[str, int]] = []
     at = 0
     while at < len(folded):
-        end = _name_end(folded, at, names)
-        name = folded[at:end]
-        if end > at and not (name in common and not _is_inner_capital(text, origin[at])):
-            entities.append((names[name], origin[at]))
+        end = _name_end(folded, inside, at, names)
+        name, place = folded[at:end], origin[at]
+        inner = place > 0 and text[place].isupper() and any(ch.isalnum() for ch in text[:place])
+        back.append(place)
+        if end > at and (inner or name not in common):
+            entities.append((names[name], place))
             masked.append(MASK)
-            back.append(origin[at])
             at = end
         else:
             masked.append(folded[at])
-            back.append(origin[at])
             at += 1
     return MaskedQuestion(text, "".join(masked), (*back, len(text)), tuple(entities))
 
 
-def _fold(text: str) -> tuple[str, list[int]]:
-    """Return `text` case-folded, and for each of its characters the index in `text`."""
-    pieces: list[str] = []
-    origin: list[int] = []
-    for i, ch in enumerate(text):
-        folded = ch.casefold()
-        pieces.append(folded)
-        origin.extend([i] * len(folded))
-    return "".join(pieces), origin
-
-
-def _is_word(ch: str) -> bool:
-    """Return whether a character belongs to a word; combining marks do."""
-    return ch.isalnum() or unicodedata.category(ch).startswith("M")
-
-
-def _is_unspaced(ch: str) -> bool:
-    """Return whether a character is of a script that is written without spaces."""
-    return (
-        "\u2e80" <= ch <= "\u9fff"
-        or "\u3040" <= ch <= "\u30ff"
-        or "\uac00" <= ch <= "\ud7af"
-        or "\u0e00" <= ch <= "\u0eff"
-    )
-
-
-def _name_end(folded: str, at: int, names: Mapping[str, str]) -> int:
+def _name_end(folded: str, inside: Sequence[bool], at: int, names: Mapping[str, str]) -> int:
     """Return where the longest name that starts at `at` ends, or `at` if none does."""
-    unspaced = _is_unspaced(folded[at])
-    if not unspaced and (not _is_word(folded[at]) or (at > 0 and _is_word(folded[at - 1]))):
-        return at
     found = at
-    if unspaced:
+    if _UNSPACED.match(folded, at):
         for end in range(at + 1, min(len(folded), at + MAX_UNSPACED_CHARS) + 1):
             if folded[at:end] in names:
                 found = end
         return found
+    if not inside[at] or (at > 0 and inside[at - 1]):
+        return at
     words = 0
     for end in range(at + 1, len(folded) + 1):
-        if not _is_word(folded[end - 1]) or (
-            end < len(folded) and _is_word(folded[end]) and not _is_unspaced(folded[end])
-        ):
+        goes_on = end < len(folded) and inside[end] and not _UNSPACED.match(folded, end)
+        if goes_on or not inside[end - 1]:
             continue
         words += 1
         if folded[at:end] in names:
@@ -356,16 +283,6 @@ def _name_end(folded: str, at: int, names: Mapping[str, str]) -> int:
             break
     return found
 
-
-def _is_inner_capital(text: str, at: int) -> bool:
-    """Return whether a word is capitalised although it does not begin the question."""
-    return at > 0 and text[at].isupper() and any(ch.isalnum() for ch in text[:at])
-
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 MOST = 5
 """Parts of a question at most; one that would have more is left whole."""
@@ -404,48 +321,28 @@ class _Words:
     agree: Mapping[str, str]
 
 
-class _Name(NamedTuple):
-    """A name in a question, and where it stands."""
-
-    text: str
-    start: int
-    end: int
-
-
 @cache
 def _tables() -> Mapping[str, _Words]:
     text = files("memforest.data").joinpath("parts.toml").read_text(encoding="utf-8")
-
-    def any_of(some: Sequence[str]) -> str:
-        return "|".join(some)
-
-    return {
-        code: _Words(
-            long=_whole(any_of(table["long"])),
-            short=re.compile(rf"(?<!\w)(?:{any_of(table['short'])})(?!\w)", re.IGNORECASE),
-            joiners=re.compile(rf"\s*(?:{any_of(table['joiners'])})\s*", re.IGNORECASE),
-            both=_whole(any_of(table["both"])),
-            joint=re.compile(rf"(?<!\w)(?:{any_of(table['joint'])})", re.IGNORECASE),
-            than=re.compile(rf"(?:,|(?<!\s))\s{{1,8}}(?:{any_of(table['than'])})\s{{1,8}}$", re.IGNORECASE),
-            when=table["when"],
-            agree=table["agree"],
-        )
-        for code, table in tomllib.loads(text).items()
-    }
+    found: dict[str, _Words] = {}
+    for code, table in tomllib.loads(text).items():
+        any_of = {name: f"(?:{'|'.join(words)})" for name, words in table.items() if isinstance(words, list)}
+        frames = {
+            "joiners": r"\s*%s\s*",
+            "joint": r"(?<!\w)%s",
+            "than": r"(?:,|(?<!\s))\s{1,8}%s\s{1,8}$",
+        }
+        patterns = {
+            name: re.compile(frames.get(name, r"(?<!\w)%s(?!\w)") % words, re.IGNORECASE)
+            for name, words in any_of.items()
+        }
+        found[code] = _Words(**patterns, when=table["when"], agree=table["agree"])
+    return found
 
 
 def _words_of(question: str) -> _Words | None:
-    """Return the words of a question's language, told by the words for asking, else by all; None if there is no table."""
+    """Return the words of a question's language, guessed by its asking words, else by all; None if there is no table."""
     return _tables().get(language_of(question) or detect_language(question))
-
-
-def _whole(words: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
-
-
-def alone(plan: QuestionPlan, question: str) -> SubQuery:
-    """Return a question as its only part."""
-    return _part("1", " ".join(question.split()), plan)
 
 
 def parts_of(
@@ -474,18 +371,33 @@ def parts_of(
         return list(plan.sub_queries)
     text = " ".join(question.replace("’", "'").split())
     words = _words_of(text)
-    if words is None:
-        return [alone(plan, question)]
-    anchor = _anchor(plan, words)
-    texts = _of_each(text, _names(plan, text, people, words), words)
+    anchor = None if words is None else _anchor(plan, words)
+    texts = [] if words is None else _of_each(text, _names(plan, text, people, words), words)
+    if words is None or len(texts) + (anchor is not None) > most:
+        anchor, texts = None, [" ".join(question.split())]
     parts = [] if anchor is None else [SubQuery("1", anchor, scope="short", coverage="one")]
-    needs = tuple(one.id for one in parts)
-    parts += [_part(str(at), one, plan, needs) for at, one in enumerate(texts, 1 + len(parts))]
-    return parts if len(parts) <= most else [alone(plan, question)]
+    timed = plan.start is not None or plan.end is not None
+    many = plan.kind in _OF_MANY or plan.complexity in ("hybrid", "complex")
+    return parts + [
+        SubQuery(
+            id=str(at),
+            text=one,
+            depends_on=tuple(one.id for one in parts),
+            scope=scope_of(plan, one),
+            interval=(plan.start or EARLIEST, plan.end) if timed else None,
+            coverage="global" if many else "one",
+        )
+        for at, one in enumerate(texts, 1 + len(parts))
+    ]
+
+
+def alone(plan: QuestionPlan, question: str) -> SubQuery:
+    """Return a question as its only part."""
+    return parts_of(plan, question, most=0)[0]
 
 
 def scope_of(plan: QuestionPlan, question: str) -> SubQueryScope:
-    """Return which memories answer a question: what was said, the texts about longer times, or both.
+    """Return which memories answer a question: turns, the texts about longer times, or both.
 
     ``"long"`` for what is usual or liked and how people get on, ``"short"`` for a time, a state and who or where; else ``"mixed"``.
 
@@ -498,22 +410,6 @@ def scope_of(plan: QuestionPlan, question: str) -> SubQueryScope:
         return "long"
     asks = words is not None and words.short.search(question) is not None
     return "short" if plan.kind in _OF_A_TIME or (asks and plan.kind == "simple") else "mixed"
-
-
-def _part(id: str, text: str, plan: QuestionPlan, needs: tuple[str, ...] = ()) -> SubQuery:
-    timed = plan.start is not None or plan.end is not None
-    many = plan.kind in _OF_MANY or plan.complexity in ("hybrid", "complex")
-    return SubQuery(
-        id=id,
-        text=text,
-        depends_on=needs,
-        scope=scope_of(plan, text),
-        interval=(plan.start or EARLIEST, plan.end) if timed else None,
-        coverage="global" if many else "one",
-    )
-
-
-# -- before and after -----------------------------------------------------------------------------
 
 
 def _anchor(plan: QuestionPlan, words: _Words) -> str | None:
@@ -533,12 +429,11 @@ def _anchor(plan: QuestionPlan, words: _Words) -> str | None:
     return f"{', '.join(plan.entities)}: {asked}" if about else asked[0].upper() + asked[1:]
 
 
-# -- side by side ---------------------------------------------------------------------------------
-
-
-def _names(plan: QuestionPlan, text: str, people: Collection[str] | None, words: _Words) -> list[_Name]:
-    """Return the people that a question names, in the order in which they stand in it."""
-    found: list[_Name] = []
+def _names(
+    plan: QuestionPlan, text: str, people: Collection[str] | None, words: _Words
+) -> list[re.Match[str]]:
+    """Return where a question names people, in the order in which they stand in it."""
+    found: list[re.Match[str]] = []
     for name in sorted(dict.fromkeys((*plan.mentions, *plan.entities)), key=len, reverse=True):
         if people is not None and name not in people:
             continue
@@ -547,56 +442,45 @@ def _names(plan: QuestionPlan, text: str, people: Collection[str] | None, words:
             spelt = spelt or (
                 re.search(rf"(?<!\w){re.escape(part)}(?!\w)", text) if part[:1].isupper() else None
             )
-        if spelt and not any(one.start < spelt.end() and spelt.start() < one.end for one in found):
-            found.append(_Name(spelt[0], spelt.start(), spelt.end()))
+        if spelt and not any(one.start() < spelt.end() and spelt.start() < one.end() for one in found):
+            found.append(spelt)
     if people is None:
         kinds = {one.name: one.kind for one in find_mentions(text, participants={}, language="en")}
         found = [  # "compared to Bo" looks like a place
             one
             for one in found
-            if kinds.get(one.text) not in _NO_PEOPLE or words.than.search(text[: one.start])
+            if kinds.get(one[0]) not in _NO_PEOPLE or words.than.search(text[: one.start()])
         ]
-    return sorted(found, key=lambda one: one.start)
+    return sorted(found, key=lambda one: one.start())
 
 
-def _of_each(text: str, names: Sequence[_Name], words: _Words) -> list[str]:
-    """Return the question about each of those whom it puts side by side; the question itself where it puts nobody so."""
+def _of_each(text: str, names: Sequence[re.Match[str]], words: _Words) -> list[str]:
+    """Return the question about each of those whom it puts side by side, or compares; else the question itself."""
     if len(names) < 2 or words.joint.search(text):
         return [text]
-    group = _group(text, names, words)
-    if len(group) > 1:
-        start, end = group[0].start, group[-1].end
-        return [_plain_part(_agreeing(text[:start], one.text, text[end:], words), words) for one in group]
-    return _compared(text, names, words) or [text]
-
-
-def _group(text: str, names: Sequence[_Name], words: _Words) -> list[_Name]:
-    """Return the first people who stand side by side: "Ana and Bo", "Ana, Bo or Cy", "Ana's and Bo's"."""
-    group = [names[0]]
+    group = [names[0]]  # the first who stand side by side: "Ana and Bo", "Ana, Bo or Cy", "Ana's and Bo's"
     for one in names[1:]:
-        between = _POSSESSIVE.sub("", text[group[-1].end : one.start])
+        between = _POSSESSIVE.sub("", text[group[-1].end() : one.start()])
         if words.joiners.fullmatch(between):
             group.append(one)
         elif len(group) > 1:
             break
         else:
             group = [one]
-    return group
-
-
-def _compared(text: str, names: Sequence[_Name], words: _Words) -> list[str]:
-    """Return a comparison of two as the question about each: "Does Ana ski more than Bo?"."""
-    for one, other in pairwise(names):
-        found = words.than.search(text[: other.start])
-        if found is None or found.start() < one.end:
-            continue
-        verb = _DOES.match(text, other.end)
-        end = verb.end() if verb else other.end
-        first = text[: found.start()] + text[end:]
-        return [
-            _plain_part(made, words) for made in (first, first[: one.start] + other.text + first[one.end :])
-        ]
-    return []
+    texts: list[str] = []
+    if len(group) > 1:
+        front, behind = text[: group[0].start()], text[group[-1].end() :]
+        texts = [_agreeing(front, one[0], behind, words) for one in group]
+    else:
+        for one, other in pairwise(names):  # "Does Ana ski more than Bo?"
+            than = words.than.search(text[: other.start()])
+            if than is not None and than.start() >= one.end():
+                verb = _DOES.match(text, other.end())
+                first = text[: than.start()] + text[verb.end() if verb else other.end() :]
+                texts = [first, first[: one.start()] + other[0] + first[one.end() :]]
+                break
+    # Words for both go, and blanks that they leave.
+    return [re.sub(r" ([?.!,])", r"\1", " ".join(words.both.sub("", one).split())) for one in texts] or [text]
 
 
 def _agreeing(front: str, name: str, behind: str, words: _Words) -> str:
@@ -605,29 +489,14 @@ def _agreeing(front: str, name: str, behind: str, words: _Words) -> str:
         return front + name + behind  # what they have may still be several
     front = re.sub(rf"(?:{words.both.pattern})\s*$", "", front, flags=re.IGNORECASE)
     before, after = re.search(r"([\w']+)\s*$", front), re.match(r"\s*([\w']+)", behind)
-    if before is not None and before[1].lower() in words.agree:
-        front = front[: before.start()] + _as(before[1], words) + " "
-    elif after is not None and after[1].lower() in words.agree and not _HELPS.search(front):
-        behind = f" {_as(after[1], words)}{behind[after.end() :]}"
-    return front + name + behind
-
-
-def _as(verb: str, words: _Words) -> str:
-    made = words.agree[verb.lower()]
-    return made.capitalize() if verb[0].isupper() else made
-
-
-def _plain_part(text: str, words: _Words) -> str:
-    """Return a sentence without words for both, and without blanks that they leave."""
-    return re.sub(r" ([?.!,])", r"\1", " ".join(words.both.sub("", text).split()))
-
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-_AS_TABLED = ("complex", "hybrid")
+    verb = before if before and before[1].lower() in words.agree else after
+    if verb is None or verb[1].lower() not in words.agree or (verb is after and _HELPS.search(front)):
+        return front + name + behind
+    agreed = words.agree[verb[1].lower()]
+    agreed = agreed.capitalize() if verb[1][0].isupper() else agreed
+    if verb is before:
+        return f"{front[: verb.start()]}{agreed} {name}{behind}"
+    return f"{front}{name} {agreed}{behind[verb.end() :]}"
 
 
 @cache
@@ -664,10 +533,9 @@ def complexity_of(question: str, plan: QuestionPlan) -> Complexity | None:
     """
     text = " ".join(question.replace("’", "'").split())
     table = _complexity_tables().get(language_of(question) or "en", {})
-    for name in _AS_TABLED:
-        if name in table and table[name].search(text):
-            return "complex" if name == "complex" else "hybrid"
-    if plan.kind == "list":
+    if "complex" in table and table["complex"].search(text):
+        return "complex"
+    if plan.kind == "list" or ("hybrid" in table and table["hybrid"].search(text)):
         return "hybrid"
     return None if plan.kind == "simple" else "simple"
 
@@ -727,52 +595,43 @@ def with_wording(
     undated: MaskedQuestion,
     acts: Collection[str],
 ) -> QuestionPlan:
-    """Return a plan with what the words of its question say beyond it.
+    """Return a plan with what the words of its question say beyond it, which an index may want to look up in its memory.
 
     Args:
         plan: with everything else.
         question: as it was typed.
         named: display names of all entities that it mentions, in order.
         undated: the question with its dates blanked.
-        acts: its words for acts of speech (lower case), which only say who told it.
+        acts: its words for acts of speech (lower case), which only say who speaks.
     """
     spoken = undated.without((), acts)
-    known = spoken.named
-    capitals = (
-        found.group()
-        for found in _NAME_WORD.finditer(spoken.text)
-        if found.start() not in known and _is_name(found)
-    )
-    mentions = tuple(dict.fromkeys((*named, *capitals)))
+    places = zip(spoken.masked, spoken.origin, spoken.origin[1:], strict=False)
+    known = {at for ch, start, end in places if ch == MASK for at in range(start, end)}
+    mentions = dict.fromkeys(named)
+    for found in _NAME_WORD.finditer(
+        spoken.text
+    ):  # at the start of a sentence a capital is a name only in front of 's
+        before, behind = spoken.text[: found.start()].rstrip(" \"'“”‘’«»([¿¡"), spoken.text[found.end() :]
+        starts = not before or before[-1] in _SENTENCE_ENDS
+        capital = found.group()[0].isupper() and (not starts or behind.startswith(("'s", "’s")))
+        if found.start() not in known and capital and lexical_tokens(found.group()):
+            mentions[found.group()] = None
+    # The topic is what is left without names, dates, numbers and words of change.
+    drop = {token for name in plan.entities for token in lexical_tokens(name)} | operator_words(spoken.text)
+    topic: list[str] = []
+    for word, tokens in lexical_words(spoken.text):
+        kept = [token for token in tokens if token not in drop and not token.isdecimal()]
+        topic += [word] if kept and len(kept) == len(tokens) else kept  # of an unspaced script: its pieces
     return replace(
         plan,
         core=None if plan.operator is None else core_of(plan.operator.kind, undated.text),
         owners=tuple(name for name in plan.entities if f"{name}'s " in question or f"{name}’s " in question),
-        mentions=mentions,
-        topic=_topic(plan, spoken.text),
+        mentions=tuple(mentions),
+        topic=tuple(dict.fromkeys(topic)),
         gap=tuple(sorted(gap_of(question))),
         complexity=complexity_of(question, plan),
         keywords=tuple(dict.fromkeys(word for word, tokens in lexical_words(spoken.masked) if tokens)),
     )
 
 
-def _is_name(found: re.Match[str]) -> bool:
-    """Return whether a word may be a name by its capital: at the start of a sentence only in front of 's."""
-    before, behind = found.string[: found.start()].rstrip(" \"'“”‘’«»([¿¡"), found.string[found.end() :]
-    starts = not before or before[-1] in _SENTENCE_ENDS
-    capital = found.group()[0].isupper() and (not starts or behind.startswith(("'s", "’s")))
-    return capital and bool(lexical_tokens(found.group()))
-
-
 _SENTENCE_ENDS = frozenset(".?!;。？！")
-
-
-def _topic(plan: QuestionPlan, question: str) -> tuple[str, ...]:
-    """Return the words for what a question asks about: without names, dates, numbers and words of change."""
-    names = {token for name in plan.entities for token in lexical_tokens(name)}
-    drop = names | operator_words(question)
-    found: list[str] = []
-    for word, tokens in lexical_words(question):
-        kept = [token for token in tokens if token not in drop and not token.isdecimal()]
-        found += [word] if kept and len(kept) == len(tokens) else kept  # of an unspaced script: its pieces
-    return tuple(dict.fromkeys(found))

@@ -4,23 +4,19 @@ A clause that begins with a name is read from there: its verb, and the next name
 governs. The label is what stands between the two, as it stands, without forms of "be" and "have". Precision comes first: what
 is asked, denied, wished for, planned, supposed or thought yields nothing, and neither does a clause of another build.
 
-English and Spanish are read (``data/relations``); in any other language there are no relations.
-
-
-The words by which a clause joins two names, by their part: ``data/relations``, and the lists of ``data/language``.
-
-What a clause says of its subject: the names that its verb, or a preposition behind it, governs.
+English and Spanish are read (``data/relations``, and the lists of ``data/language``); in any other language there are no
+relations.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 from memforest.reading.tokens import Code, load_word_lists, split_sentences
@@ -50,11 +46,7 @@ class LinkWords:
     participles: frozenset[str]
     no_verbs: frozenset[str]
 
-    def is_(self, part: str, word: str) -> bool:
-        """Return whether a word plays a part."""
-        return word in self.parts[part]
-
-    def is_any(self, word: str, *parts: str) -> bool:
+    def plays(self, word: str, *parts: str) -> bool:
         """Return whether a word plays one of some parts."""
         return any(word in self.parts[part] for part in parts)
 
@@ -63,22 +55,16 @@ class LinkWords:
         return word in self.adverbs or (len(word) > 4 and word.endswith(self.endings["adverb"]))
 
     def is_past(self, word: str) -> bool:
-        """Return whether a word is surely a verb, and told in the past."""
-        return word in self.verbs or (word not in self.no_verbs and self._ends(word, "past"))
+        """Return whether a word is surely a verb in the past."""
+        return word in self.verbs or (word not in self.no_verbs and word.endswith(self.endings["past"]))
 
     def is_told(self, word: str) -> bool:
         """Return whether a word is a verb that a single subject takes, in the past or present."""
         if word in self.verbs:
             return True
-        if (
-            word in self.no_verbs
-            or len(word) < 3
-            or "'" in word
-            or self._ends(word, "no_verb")
-            or self._ends(word, "future")
-        ):
-            return False
-        return self._ends(word, "verb")
+        no_verb = word.endswith((*self.endings["no_verb"], *self.endings["future"]))
+        known = word in self.no_verbs or len(word) < 3 or "'" in word
+        return not (known or no_verb) and word.endswith(self.endings["verb"])
 
     def is_verb(self, word: str) -> bool:
         """Return whether a word is a verb that a subject takes, be it one or several."""
@@ -86,19 +72,16 @@ class LinkWords:
 
     def is_done(self, word: str) -> bool:
         """Return whether a word is a participle behind "have"."""
-        return word in self.participles or (len(word) > 3 and self._ends(word, "done"))
+        return word in self.participles or (len(word) > 3 and word.endswith(self.endings["done"]))
 
     def is_doing(self, word: str) -> bool:
         """Return whether a word is the form of what goes on: "visiting"."""
-        return len(word) > 4 and self._ends(word, "doing")
+        return len(word) > 4 and word.endswith(self.endings["doing"])
 
     def noun_of(self, words: Sequence[str]) -> str:
         """Return the name of what somebody is to somebody, without "new": "best friend" of "new best friend"."""
         dropped = self.parts["determiners"] | self.parts["called"]
         return " ".join(word for word in words if word not in dropped)
-
-    def _ends(self, word: str, name: str) -> bool:
-        return word.endswith(self.endings[name])
 
 
 @lru_cache(maxsize=len(LANGUAGES))
@@ -142,7 +125,7 @@ class Token:
     owns: bool = False
     noun: str = ""
     company: bool = False
-    """Whether others without a name act with them."""
+    """Whether others act with them who have no name."""
 
     @property
     def is_word(self) -> bool:
@@ -153,8 +136,8 @@ class Token:
 END = Token(".")
 """Stands behind the last token."""
 
-Add = Callable[[Sequence[str], str, Sequence[str]], None]
-"""Takes the subjects, the label, and the names that it joins them to."""
+Joined = tuple[str, str, str]
+"""A name, the label, and the name that it joins it to."""
 
 
 class Predicate:
@@ -165,13 +148,15 @@ class Predicate:
         clause: its tokens.
         at: where its predicate begins.
         subject: the names that it is about, none that own anything.
-        add: takes what is said.
+        found: takes what is said.
     """
 
-    __slots__ = ("add", "at", "clause", "several", "subject", "words")
+    __slots__ = ("at", "clause", "found", "several", "subject", "words")
 
-    def __init__(self, words: LinkWords, clause: Sequence[Token], at: int, subject: Token, add: Add) -> None:
-        self.words, self.add = words, add
+    def __init__(
+        self, words: LinkWords, clause: Sequence[Token], at: int, subject: Token, found: list[Joined]
+    ) -> None:
+        self.words, self.found = words, found
         self.clause, self.at = clause, at
         self.subject, self.several = subject.names, subject.company or len(subject.names) > 1
 
@@ -180,7 +165,7 @@ class Predicate:
         label, helped = self._helped()
         token = self._token()
         if helped in ("", "do"):
-            if not token.is_word or self.words.is_any(token.text, "prepositions", "determiners"):
+            if not token.is_word or self.words.plays(token.text, "prepositions", "determiners"):
                 return False
             plural = helped == "do" or self.several
             if not (self.words.is_verb(token.text) if plural else self.words.is_told(token.text)):
@@ -190,12 +175,12 @@ class Predicate:
         elif helped == "have" and token.is_word and self.words.is_done(token.text):
             label = [*label[:-1], token.text]
             self.at += 1
-        elif helped == "be" and token.is_word and not self.words.is_("prepositions", token.text):
+        elif helped == "be" and token.is_word and not self.words.plays(token.text, "prepositions"):
             label = label[:-1]
             if self.words.is_doing(token.text):
                 label.append(token.text)
                 self.at += 1
-        self._objects(label, held=bool(label) and self.words.is_("holds", label[-1]))
+        self._objects(label, held=bool(label) and self.words.plays(label[-1], "holds"))
         return True
 
     def _token(self, further: int = 0) -> Token:
@@ -207,10 +192,10 @@ class Predicate:
         label, helped = list[str](), ""
         while self._token().is_word:
             text = self._token().text
-            kind = next((one for one in ("be", "have", "do") if self.words.is_(one, text)), "")
+            kind = next((one for one in ("be", "have", "do") if self.words.plays(text, one)), "")
             if kind:
                 label, helped = [text], kind
-            elif self.words.is_("reflexive", text):
+            elif self.words.plays(text, "reflexive"):
                 label = [text]
             elif not self.words.is_adverb(text):
                 break
@@ -223,28 +208,25 @@ class Predicate:
         target = self._token()
         if not target.names or target.owns or not self._may_follow(self._token(1)):
             return
-        prepositions = [word for word in taken if self.words.is_("prepositions", word)]
+        prepositions = [word for word in taken if self.words.plays(word, "prepositions")]
         said = target.noun if held and not taken else self._label(label, taken, held=held)
         if not said:
             return
-        self.add(self.subject, said, target.names)
+        self.found += product(self.subject, (said,), target.names)
         self.at += 1
         following = self._token().text
-        allowed = self.words.is_("beside", following) or (
-            self.words.is_("place", following)
+        allowed = self.words.plays(following, "beside") or (
+            self.words.plays(following, "place")
             if not prepositions
-            else self.words.is_("beside", prepositions[-1]) and self.words.is_("onward", following)
+            else self.words.plays(prepositions[-1], "beside") and self.words.plays(following, "onward")
         )
         if allowed and label and not held:
             self.at += 1
-            self._beside([*label, following])
-
-    def _beside(self, label: list[str]) -> None:
-        while self.words.is_("determiners", self._token().text):
-            self.at += 1
-        target = self._token()
-        if target.names and not target.owns and self._may_follow(self._token(1)):
-            self.add(self.subject, " ".join(label), target.names)
+            while self.words.plays(self._token().text, "determiners"):
+                self.at += 1
+            beside = self._token()
+            if beside.names and not beside.owns and self._may_follow(self._token(1)):
+                self.found += product(self.subject, (" ".join([*label, following]),), beside.names)
 
     def _taken(self) -> list[str]:
         """Return the words in front of the next name, articles right in front of it left out; go there."""
@@ -253,48 +235,48 @@ class Predicate:
             if not self.words.is_adverb(self._token().text):
                 taken.append(self._token().text)
             self.at += 1
-        while taken and self.words.is_("determiners", taken[-1]):
+        while taken and self.words.plays(taken[-1], "determiners"):
             taken.pop()
         return taken
 
     def _label(self, label: list[str], taken: list[str], *, held: bool) -> str | None:
         """Return what joins a subject to a name behind some words; None where these are no single phrase."""
         small = ("prepositions", "particles", "determiners", "pronouns")
-        content = [word for word in taken if not self.words.is_any(word, *small)]
-        prepositions = [word for word in taken if self.words.is_("prepositions", word)]
+        content = [word for word in taken if not self.words.plays(word, *small)]
+        prepositions = [word for word in taken if self.words.plays(word, "prepositions")]
         last = taken[-1] if taken else ""
         if len(content) > _MOST_BETWEEN or self._goes_on(taken):
             return None
-        if any(self.words.is_any(word, "pronouns", "be", "have") for word in taken[bool(label) :]):
+        if any(self.words.plays(word, "pronouns", "be", "have") for word in taken[bool(label) :]):
             return None
         if not content:
             governed = (
-                label and not held and (not taken or self.words.is_any(last, "prepositions", "particles"))
+                label and not held and (not taken or self.words.plays(last, "prepositions", "particles"))
             )
             return " ".join([*label, *taken]) if governed else None
-        if self.words.is_("prepositions", last):
+        if self.words.plays(last, "prepositions"):
             kept = taken
-        elif label and not held and self.words.is_("nouns", last) and not prepositions:
+        elif label and not held and self.words.plays(last, "nouns") and not prepositions:
             kept = []
         elif len(taken) == 1 and self.words.is_doing(last):
             kept = taken
         else:
             return None
-        while not label and kept and self.words.is_("determiners", kept[0]):
+        while not label and kept and self.words.plays(kept[0], "determiners"):
             kept = kept[1:]
         return " ".join([*label, *kept])
 
     def _goes_on(self, taken: Sequence[str]) -> bool:
         """Return whether a verb may follow "to": "came *to see*", but "went to the game", "to school"."""
         known = ("determiners", "prepositions", "pronouns", "owners", "nouns")
-        return any(before == "to" and not self.words.is_any(word, *known) for before, word in pairwise(taken))
+        return any(before == "to" and not self.words.plays(word, *known) for before, word in pairwise(taken))
 
     def _may_follow(self, token: Token) -> bool:
         """Return whether a word may stand behind a name that a verb governs: no noun, and no verb of the name's."""
         text = token.text.lower()
         return not token.names and (
             token is END
-            or self.words.is_any(text, "follow", "prepositions", "determiners")
+            or self.words.plays(text, "follow", "prepositions", "determiners")
             or self.words.is_adverb(text)
             or text.isdecimal()
         )
@@ -332,14 +314,25 @@ def find_relations(
         Ana flew with Bob
     """
     usable = tuple(dict.fromkeys(name for name in names if 0 < len(name.strip()) <= _MAX_NAME_CHARS))
-    plain = _plain(text[:_MAX_TEXT_CHARS])
-    if language not in LANGUAGES or sum(any(form in plain for form in _forms(name)) for name in usable) < 2:
+    plain = text[:_MAX_TEXT_CHARS].replace("’", "'")
+    spelt = {}  # a name inside a sentence and at its beginning: "the user", "The user"
+    for name in usable:
+        form = name.replace("’", "'")
+        spelt[name] = (form, form[0].upper() + form[1:])
+    if language not in LANGUAGES or sum(any(one in plain for one in forms) for forms in spelt.values()) < 2:
         return ()
-    pattern, words = _pattern_of(usable[:_MAX_NAMES]), load_words(language)
-    known = {form: name for name in reversed(usable) for form in _forms(name)}
+    named = {form for name in usable[:_MAX_NAMES] for form in spelt[name]}
+    pattern, words = _pattern_of(frozenset(named)), load_words(language)
+    known = {form: name for name in reversed(usable) for form in spelt[name]}
     told = {_pair(state.entity, state.value) for state in states}
     found: dict[Relation, None] = {}
-    for piece in split_sentences(_without_speech(plain)):
+    for quoted in reversed(
+        list(_QUOTED.finditer(plain))
+    ):  # speech is left out; a quoted name loses its marks
+        inner = quoted.group()[1:-1]
+        kept = "()" if len(inner.split()) >= _WORDS_OF_SPEECH else f" {inner} "
+        plain = plain[: quoted.start()] + kept + plain[quoted.end() :]
+    for piece in split_sentences(plain):
         if piece.text.endswith(_ASKED) or piece.text.startswith("¿"):
             continue
         for source, label, target in _Sentence(_tokens(piece.text, pattern), words).relations():
@@ -349,38 +342,14 @@ def find_relations(
     return tuple(found)[:MAX_RELATIONS]
 
 
-def _plain(text: str) -> str:
-    return text.replace("’", "'")
-
-
-def _forms(name: str) -> tuple[str, str]:
-    """Return how a name is spelt inside a sentence and at its beginning: "the user", "The user"."""
-    plain = _plain(name)
-    return plain, plain[0].upper() + plain[1:]
-
-
 def _pair(one: str, other: str) -> tuple[str, ...]:
     return tuple(sorted((entity_key(one) or one, entity_key(other) or other)))
 
 
-def _without_speech(text: str) -> str:
-    """Return a text with quotations of several words left out; a quoted name stays, without its marks."""
-
-    def blank(match: re.Match[str]) -> str:
-        inner = match.group()[1:-1]
-        return "()" if len(inner.split()) >= _WORDS_OF_SPEECH else f" {inner} "
-
-    return _QUOTED.sub(blank, text) if any(mark in text for mark in '"“«') else text
-
-
-# -- tokens ---------------------------------------------------------------------------------------
-
-
 @lru_cache(maxsize=512)
-def _pattern_of(names: tuple[str, ...]) -> re.Pattern[str]:
+def _pattern_of(names: frozenset[str]) -> re.Pattern[str]:
     """Return the pattern of a sentence's tokens: some names, the longest first, then words and marks."""
-    given = sorted({form for name in names for form in _forms(name)}, key=lambda name: (-len(name), name))
-    known = "|".join(re.escape(name) for name in given)
+    known = "|".join(re.escape(name) for name in sorted(names, key=lambda name: (-len(name), name)))
     return re.compile(
         rf"(?<!\w)(?P<name>{known})(?P<owns>'s?(?= ))?(?![\w'+&#@/%$-])|(?P<word>{_WORD})|(?P<mark>[^\w\s])"
     )
@@ -401,9 +370,6 @@ def _tokens(sentence: str, pattern: re.Pattern[str]) -> list[Token]:
     return found
 
 
-# -- one sentence ---------------------------------------------------------------------------------
-
-
 class _Sentence:
     """One sentence, read under the words of one language."""
 
@@ -411,13 +377,13 @@ class _Sentence:
 
     def __init__(self, tokens: list[Token], words: LinkWords) -> None:
         self.words, self.tokens = words, tokens
-        self.found: list[tuple[str, str, str]] = []
+        self.found: list[Joined] = []
 
-    def relations(self) -> list[tuple[str, str, str]]:
+    def relations(self) -> list[Joined]:
         """Return what its clauses say of two names; nothing where something in it is only supposed."""
         if sum(bool(token.names) for token in self.tokens) < 2:
             return []
-        if any(self.words.is_("conditional", token.text.lower()) for token in self.tokens):
+        if any(self.words.plays(token.text.lower(), "conditional") for token in self.tokens):
             return []
         self.tokens = self._reduced()
         self.tokens = list(self._grouped())
@@ -425,17 +391,13 @@ class _Sentence:
         for join, clause in self._clauses():
             subject, at = self._subject(join, clause, subject, last)
             last = _NOBODY if clause[-1].owns else Token("", clause[-1].names[-1:])
-            unreal = any(self.words.is_("unreal", token.text.lower()) for token in clause if not token.names)
+            unreal = any(
+                self.words.plays(token.text.lower(), "unreal") for token in clause if not token.names
+            )
             told = subject.names and not subject.owns and not unreal
-            if not told or not Predicate(self.words, clause, at, subject, self.add).read():
+            if not told or not Predicate(self.words, clause, at, subject, self.found).read():
                 subject = _NOBODY
         return self.found
-
-    def add(self, sources: Sequence[str], label: str, targets: Sequence[str]) -> None:
-        """Note what is said of each of some names and each of others."""
-        self.found += [(one, label, other) for one in sources for other in targets]
-
-    # -- "Ada's aunt Noor" --------------------------------------------------------------------------
 
     def _reduced(self) -> list[Token]:
         """Return the tokens with a name in the place of "Ada's aunt Noor", and note whose aunt she is."""
@@ -444,8 +406,8 @@ class _Sentence:
         while index < len(self.tokens):
             token = self.tokens[index]
             index += 1
-            own = token.owns or self.words.is_("owners", token.text.lower())
-            opens = own or self.words.is_any(token.text.lower(), "determiners")
+            own = token.owns or self.words.plays(token.text.lower(), "owners")
+            opens = own or self.words.plays(token.text.lower(), "determiners")
             end = self._noun_end(index, own=own) if opens else 0
             if not end:
                 made.append(token)
@@ -453,7 +415,7 @@ class _Sentence:
             noun = self.words.noun_of([one.text for one in self.tokens[index:end] if one.is_word])
             if own:
                 owner = token.names if token.owns else self._owner(token.text.lower(), made)
-                self.add(owner, noun, self.tokens[end].names)
+                self.found += product(owner, (noun,), self.tokens[end].names)
             else:
                 self.tokens[end] = replace(self.tokens[end], noun=noun)
             if self.tokens[end - 1].text == ",":
@@ -468,12 +430,12 @@ class _Sentence:
             token = self.tokens[at]
             if token.names:
                 before = self.tokens[at - 1].text
-                called = self.words.is_("called", before) and at > start + 1
-                return at if called or (own and at > start and self.words.is_("nouns", before)) else 0
+                called = self.words.plays(before, "called") and at > start + 1
+                return at if called or (own and at > start and self.words.plays(before, "nouns")) else 0
             apposed = own and token.text == "," and self._at(at + 2).text == ","  # "Ada's aunt, Noor, ..."
-            if apposed and self._at(at + 1).names and self.words.is_("nouns", self.tokens[at - 1].text):
+            if apposed and self._at(at + 1).names and self.words.plays(self.tokens[at - 1].text, "nouns"):
                 return at + 1
-            if not token.is_word or self.words.is_("prepositions", token.text):
+            if not token.is_word or self.words.plays(token.text, "prepositions"):
                 return 0
         return 0
 
@@ -482,12 +444,10 @@ class _Sentence:
         names = [at for at, token in enumerate(before) if token.names]
         if not names or before[names[0]].owns or not all(map(self._leads, before[: names[0]])):
             return ()
-        if self.words.is_("mine", own):
+        if self.words.plays(own, "mine"):
             return before[names[0]].names
-        placed = all(self.words.is_("onward", before[at - 1].text) for at in names[1:])
+        placed = all(self.words.plays(before[at - 1].text, "onward") for at in names[1:])
         return before[names[0]].names if placed else ()
-
-    # -- names in a row, clauses --------------------------------------------------------------------
 
     def _grouped(self) -> Iterator[Token]:
         """Yield the tokens, names in a row as one: "Ada, Noor and Tom"."""
@@ -517,7 +477,7 @@ class _Sentence:
         start = at
         if self._at(at).text == ",":
             at += 1
-        if self.words.is_("and", self._at(at).text):
+        if self.words.plays(self._at(at).text, "and"):
             at += 1
         if at == start or not self._at(at).names or self.tokens[at - 1].owns:
             return 0
@@ -525,17 +485,17 @@ class _Sentence:
 
     def _company(self, at: int) -> int:
         """Return how many tokens those without a name take who act with somebody: "Ada *and her two kids* went"."""
-        if not self.words.is_("and", self._at(at).text):
+        if not self.words.plays(self._at(at).text, "and"):
             return 0
         first = self._at(at + 1)
-        if self.words.is_("others", first.text):
+        if self.words.plays(first.text, "others"):
             return 2
-        if not first.owns and not self.words.is_any(first.text, "owners", "determiners"):
+        if not first.owns and not self.words.plays(first.text, "owners", "determiners"):
             return 0
         for end in range(at + 3, at + 6):
             if not self._at(end - 1).is_word:
                 return 0
-            if self.words.is_past(self._at(end).text) or self.words.is_any(self._at(end).text, "be", "have"):
+            if self.words.is_past(self._at(end).text) or self.words.plays(self._at(end).text, "be", "have"):
                 return end - at
         return 0
 
@@ -548,14 +508,18 @@ class _Sentence:
             at += 1
         token = self._at(at)
         return token.is_word and (
-            self.words.is_verb(token.text) or self.words.is_any(token.text, "be", "have", "do", "unreal")
+            self.words.is_verb(token.text) or self.words.plays(token.text, "be", "have", "do", "unreal")
         )
 
     def _ends_clause(self, token: Token, before: Token) -> bool:
         """Return whether a mark or a word between clauses is one here: not "so" in "is so proud"."""
-        if token.names or token.text in ("'", "/") or (before.is_word and self.words.is_("be", before.text)):
+        if (
+            token.names
+            or token.text in ("'", "/")
+            or (before.is_word and self.words.plays(before.text, "be"))
+        ):
             return False
-        return self.words.is_("joins", token.text) or not token.text[0].isalnum()
+        return self.words.plays(token.text, "joins") or not token.text[0].isalnum()
 
     def _clauses(self) -> Iterator[tuple[str, list[Token]]]:
         """Yield the clauses, each with the words and marks that join it to what is before."""
@@ -580,14 +544,14 @@ class _Sentence:
             return _NOBODY, at
         if clause[at].names:
             return clause[at], at + 1
-        told = self.words.is_told(clause[at].text) or self.words.is_any(clause[at].text, "be", "have")
+        told = self.words.is_told(clause[at].text) or self.words.plays(clause[at].text, "be", "have")
         joints = join.split()
-        if told and joints and all(self.words.is_any(one, "carry", "lead") for one in joints):
+        if told and joints and all(self.words.plays(one, "carry", "lead") for one in joints):
             return before, at
-        return (last if told and joints and self.words.is_("who", joints[-1]) else _NOBODY), at
+        return (last if told and joints and self.words.plays(joints[-1], "who") else _NOBODY), at
 
     def _leads(self, token: Token) -> bool:
         text = token.text.lower()
-        if token.names or self.words.is_("reflexive", text):
+        if token.names or self.words.plays(text, "reflexive"):
             return False
-        return self.words.is_("lead", text) or self.words.is_adverb(text) or text.isdecimal()
+        return self.words.plays(text, "lead") or self.words.is_adverb(text) or text.isdecimal()

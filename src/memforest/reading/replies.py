@@ -1,4 +1,4 @@
-"""The replies that model-guided steps expect: one pydantic model each, and its JSON schema.
+"""The replies that model-guided steps expect (one pydantic model each, and its JSON schema), and reading them out of a text.
 
 A list is read item by item: an item that does not fit is dropped and noted, and the others stay. What a model adds
 is left aside. The schemas are those that strict structured output takes: every property required, no others allowed,
@@ -6,10 +6,8 @@ null by `anyOf`, nothing referred to (https://platform.openai.com/docs/guides/st
 reply is not: what has a default may be left out of it. A property that says nothing costs a write about four tokens a
 statement, and what a write waits for is the longest reply.
 
-A reply that fits its model is well formed, no more: whether it is true is checked by the step.
-
-
-Reading JSON out of a model's reply: whatever it is wrapped in, and as much of it as is complete.
+JSON is read whatever it is wrapped in, and as much of it as is complete. A reply that fits its model is well formed, no more:
+whether it is true is checked by the step.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""A chunk prepared for checking statements against it: its turns, words, numbers and dates.
+"""A chunk prepared for checking statements against it, and the checks of what they deny, whose they are, and what they join.
 
-Whose a sentence of a record is: said by a participant, naming them, going on from one that does, or in their section.
+*Denial* (English and Spanish): a clause of a statement is held against those of its turns that share words with it; the nearest
+decides. Where it cannot be decided, nothing is wrong: "gave up" may be put with a "not" or without, and a question denies
+nothing.
 
-Whether a statement denies what its turns assert, or asserts what they deny, clause by clause. English and Spanish.
+*Whose*: a statement must not give to one participant what another one says of themselves (English); a sentence of a record is
+somebody's who says it, whom it names, whom it goes on about, or in whose section it stands.
 
-A clause of a statement is held against those of its turns that share words with it; the nearest decides. Where it cannot
-be told, nothing is wrong: "gave up" may be put with a "not" or without, and a question denies nothing.
-
-
-Whether a statement gives to one participant what another one says of themselves. English.
-
-Checks what a model says that a statement tells of its entities: their states, and the relations between two of them.
+*What it joins*: the states of its entities, and the relations between two of them, have to stand in it.
 """
 
 from __future__ import annotations
@@ -85,7 +82,7 @@ class SourceTurn:
     clauses: tuple[Clause, ...]
     """Those of its sentences that are no questions."""
     dates: tuple[DateSpan, ...]
-    """Also those of which it is in doubt which days they mean."""
+    """Including dates whose days are in doubt."""
 
     @property
     def forms(self) -> frozenset[str]:
@@ -320,7 +317,7 @@ _HEADING, _DASH = "## ", "- "
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A sentence, its content words, and the participants whom it is of; nobody is named where it may be anybody's."""
+    """A sentence, its content words, and the participants it belongs to; none where it may be anybody's."""
 
     text: str
     forms: frozenset[str]
@@ -328,10 +325,10 @@ class Passage:
 
 
 def passages(texts: Iterable[str], participants: Sequence[str]) -> Iterator[Passage]:
-    """Yield the sentences of texts in order, each with those of the participants whom it is of.
+    """Yield the sentences of texts in order, each with the participants it belongs to.
 
-    A line of a transcript ("Ana: I sing.") is of who speaks and of those it names; a line of a section of a profile, of those
-    whose section it is; another sentence, of those it names, or else of those whom the sentence before it is of.
+    A line of a transcript ("Ana: I sing.") belongs to its speaker and those it names; a line of a section of a profile, to those
+    whose section it is; another sentence, to those it names, or else to those of the sentence before it.
     """
     calls = _calls_by_name(participants)
     for text in texts:
@@ -396,7 +393,7 @@ _POINTS_BACK = re.compile(r"\b(?:it|one|any|that|them|those|this|so)\b", re.IGNO
 
 
 def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], source: ChunkSource) -> bool:
-    """Return whether a statement differs from its turns in what is denied.
+    """Return whether a statement denies what its turns assert, or asserts what they deny.
 
     Args:
         text: the statement.
@@ -414,7 +411,7 @@ def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], sourc
 
 
 def _opposed(clause: Clause, said: Sequence[Clause]) -> bool:
-    """Return whether what is said of the same as a clause denies what it asserts, or the other way round."""
+    """Return whether the turns deny what a clause asserts, or assert what it denies."""
     if clause.denies and "" in clause.soft:
         return False  # a contrast, whose other side says what is so: "the small one, not the big one"
     related = [one for one in said if one.forms & clause.forms]

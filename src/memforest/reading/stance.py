@@ -1,25 +1,13 @@
 """How a statement stands to the things it names: is it so, since when, is it over, or only thought of?
 
 "Bob still trains at Ironworks", "Bob left Ironworks for Fitbox", "Bob might try Fitbox": three stances to a gym,
-and nothing in them is about gyms. This module reads the stance of a sentence to each noun phrase in it from
-aspect, tense and modality alone, so that a timeline can be made of any attribute.
+and nothing in them is about gyms. The stance of a sentence to each noun phrase in it is read from
+aspect, tense and modality alone, so that a timeline can be made of any attribute: the words of change around a thing
+("*joined* Kinetik", "*gave* the oboe *up*", "*has not left* Acme"), the role that it has for somebody ("Bob's new *physio* is a
+man called Piet"; the noun is whatever stands behind an owner, no role is listed), and whose it is ("Bob's dentist trains at
+Ironworks" is no news of Bob's gym, "half of Ana's rye bread" is Ana's, and "her boss at Acme" puts her at Acme too).
 
 English has rules (``data/stance/en.toml``); a statement in another language has no stances.
-
-
-The change that the words right around a thing tell: "*joined* Kinetik", "*gave* the oboe *up*", "*has not left* Acme".
-
-The role that a thing or a person has for somebody: "Bob's new *physio* is a man called Piet", "Piet is my *physio*".
-
-What fills the same role is of one kind, and a person who fills one is as much a value as a city or a tea. The noun is
-whatever stands behind an owner; no role is listed.
-
-
-Whose a phrase is: which person a sentence is about, and what in it belongs to somebody else.
-
-"Bob's dentist trains at Ironworks" is no news of Bob's gym, "half of Ana's rye bread" is Ana's, and "her boss at
-Acme" puts her at Acme too.
-
 """
 
 from __future__ import annotations
@@ -48,9 +36,9 @@ MOST_BETWEEN = 4
 
 
 def change_of(before: str, behind: str) -> Stance | None:
-    """Return the change that the words around a thing tell, None if none: it begins, ends, or is back.
+    """Return the change that the words around a thing express (it begins, ends, or is back), or None.
 
-    A beginning that somebody is only told to make ("tells me to get one") is ``unreal``.
+    A beginning that somebody is only asked to make ("tells me to get one") is ``unreal``.
 
     Args:
         before: the words in front of it, in its sentence.
@@ -73,7 +61,7 @@ def change_of(before: str, behind: str) -> Stance | None:
 
 
 def _told_behind(before: str, behind: str) -> Stance | None:
-    """Return the change that is told behind a thing, or by "new" in front of it: "a *new* Corvid", "Renate *has left*"."""
+    """Return the change that the words behind a thing express, or "new" in front of it: "a *new* Corvid", "Renate *has left*"."""
     wording = rules()
     follows = behind.lstrip()
     if wording["fresh"].search(before[-12:]) and _FRESH_END.search(before):
@@ -86,7 +74,7 @@ def _told_behind(before: str, behind: str) -> Stance | None:
 
 
 def _governing(name: str, before: str, at: int) -> Stance | None:
-    """Return the change that a word of change tells which begins at `at`, if it governs what is behind `before`."""
+    """Return the change that a word of change at `at` expresses, if it governs what stands behind `before`."""
     match = rules()[name].search(before, at)
     between = before[match.end() if match else at :]
     if name == "leave":
@@ -323,12 +311,21 @@ def stances_of(
     if statement.language == "es":
         return
     whole = "\n".join((statement.speaker, statement.asked, *(one.text for one in statement.sentences)))
-    others = [name for name in others if name in whole and not _is_value(name.lower(), terms)]
+    # A person may be one of the values, or called by one: "Dr Sun" where "sun" is a name.
+    others = [
+        name
+        for name in others
+        if name in whole and not any(name.lower() in term or term in name.lower() for term in terms)
+    ]
     names = (who, *others)
     for sentence, subject in _subjects(statement, who, others, speaker):
         owners = {p: owner_of(sentence.text, p, names) for p in chosen_phrases(sentence, terms)}
         clauses = {p: _clause(sentence.text, p) for p in owners}
-        openers = {p: _opener(sentence.text, clauses[p][0], names) for p in owners}
+        openers: dict[Phrase, str] = {}  # with whom a clause opens that is not the first of its sentence
+        for phrase, (start, _) in clauses.items():
+            opener = next((name for name in names if start and sentence.text.startswith(name, start)), "")
+            acts = opener and _ACTS.match(sentence.text, start + len(opener))
+            openers[phrase] = opener if acts else ""
         chosen = [p for p, owner in owners.items() if owner in ("", who) and openers[p] in ("", who)]
         spoken = subject == "" and statement.speaker == who
         concerned = who in openers.values() or _concerns(
@@ -339,7 +336,9 @@ def stances_of(
         found = {phrase: _stance(sentence.text, phrase, clauses[phrase], who) for phrase in chosen}
         turned = contrasted(sentence.text, chosen, found)
         found |= turned
-        if not concerned and not turned and not _is_spoken_of(sentence.text, chosen[0], found):
+        # A sentence that names nobody tells its speaker's news of the thing it opens with: "*Kinetik* closed".
+        told = found[chosen[0]] in _CHANGES or _TO_SPEAKER.search(sentence.text) is not None
+        if not concerned and not turned and not (chosen[0].start <= len("The ") and told):
             continue
         best = max(chosen, key=lambda p: terms[p.term])
         for phrase, stance in found.items():
@@ -348,11 +347,6 @@ def stances_of(
             changes = stance in _CHANGES and stance != found[best]
             if phrase is best or phrase in turned or changes:
                 yield phrase.term, "is" if statement.asked and stance == "event" else stance
-
-
-def _is_value(name: str, terms: Collection[str]) -> bool:
-    """Return whether a person is one of the values, or called by one: "Dr Sun" where "sun" is a name."""
-    return any(name in term or term in name for term in terms)
 
 
 def _subjects(
@@ -373,24 +367,12 @@ def _subjects(
         yield sentence, subject
 
 
-def _is_spoken_of(text: str, first: Phrase, found: Mapping[Phrase, Stance]) -> bool:
-    """Return whether a sentence that names nobody tells its speaker's news of the thing it opens with: "*Kinetik* closed"."""
-    opens = first.start <= len("The ")
-    return opens and (found[first] in _CHANGES or _TO_SPEAKER.search(text) is not None)
-
-
-def _opener(text: str, start: int, names: Collection[str]) -> str:
-    """Return the person with whom the clause that starts somewhere opens, if it is not the first of its sentence."""
-    found = next((name for name in names if start and text.startswith(name, start)), "")
-    return found if found and _ACTS.match(text, start + len(found)) else ""
-
-
 _ACTS = re.compile(r"\s+(?!and\b)")
 """Behind a person with whom a clause opens: neither an owner nor the first of several."""
 
 
 def _concerns(statement: ParsedStatement, text: str, who: str, subject: str, owners: Collection[str]) -> bool:
-    """Return whether a sentence tells something of a person."""
+    """Return whether a sentence is about a person."""
     spoken = statement.language == "en" and statement.speaker == who
     left_out = subject == "" and spoken and (is_elliptical(text) or _OF_SPEAKER.search(text) is not None)
     together = is_joined(text, who, subject)
@@ -408,7 +390,7 @@ def _stance(text: str, phrase: Phrase, bounds: tuple[int, int], who: str) -> Sta
     before = text[max(0, phrase.start - _REACH) : phrase.start]
     if is_kept(before):
         return "is"
-    if _is_unreal(text, clause):
+    if rules()["unreal"].search(_without_kept(clause)) or _SUPPOSED.search(_without_kept(text)):
         return "unreal"
     if rules()["over"].search(clause) or _ERA.match(text, phrase.end):
         return "over"
@@ -417,7 +399,8 @@ def _stance(text: str, phrase: Phrase, bounds: tuple[int, int], who: str) -> Sta
     behind = text[phrase.end : phrase.end + 32].replace(f" and {who} ", " ").replace(f" {who}", " me")
     changed = change_of(_without_kept(before), behind)
     if changed is not None:
-        return "unreal" if changed != "end" and _denied(text, phrase) else changed
+        denied = _TAKEN_BACK.search(text[phrase.end :])  # "enrolled, but it was cancelled"
+        return "unreal" if changed != "end" and denied else changed
     if _is_regained(text, phrase, bounds[1], who):
         return "back"
     opens = phrase.start - bounds[0] <= len("The ")
@@ -425,13 +408,15 @@ def _stance(text: str, phrase: Phrase, bounds: tuple[int, int], who: str) -> Sta
 
 
 def _is_so(text: str, phrase: Phrase, clause: str, who: str, *, opens: bool) -> bool:
-    """Return whether a clause without a change tells what is so, and not what only happened or is spoken of."""
+    """Return whether a clause without a change asserts what is so, and not what only happened or is talked about."""
     wording = rules()
     before = text[max(0, phrase.start - _REACH) : phrase.start]
     spoken_of = governor_at("talk", before) >= 0 and not _AS_EVER.search(clause)
     if spoken_of or _AHEAD.search(clause):
         return False
-    if wording["steady"].search(clause) or _owned(before, who):
+    owner = rf"(?:\b(?:his|her|their|its|my|our)|{re.escape(who)}'s) (?:\w+ ){{0,2}}"
+    had = rf"(?:{owner}|\b(?:as|being) (?:the|an?) )$"  # "her Tesla", "being the treasurer"
+    if wording["steady"].search(clause) or re.search(had, before, re.IGNORECASE):
         return True
     if opens and _HAS_DONE.match(text, phrase.end):
         return False
@@ -512,18 +497,16 @@ def _clause(text: str, phrase: Phrase) -> tuple[int, int]:
     start, end = 0, len(text)
     for match in rules()["clause"].finditer(text):
         joins = match.group() == " and "
-        if match.end() <= phrase.start and not (joins and not _has_verb(text[match.end() :])):
+        word = (
+            TOKEN.match(text, match.end()) if joins else None
+        )  # a verb in the past is another thing that was done
+        acts = not joins or (word is not None and _is_past_form(word.group()))
+        if match.end() <= phrase.start and acts:
             start = match.end()
         elif match.start() >= phrase.end and not joins and not _FRAGMENT.match(text, match.end()):
             end = match.start()
             break
     return start, end
-
-
-def _has_verb(conjunct: str) -> bool:
-    """Return whether what stands behind "and" begins with a verb in the past: another thing that was done."""
-    word = TOKEN.match(conjunct)
-    return word is not None and _is_past_form(word.group())
 
 
 _FRAGMENT = re.compile(
@@ -532,14 +515,7 @@ _FRAGMENT = re.compile(
 )
 
 
-def _is_unreal(text: str, clause: str) -> bool:
-    """Return whether a clause, or the whole sentence by an "if", is only thought of or denied."""
-    return (
-        rules()["unreal"].search(_without_kept(clause)) is not None
-        or _SUPPOSED.search(_without_kept(text)) is not None
-    )
-
-
+_TAKEN_BACK = re.compile(r"[,;] (?:but|then|and then|until)\b|\bbut (?:never|did|could|was|it|they)\b")
 _SUPPOSED = re.compile(r"\b(?:if|would|might)\b", re.IGNORECASE)
 
 
@@ -549,22 +525,6 @@ def _without_kept(text: str) -> str:
 
 
 _NOT = re.compile(r"n't\b|\b(?:not|never)\b", re.IGNORECASE)
-
-
-def _denied(text: str, phrase: Phrase) -> bool:
-    """Return whether an adversative clause takes back what a sentence told: "enrolled, but it was cancelled"."""
-    return (
-        re.search(
-            r"[,;] (?:but|then|and then|until)\b|\bbut (?:never|did|could|was|it|they)\b", text[phrase.end :]
-        )
-        is not None
-    )
-
-
-def _owned(before: str, who: str) -> bool:
-    """Return whether a phrase is told to be had or been: "her Tesla", "Bob's new Tesla", "being the treasurer"."""
-    owner = rf"(?:\b(?:his|her|their|its|my|our)|{re.escape(who)}'s) (?:\w+ ){{0,2}}"
-    return re.search(rf"(?:{owner}|\b(?:as|being) (?:the|an?) )$", before, re.IGNORECASE) is not None
 
 
 def _is_past(clause: str, who: str) -> bool:

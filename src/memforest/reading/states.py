@@ -1,20 +1,16 @@
-"""Finds the states that a statement tells outright: (Bob, residence, Miami), and what it says of their change.
+"""Finds the states that a statement asserts outright: (Bob, residence, Miami), and what it says of their change.
 
-Three ways of telling are known, from a small table per language (``data/states``): a few states that have verbs of
-their own ("lives in", "works at"), whatever is somebody's ("Bob's bank is Monzo" tells of a "bank", which nobody
+Three ways of asserting are known, from a small table per language (``data/states``): a few states that have verbs of
+their own ("lives in", "works at"), whatever is somebody's ("Bob's bank is Monzo" asserts a "bank", which nobody
 listed), and changes from one thing to another ("swapped the oolong for sencha"), which do not say of what.
 
-A predicate is read from its beginning, right behind its subject, and a value is a name unless the way of telling
+A predicate is read from its beginning, right behind its subject, and a value is a name unless the pattern
 says otherwise. So an unknown construction yields nothing: a wrong state is worse than a missed one. Questions,
 wishes, plans, conditions and hearsay are no states. English and Spanish are read.
-
-
-The table of ways in which a language tells a state: ``data/states``, read and compiled.
 
 A table has ``words`` (lists by role), ``macros``, ``slots`` (states that have verbs of their own), ``nouns`` (states that a
 noun of somebody's names) and ``turns`` (changes that do not say of what). Its patterns are matched from the beginning of a
 predicate; ``{v}`` stands for a value, ``{o}`` for the one before it, ``{n}`` for a noun, and other names for macros.
-
 """
 
 from __future__ import annotations
@@ -50,7 +46,7 @@ _PHRASE = r"[^\W\d_][\w-]*(?: [^\W\d_][\w-]*){0,3}"
 
 @dataclass(frozen=True, slots=True)
 class StatePattern:
-    """One way of telling: of which attribute, which change, and the pattern of the predicate.
+    """A pattern of a predicate, and the attribute and the change that it asserts.
 
     The pattern's group ``v`` is the value, ``o`` the one before it, ``n`` the noun that names the attribute. A value at
     the pattern's end is only its beginning: it goes on as long as a value can. `plain` values need no capital.
@@ -61,7 +57,7 @@ class StatePattern:
     regex: re.Pattern[str]
     plain: bool = False
     past: bool = False
-    """Told in the past: over, unless it is dated."""
+    """Asserted in the past: over, unless it is dated."""
     opens: str = ""
     """The group at the pattern's end."""
 
@@ -79,7 +75,7 @@ class Table:
     front: re.Pattern[str]
     """Adverbs and reports of the subject's in front of a predicate."""
     pronoun: re.Pattern[str]
-    tellings: tuple[StatePattern, ...]
+    patterns: tuple[StatePattern, ...]
     nouns: tuple[StatePattern, ...]
     """Those behind "Ada's bank", and those of "Ada changed her bank"."""
     changed: tuple[StatePattern, ...]
@@ -117,7 +113,7 @@ def load_table(code: str) -> Table:
         lead=re.compile(rf"(?:(?:{_any_of(lists['adverbs'])}),? )*", re.IGNORECASE),
         front=re.compile(front, re.IGNORECASE),
         pronoun=re.compile(rf"(?:{_any_of(lists['pronouns'])}) ", re.IGNORECASE),
-        tellings=tuple(one for name, slot in raw["slots"].items() for one in _tellings_of(name, slot, macros))
+        patterns=tuple(one for name, slot in raw["slots"].items() for one in _patterns_of(name, slot, macros))
         + tuple(_compiled(UNSPECIFIED, raw["turns"], macros, plain=True)),
         nouns=tuple(_compiled("", nouns, macros)),
         changed=tuple(_compiled("", {"start": nouns["changed"]}, owned)),
@@ -135,10 +131,10 @@ def _any_of(text: str) -> str:
     return "|".join(sorted(text.split(), key=len, reverse=True))
 
 
-def _tellings_of(
+def _patterns_of(
     attribute: str, slot: Mapping[str, Any], macros: Mapping[str, str]
 ) -> Iterator[StatePattern]:
-    """Yield the ways of telling one of the states that have verbs of their own."""
+    """Yield the patterns of a state that has verbs of its own."""
     parts, plain = {**macros, "at": slot.get("at", "")}, bool(slot.get("plain"))
     if base := slot.get("base"):
         parts |= {"base": base}
@@ -238,7 +234,7 @@ _SMALL_WORD = re.compile(r"[^\W\d_A-Z][\w-]* ")
 
 
 def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
-    """Return the states that a resolved third-person statement tells, in its order.
+    """Return the states that a resolved third-person statement asserts, in its order.
 
     Args:
         text: the statement, e.g. ``"Bob moved from Davis to Miami in July 2024."``.
@@ -248,46 +244,31 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
         >>> find_states("Bob moved from Davis to Miami in July 2024.", subjects=["Bob"])
         (State(entity='Bob', attribute='residence', value='Miami', previous='Davis', change='start'),)
     """
-    names = _pattern_of(tuple(subjects))
-    if names is None:
+    named = {name.replace("’", "'").lower(): name for name in subjects if name.strip()}
+    if not named:
         return ()
-    flat = _without_speech(text.translate(_PLAIN))
-    found: dict[State, None] = {}
+    longest_first = "|".join(re.escape(name) for name in sorted(sorted(named), key=len, reverse=True))
+    pattern = re.compile(rf"(?<![^\W_])(?:{longest_first})(?![^\W_])", re.IGNORECASE)
+    # Quotations of several words are speech, and blanked by NUL; a quoted name stays.
+    flat = text.translate(_PLAIN)
+    for found in _QUOTED.finditer(flat):
+        if len(found.group().split()) >= _WORDS_OF_SPEECH:
+            flat = flat[: found.start()] + "\0" * len(found.group()) + flat[found.end() :]
+    states: dict[State, None] = {}
     whole = len(flat) <= MAX_PIECE_CHARS and not _SENTENCE_INSIDE.search(flat)
     for piece in [SentenceSpan(0, len(flat), flat)] if whole else split_sentences(flat):
-        if piece.text.endswith(_QUESTION_END) or piece.text.startswith("¿"):
+        known = {one.start(): named[one.group().lower()] for one in pattern.finditer(piece.text)}
+        if not known or piece.text.endswith(_QUESTION_END) or piece.text.startswith("¿"):
             continue
-        given = text[piece.start : piece.end]
+        given, masked = text[piece.start : piece.end], piece.text
+        for one in pattern.finditer(piece.text):
+            masked = masked[: one.start()] + NAME * len(one.group()) + masked[one.end() :]
         for code in LANGUAGES:
-            states = dict.fromkeys(_Reader(piece.text, given, names, load_table(code)).states())
-            found |= states
-            if states:
+            own = dict.fromkeys(_Reader(piece.text, given, known, masked, load_table(code)).states())
+            states |= own
+            if own:
                 break
-    return tuple(found)
-
-
-@lru_cache(maxsize=512)
-def _pattern_of(subjects: tuple[str, ...]) -> tuple[re.Pattern[str], Mapping[str, str]] | None:
-    """Return the pattern of some names, the longest first, and (lower case -> as given); None without names."""
-    given = {name.replace("’", "'").lower(): name for name in subjects if name.strip()}
-    if not given:
-        return None
-    found = "|".join(re.escape(name) for name in sorted(given, key=lambda name: (-len(name), name)))
-    return re.compile(rf"(?<![^\W_])(?:{found})(?![^\W_])", re.IGNORECASE), given
-
-
-def _without_speech(text: str) -> str:
-    """Return `text` with quotations of several words blanked by NUL; a quoted name stays."""
-    if not any(mark in text for mark in '"“«「'):
-        return text
-
-    def blank(match: re.Match[str]) -> str:
-        return "\0" * len(match.group()) if len(match.group().split()) >= _WORDS_OF_SPEECH else match.group()
-
-    return _QUOTED.sub(blank, text)
-
-
-# -- one sentence ---------------------------------------------------------------------------------
+    return tuple(states)
 
 
 @dataclass(slots=True)
@@ -300,26 +281,35 @@ class _Subject:
     noun: str = ""
 
 
+@dataclass(slots=True)
 class _Reader:
     """One sentence under one table."""
 
-    __slots__ = ("everybody", "given", "known", "masked", "table", "text")
-
-    def __init__(
-        self, text: str, given: str, names: tuple[re.Pattern[str], Mapping[str, str]], table: Table
-    ) -> None:
-        pattern, as_given = names
-        self.text, self.given, self.table = text, given, table
-        self.known = {found.start(): as_given[found.group().lower()] for found in pattern.finditer(text)}
-        self.everybody = self.masked = pattern.sub(lambda found: NAME * len(found.group()), text)
+    text: str
+    given: str
+    """The same as it was written."""
+    known: Mapping[int, str]
+    """Where a name begins -> the name as given."""
+    everybody: str
+    """The text with `NAME` for every character of a name."""
+    table: Table
+    masked: str = ""
+    """The same with `OTHER` for the names of other people than the clause is about."""
 
     def states(self) -> Iterator[State]:
         """Yield the states of every clause whose subject is known."""
         table = self.table
-        if not self.known or table.conditional.match(self.masked):
+        if table.conditional.match(self.everybody):
             return
         subject: _Subject | None = None
-        for start, before, join in self._clauses():
+        clauses = [
+            (0, 0, "")
+        ]  # where one may begin, where the joint in front of it does, and the word that joins it
+        clauses += [
+            (one.end(), one.start(), one["join"] or one["alone"] or "")
+            for one in islice(table.clause.finditer(self.everybody), _MAX_CLAUSES)
+        ]
+        for start, before, join in clauses:
             self.masked = self.everybody
             at = _end(table.lead, self.masked, start)
             named = self._subject(at)
@@ -330,43 +320,29 @@ class _Reader:
                 continue
             else:
                 subject = replace(subject, at=_end(table.pronoun, self.masked, at))
-            self._mask_others(subject)
+            for first, name in self.known.items():  # mark the names of other people: "Ada quit *Tom*'s job"
+                if name not in subject.entities:
+                    end = _end(_MASKED, self.everybody, first)
+                    self.masked = f"{self.masked[:first]}{OTHER * (end - first)}{self.masked[end:]}"
             predicate = _end(table.front, self.masked, subject.at)
             unreal = table.unreal.match(self.masked, predicate) is not None
-            yield from self._told(subject, predicate, only_ends=unreal)
+            yield from self._asserted(subject, predicate, only_ends=unreal)
             if unreal:
                 subject = None
 
-    def _mask_others(self, subject: _Subject) -> None:
-        """Mark the names of other people than a clause is about: "Ada quit *Tom*'s job"."""
-        for start, name in self.known.items():
-            if name not in subject.entities:
-                end = self._name_end(start)
-                self.masked = f"{self.masked[:start]}{OTHER * (end - start)}{self.masked[end:]}"
-
-    def _clauses(self) -> Iterator[tuple[int, int, str]]:
-        """Yield where a clause may begin, where the joint in front of it does, and the word that joins it."""
-        yield 0, 0, ""
-        for one in islice(self.table.clause.finditer(self.everybody), _MAX_CLAUSES):
-            yield one.end(), one.start(), one["join"] or one["alone"] or ""
-
-    # -- subjects --------------------------------------------------------------------------------
-
     def _subject(self, at: int) -> _Subject | None:
-        """Return the subject that begins at a place: names, "Ada's brother" or "Ada's brother Tom"."""
+        """Return the subject that begins at a place: names, "Ada's brother", "Ada's brother Tom", "el trabajo de Bob"."""
         if at not in self.known:
-            return self._of_subject(at)
-        entities, end = [self.known[at]], self._name_end(at)
+            found = self.table.of.match(self.masked, at) if self.table.of else None
+            if found is None:
+                return None
+            return _Subject((self.known[found.start("owner")],), found.end(), found.end() + 1, found["n"])
+        entities, end = [self.known[at]], _end(_MASKED, self.everybody, at)
         while more := _AND.match(self.masked, end):
             entities.append(self.known[more.end()])
-            end = self._name_end(more.end())
+            end = _end(_MASKED, self.everybody, more.end())
         owned = _OWNED.match(self.masked, end)
-        if owned:
-            return self._owned(entities[-1], owned.end())
-        return _Subject(tuple(entities), end, end + 1)
-
-    def _name_end(self, at: int) -> int:
-        return _end(_MASKED, self.everybody, at)
+        return self._owned(entities[-1], owned.end()) if owned else _Subject(tuple(entities), end, end + 1)
 
     def _owned(self, owner: str, at: int) -> _Subject | None:
         """Return the subject "owner's ...": a name behind the noun, or the noun where a predicate follows it."""
@@ -377,94 +353,67 @@ class _Reader:
                 return None
             end = word.end()
             front = _end(self.table.front, self.masked, end)
-            if any(one.regex.match(self.masked, front) for one in (*self.table.nouns, *self.table.tellings)):
+            if any(one.regex.match(self.masked, front) for one in (*self.table.nouns, *self.table.patterns)):
                 return _Subject((owner,), end - 1, end, self.masked[at:end].strip())
             name = self._value(end, None, plain=False)
             if name is not None and name[0] == end:
                 return _Subject((self.given[slice(*name)],), name[1], name[1] + 1)
         return None
 
-    def _of_subject(self, at: int) -> _Subject | None:
-        """Return the subject "el trabajo de Bob"."""
-        found = self.table.of.match(self.masked, at) if self.table.of else None
-        if found is None:
-            return None
-        owner = self.known[found.start("owner")]
-        return _Subject((owner,), found.end(), found.end() + 1, found["n"])
-
-    # -- predicates ------------------------------------------------------------------------------
-
-    def _told(self, subject: _Subject, at: int, *, only_ends: bool) -> Iterator[State]:
+    def _asserted(self, subject: _Subject, at: int, *, only_ends: bool) -> Iterator[State]:
         """Yield the states of a predicate; of one that is not so only what it says to be over."""
-        if subject.noun and not only_ends:
-            own = list(self._of_noun(subject, at))
-            if own:
-                yield from own
-                return
-        told: set[str] = set()
-        for telling in self.table.tellings:
-            skip = telling.attribute in told or (telling.attribute == UNSPECIFIED and told)
-            if skip or (only_ends and telling.change != "end"):
-                continue
-            spans = self._match(telling, at)
+        if subject.noun and not only_ends:  # "Ada's bank is Monzo"
+            attribute, former = noun_name(subject.noun, self.table)
+            favourite = not self.table.words["favourite"].isdisjoint(attribute.split())
+            for pattern in self.table.nouns if attribute else ():
+                spans = self._match(replace(pattern, plain=favourite), at)
+                if spans is not None:
+                    past = self.masked[at:].split(maxsplit=1)[0].lower() in self.table.words["was"]
+                    over = former or (pattern.change == "is" and past)
+                    yield self._state(subject.entities[0], attribute, pattern, spans, over=over)
+                    return
+        asserted: set[str] = set()
+        for pattern in self.table.patterns:
+            skip = pattern.attribute in asserted or (pattern.attribute == UNSPECIFIED and asserted)
+            spans = None if skip or (only_ends and pattern.change != "end") else self._match(pattern, at)
             if spans is not None:
-                told.add(telling.attribute)
+                asserted.add(pattern.attribute)
                 prefix = f"{subject.noun.split()[-1]}." if subject.noun else ""
                 for entity in subject.entities:
-                    yield self._state(entity, prefix + telling.attribute, telling, spans)
-        if not (told or subject.noun or only_ends):
-            yield from self._changed(subject, at)
-            yield from self._inverse(subject, at)
+                    yield self._state(entity, prefix + pattern.attribute, pattern, spans)
+        if not (asserted or subject.noun or only_ends):
+            yield from self._of_nouns(subject, at)
 
-    def _of_noun(self, subject: _Subject, at: int) -> Iterator[State]:
-        """Yield the state of "Ada's bank is Monzo"."""
-        attribute, former = noun_name(subject.noun, self.table)
-        favourite = not self.table.words["favourite"].isdisjoint(attribute.split())
-        for telling in self.table.nouns if attribute else ():
-            spans = self._match(replace(telling, plain=favourite), at)
-            if spans is not None:
-                over = former or (telling.change == "is" and self._is_past(at))
-                yield self._state(subject.entities[0], attribute, telling, spans, over=over)
-                return
-
-    def _is_past(self, at: int) -> bool:
-        return self.masked[at:].split(maxsplit=1)[0].lower() in self.table.words["was"]
-
-    def _changed(self, subject: _Subject, at: int) -> Iterator[State]:
-        """Yield the state of "Ada changed her bank from Chase to Monzo"."""
-        for telling in self.table.changed:
-            found = telling.regex.match(self.masked, at)
-            spans = self._match(telling, at)
-            attribute = noun_name(found["n"], self.table)[0] if found else ""
+    def _of_nouns(self, subject: _Subject, at: int) -> Iterator[State]:
+        """Yield the states of "Ada changed her bank from Chase to Monzo" and of "Tom is Ada's new manager"."""
+        for pattern in self.table.changed:
+            changed = pattern.regex.match(self.masked, at)
+            spans = self._match(pattern, at)
+            attribute = noun_name(changed["n"], self.table)[0] if changed else ""
             if spans is not None and attribute:
-                yield self._state(subject.entities[0], attribute, telling, spans)
-                return
-
-    def _inverse(self, subject: _Subject, at: int) -> Iterator[State]:
-        """Yield the state of "Tom is Ada's new manager": Ada's, with Tom as the value."""
+                yield self._state(subject.entities[0], attribute, pattern, spans)
+                break
         found = self.table.inverse.match(self.masked, at)
         if found is None or len(subject.entities) != 1:
             return
-        words = found["n"].split()
-        ends = next(
-            (i for i, w in enumerate(words) if w.lower() in self.table.words["ends_noun"]), len(words)
-        )
-        attribute, former = noun_name(" ".join(words[:ends]), self.table)
+        words, ends = found["n"].split(), self.table.words["ends_noun"]
+        end = next((at for at, word in enumerate(words) if word.lower() in ends), len(words))
+        attribute, former = noun_name(" ".join(words[:end]), self.table)
         if attribute:
-            over = former or self._is_past(at)
+            past = self.masked[at:].split(maxsplit=1)[0].lower() in self.table.words["was"]
             owner = self.known[found.start("owner")]
-            yield State(owner, attribute, subject.entities[0], None, "end" if over else "is")
+            yield State(owner, attribute, subject.entities[0], None, "end" if former or past else "is")
 
-    def _match(self, telling: StatePattern, at: int) -> tuple[Span, Span | None] | None:
-        """Return the value that a predicate tells, and the one before it; None where either cannot be one."""
-        found = telling.regex.match(self.masked, at)
+    def _match(self, pattern: StatePattern, at: int) -> tuple[Span, Span | None] | None:
+        """Return where a predicate's value stands, and the value before it; None where either cannot be a value."""
+        found = pattern.regex.match(self.masked, at)
         if found is None:
             return None
-        bare = telling.attribute == UNSPECIFIED
+        bare = pattern.attribute == UNSPECIFIED
         spans: list[Span | None] = []
         for group in ("v", "o") if "o" in found.re.groupindex else ("v",):
-            end = None if telling.opens == group else found.end(group)
-            spans.append(self._value(found.start(group), end, plain=telling.plain, bare=bare))
+            end = None if pattern.opens == group else found.end(group)
+            spans.append(self._value(found.start(group), end, plain=pattern.plain, bare=bare))
         value, before = spans[0], spans[-1]
         if value is None or before is None:
             return None
@@ -474,7 +423,7 @@ class _Reader:
         self,
         entity: str,
         attribute: str,
-        telling: StatePattern,
+        pattern: StatePattern,
         spans: tuple[Span, Span | None],
         *,
         over: bool = False,
@@ -482,13 +431,11 @@ class _Reader:
         """Return a state whose values are cut from the text as it was written, white space folded."""
         value, before = spans
         rest = self.text[value[1] :]
-        over = over or (telling.past and not (_DATED.search(rest) and not _UNTIL.search(rest)))
+        over = over or (pattern.past and not (_DATED.search(rest) and not _UNTIL.search(rest)))
         cut = [
             None if span is None else " ".join(self.given[slice(*span)].split()) for span in (value, before)
         ]
-        return State(entity, attribute, cut[0] or "", cut[1], "end" if over else telling.change)
-
-    # -- values ----------------------------------------------------------------------------------
+        return State(entity, attribute, cut[0] or "", cut[1], "end" if over else pattern.change)
 
     def _value(self, start: int, end: int | None, *, plain: bool, bare: bool = False) -> Span | None:
         """Return where the value at a place begins and ends, or None if no value can stand there.
@@ -499,7 +446,17 @@ class _Reader:
             plain: whether it may be written small.
             bare: whether then no "a" may stand in front of it, behind which a thing is new and has no name.
         """
-        tokens = self._tokens(start, end)
+        tokens: list[re.Match[str]] = []  # the words up to the first mark
+        for one in _TOKEN.finditer(self.masked, start, len(self.masked) if end is None else end):
+            marked = tokens and self.masked[tokens[-1].end() : one.start()].strip()
+            if marked or len(tokens) == _MAX_WORDS + 2:
+                break
+            text = one.group()
+            if text.endswith(".") and not _ABBREVIATED.search(text):
+                cut = _TOKEN.match(self.masked, one.start(), one.start() + len(text.rstrip(".")))
+                tokens += [cut] if cut else []
+                break
+            tokens.append(one)
         words = self.table.words
         articles = 0
         front = words["determiners"] | words["former"]
@@ -511,7 +468,12 @@ class _Reader:
         if tokens and _is_strong(tokens[0].group()):
             size = self._named(tokens)
         elif plain and not (bare and indefinite):
-            size = next((i for i, one in enumerate(tokens) if not self._is_plain(one.group())), len(tokens))
+            unfit = (
+                at
+                for at, one in enumerate(tokens)
+                if not one.group()[0].isalpha() or one.group().lower() in words["no_value"]
+            )
+            size = next(unfit, len(tokens))
         chosen = tokens[:size]
         if not chosen or all(one.group().lower() in words["calendar"] | words["no_value"] for one in chosen):
             return None
@@ -519,21 +481,6 @@ class _Reader:
         if _MASKED.match(chosen[-1].group()) and self.masked.startswith("'s", last - 2):
             return None
         return None if end is not None and self.masked[last:end].strip(" .") else (chosen[0].start(), last)
-
-    def _tokens(self, start: int, end: int | None) -> list[re.Match[str]]:
-        """Return the words of a value's text up to the first mark."""
-        found: list[re.Match[str]] = []
-        for one in _TOKEN.finditer(self.masked, start, len(self.masked) if end is None else end):
-            if found and self.masked[found[-1].end() : one.start()].strip():
-                break
-            text = one.group()
-            if text.endswith(".") and not _ABBREVIATED.search(text):
-                cut = _TOKEN.match(self.masked, one.start(), one.start() + len(text.rstrip(".")))
-                return [*found, cut] if cut else found
-            found.append(one)
-            if len(found) == _MAX_WORDS + 2:
-                break
-        return found
 
     def _named(self, tokens: Sequence[re.Match[str]]) -> int:
         """Return how many words a name has: those with a capital, and what joins them."""
@@ -548,9 +495,6 @@ class _Reader:
             else:
                 break
         return min(size, _MAX_WORDS)
-
-    def _is_plain(self, word: str) -> bool:
-        return word[0].isalpha() and word.lower() not in self.table.words["no_value"]
 
 
 _MASKED = re.compile(f"[{NAME}{OTHER}]+")

@@ -56,7 +56,7 @@ class Steps:
     reranker: Reranker | None = None
     """None when the best candidates are not read again."""
     judge: Judge | None = None
-    """None when near-duplicates are told by rules alone."""
+    """None when rules alone decide about near-duplicates."""
     guide: BrowsePlanner | None = None
     """None when trees are browsed by the question itself."""
     browser: Browser | None = None

@@ -1,23 +1,15 @@
-"""Answers by a chat model from ranked evidence (ports `Answerer` and `AnswersParts`): cited, or an abstention.
+"""The steps that a chat model does: answering, browsing a tree, planning a browse, judging, planning and sifting a recall.
 
-Choosing the way down a tree by a chat model (port `Browser`, paper §4.3).
+An answer comes from ranked evidence and is cited, or is an abstention (ports `Answerer` and `AnswersParts`). Choosing the way
+down a tree (port `Browser`) is paper §4.3; one call plans the sub-queries of every recalled tree (port `BrowsePlanner`).
 
-Planning a browse with a chat model (port `BrowsePlanner`): one call gives sub-queries for every recalled tree.
-
-Judgement by a model: does a new statement say the same as one that is known? Several questions go in one call.
-
-A merge that a model wants is still refused when the two statements differ in a number, in yes and no, or each in a
+A judge says whether a new statement says the same as one that is known; several questions go in one call. A merge that a
+model wants is still refused when the two statements differ in a number, in yes and no, or each in a
 name: a missed merge costs a line of context, a false one destroys a memory.
 
-
-Asking a chat model how much of a memory a question needs, and which of the recalled memories help.
-
-A failed call is raised: what is then done instead is for the index to say. The order of calls is that of a question: one plan,
-one sifting.
-
-Source: TiMem (arXiv 2601.02845), §3.3 and its released configuration: complexity 0, 1, 2, one to three keywords without
-names, and how many memories are to be left of each. The prompts are our own.
-
+Recall by complexity (0, 1, 2), with one to three keywords without names and a number of memories to be left of each, is TiMem
+(arXiv 2601.02845), §3.3 and its released configuration. A failed call is raised: what is then done instead is for the index
+to say. The prompts are our own.
 """
 
 from __future__ import annotations
@@ -337,35 +329,33 @@ class ChatJudge:
             raise
         except ModelError:
             return [None] * len(questions)
-        return [_same(reply, number, one) for number, one in enumerate(questions, 1)]
-
-
-def _same(reply: Judgement, number: int, question: Equivalence) -> int | None:
-    """Return the verdict on one question, None unless there is one, and only one, and nothing forbids it."""
-    given = {one.same for one in reply.verdicts if one.question == number}
-    same = given.pop() if len(given) == 1 else None
-    if same is None or not 1 <= same <= min(len(question.known), MAX_KNOWN):
-        return None
-    return None if _differ(question.statement, question.known[same - 1]) else same - 1
+        found: list[int | None] = []
+        for number, question in enumerate(questions, 1):
+            # One verdict, and only one, that nothing forbids.
+            given = {one.same for one in reply.verdicts if one.question == number}
+            same = given.pop() if len(given) == 1 else None
+            known = question.known[:MAX_KNOWN]
+            named = same is not None and 1 <= same <= len(known)
+            fits = named and same is not None and not _differ(question.statement, known[same - 1])
+            found.append(same - 1 if fits and same is not None else None)
+        return found
 
 
 def _differ(one: str, other: str) -> bool:
     """Return whether two statements cannot be one, whatever a model says."""
     if sorted(numbers(one)) != sorted(numbers(other)) or negated(one) != negated(other):
         return True
-    mine, theirs = _names(one), _names(other)
+    mine, theirs = (
+        {entity_key(mention.name) for mention in find_mentions(text, participants={})} - {None}
+        for text in (one, other)
+    )
     return bool(mine - theirs) and bool(theirs - mine)
-
-
-def _names(text: str) -> set[str]:
-    found = (entity_key(one.name) for one in find_mentions(text, participants={}))
-    return {key for key in found if key is not None}
 
 
 Complexity = Literal[0, 1, 2]
 
 LEVEL_NAMES: Mapping[int, str] = {1: "segment", 2: "session", 3: "day", 4: "week", 5: "profile"}
-"""What a model is told of a level, 1 to 5."""
+"""What a level, 1 to 5, is called in a prompt."""
 TARGETS: Mapping[Complexity, tuple[int, int]] = {0: (3, 8), 1: (8, 18), 2: (15, 30)}
 """How many memories are to be left at each complexity, from and to."""
 KEYWORDS = 3
@@ -379,15 +369,6 @@ ALL_MEMORY_CHARS = 60_000
 """Most characters shown of all memories of a call, some 15,000 tokens."""
 PLAN_TOKENS, GATE_TOKENS = 512, 1_024
 _TICK = timedelta(microseconds=1)
-
-
-@dataclass(frozen=True, slots=True)
-class RecallPlan:
-    """How much of a memory a question needs: 0 one fact, 1 several, 2 a picture of a person; and words to look for."""
-
-    complexity: Complexity
-    keywords: tuple[str, ...]
-    """At most three, in lower case, none of them a person's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +388,7 @@ async def plan_recall(
     reference: datetime,
     *,
     zone: tzinfo = timezone.utc,
-) -> RecallPlan:
+) -> QuestionNeeds:
     """Return how much of a memory a question needs, by the chat model of the step "plan": one call.
 
     Args:
@@ -426,21 +407,16 @@ async def plan_recall(
     people = [cut(name, KEYWORD_CHARS) for name in participants[:PEOPLE]]
     row = {"question": text, "today": shown_day(reference, zone)} | ({"people": people} if people else {})
     reply = await steps.ask("timem_plan", QuestionNeeds, {"question": [row]}, max_tokens=PLAN_TOKENS)
-    return RecallPlan(reply.complexity, _keywords(reply.keywords, text, participants))
-
-
-def _keywords(given: Sequence[str], question: str, participants: Sequence[str]) -> tuple[str, ...]:
-    """Return keywords in lower case, each once, without the names of people; at most `KEYWORDS`."""
-    language = detect_language(question)
+    # Keywords are in lower case, each once, without the names of people.
     known = {key: name for name in participants if (key := entity_key(name)) is not None}
-    mentions = find_mentions(question, participants=known, language=language)
-    people = {one.name for one in mentions if one.kind in ("participant", "person")} | set(participants)
-    names = {token for name in people for token in lexical_tokens(name)}
-    kept: list[str] = []
-    for one in given:
+    mentions = find_mentions(text, participants=known, language=detect_language(text))
+    named = {one.name for one in mentions if one.kind in ("participant", "person")} | set(participants)
+    names = {token for name in named for token in lexical_tokens(name)}
+    kept: dict[str, None] = {}
+    for one in reply.keywords:
         left = [word for word in words(one.lower()) if names.isdisjoint(lexical_tokens(word))]
-        kept.append(" ".join(left)[:KEYWORD_CHARS].strip())
-    return tuple(dict.fromkeys(one for one in kept if one))[:KEYWORDS]
+        kept[" ".join(left)[:KEYWORD_CHARS].strip()] = None
+    return reply.model_copy(update={"keywords": [one for one in kept if one][:KEYWORDS]})
 
 
 async def gate(

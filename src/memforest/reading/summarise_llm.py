@@ -1,25 +1,16 @@
-"""Summaries by a model: one call for each node whose children are too long to be kept as they are.
+"""Summaries and records by a chat model: one call for each node whose children are too long to be kept as they are.
 
-A prompt for each kind of tree, as a session, a stretch of conversation, a person and a theme are told differently, and one
-for records that have an instruction, a history or a window of their own. A request that names a level's own prompt is
-answered by `memforest.reading.summarise_llm`.
+A session, a stretch of conversation, a person and a theme each have a prompt of their own, and so have records that have an
+instruction, a history or a window. A request may also name the prompt (`SummaryRequest.prompt`) of a memory that is
+consolidated by the calendar (segment, session, day, week, profile), or of what is alike (memory).
 
+Such a record is checked against all that it was made of, sent back once with what is wrong, and then given up: that record
+alone has failed. Held strictly is what must never be made up: names, numbers, dates, quotations, and whose a line of a profile
+is. Of the other words a part has to be there. It catches what a model made up, took from its instructions or from its
+examples, or was talked into; it cannot tell a true record from a false one of the same words.
 
-Whether a record that a model wrote of a window is borne out by what it was made of.
-
-Held strictly is what must never be made up: names, numbers, dates, quotations, and whose a line of a profile is. Of the
-other words a part has to be there. It catches what a model made up, took from its instructions or from its examples, or was
-talked into; it cannot tell a true record from a false one of the same words.
-
-
-Records of a memory that is consolidated by the calendar (segment, session, day, week, profile), or of what is alike (memory).
-
-Each has a prompt of its own, which a request names (`SummaryRequest.prompt`). A reply is checked against all that it
-was made of (`memforest.reading.summarise_llm`), sent back once with what is wrong, and then given up: that record alone has
-failed.
-
-Source: TiMem (arXiv 2601.02845), §3: what a level holds; H-Mem (arXiv 2605.15701), §3.1: what is consolidated from day to year. The prompts are our own.
-
+Source: TiMem (arXiv 2601.02845), §3: what a level holds; H-Mem (arXiv 2605.15701), §3.1: what is consolidated from day to
+year. The prompts are our own.
 """
 
 from __future__ import annotations
@@ -86,7 +77,7 @@ _SHOWN = 60
 
 
 class RecordCheck:
-    """Says what is wrong with a record, against all that it was made of.
+    """Finds what is wrong with a record, given all that it was made of.
 
     Args:
         request: what was asked for.
@@ -106,14 +97,14 @@ class RecordCheck:
         self._told = "\n".join((request.label, request.window, *days))
 
     def size(self, text: str) -> str | None:
-        """Return what is wrong with how much a record says; None if nothing."""
+        """Return why a record is empty or too long; None if it is neither."""
         size, most = count_words(text), self._request.max_words
         if not any(ch.isalnum() for ch in text):
             return "the summary is empty"
         return f"the summary has {size} words; at most {most} are allowed" if size > TOO_LONG * most else None
 
     def about(self, text: str) -> str | None:
-        """Return what is wrong with what a record is about: it has to share words with what it was made of; None if nothing.
+        """Return why a record is about something else than what it was made of (it shares too few words); None if it is not.
 
         Where a turn gives orders to its reader, the record has to say something else than what it ordered, or who did it.
         """
@@ -125,7 +116,7 @@ class RecordCheck:
         return None
 
     def invention(self, text: str) -> str | None:
-        """Return what a record says that nothing bears out: a name, a number, a date, a quotation, its prompt; None if nothing."""
+        """Return what a record makes up: a name, a number, a date, a quotation, words of its prompt; None if nothing."""
         echo = self._echoed(text)
         if echo is not None:
             return echo
@@ -155,8 +146,6 @@ class RecordCheck:
         if _is_of(line, own, foreign, self._people):
             return None
         return f"the line {_cut(line)} tells of somebody else than {participant}, in whose section it is"
-
-    # -- one sentence --------------------------------------------------------------------------------
 
     def _made_up(self, sentence: str, language: Code) -> str | None:
         plain, date = self._without_dates(sentence, language)
@@ -206,8 +195,6 @@ class RecordCheck:
                 return f"{_cut(' '.join(run))} is part of the instructions, and nobody said it"
         return None
 
-    # -- what it was made of -------------------------------------------------------------------------
-
     @cached_property
     def _source(self) -> ChunkSource:
         """All of it as the turns of a chunk; an order to the reader is a turn of its own, as it bears out nothing."""
@@ -222,7 +209,9 @@ class RecordCheck:
 
     @cached_property
     def _days(self) -> tuple[Interval, ...]:
-        return (*self._source.stated, *_window(self._request.start, self._request.end))
+        start, end = self._request.start, self._request.end  # an instant is one millisecond
+        own = [Interval(start, end)] if start < end else [Interval.at(start)] if start <= LATEST else []
+        return (*self._source.stated, *own)
 
     @cached_property
     def _iso(self) -> frozenset[str]:
@@ -288,19 +277,12 @@ def _numbers(text: str) -> frozenset[str]:
     return fractions(plain).union(*(one.readings for piece in pieces for one in figures(piece)))
 
 
-def _window(start: datetime, end: datetime) -> tuple[Interval, ...]:
-    """Return the time of a record; an instant is one millisecond."""
-    if start < end:
-        return (Interval(start, end),)
-    return (Interval.at(start),) if start <= LATEST else ()
-
-
 def _is_of(line: str, own: Sequence[Passage], foreign: Sequence[Passage], people: frozenset[str]) -> bool:
     """Return whether a line may be taken from a participant's own passages, rather than from those of others alone."""
     mine = forms_of(line) - people
     if not mine or not foreign:
         return True
-    own_forms, foreign_forms = (_all_forms(some) for some in (own, foreign))
+    own_forms, foreign_forms = ({form for one in some for form in one.forms} for some in (own, foreign))
     if _has_figure_of_others(line, own, foreign):
         return False
     if len(mine & own_forms) >= len(mine & foreign_forms):
@@ -320,10 +302,6 @@ def _has_figure_of_others(line: str, own: Sequence[Passage], foreign: Sequence[P
 @lru_cache(maxsize=4096)
 def _readings(sentence: str) -> frozenset[str]:
     return frozenset(reading for one in figures(sentence) for reading in one.readings)
-
-
-def _all_forms(some: Sequence[Passage]) -> frozenset[str]:
-    return frozenset(form for one in some for form in one.forms)
 
 
 def _best(mine: frozenset[str], some: Sequence[Passage]) -> int:
@@ -390,7 +368,7 @@ class RecordWriter:
         return request.prompt in self._prompts
 
     def maker_of(self, request: SummaryRequest) -> str | None:
-        """Return what is recorded as the maker of a record: ``"timem_day@1:model"``; None if it is none of these."""
+        """Return the maker that is stored with a record: ``"timem_day@1:model"``; None if the request is for no record."""
         found = self._prompts.get(request.prompt)
         return None if found is None else found.maker(self._calls.model_id)
 
@@ -409,7 +387,8 @@ class RecordWriter:
         inputs = readable(_spaced(not_blank(request.inputs)))
         if not inputs or request.max_words <= 0:
             return ""
-        if _stands_alone(request, inputs):
+        alone = request.prompt == MEMORY and len(inputs) == 1 and request.summarise == "kept"
+        if alone and count_words(inputs[0]) <= request.max_words:
             return UnchangedText(inputs[0])
         history = readable(not_blank(request.history))
         prompt = self._prompts[request.prompt]
@@ -434,12 +413,6 @@ class RecordWriter:
             check=lambda reply: _problem(reply.summary, check),
         )
         return within(reply.summary, request.max_words)
-
-
-def _stands_alone(request: SummaryRequest, inputs: Sequence[str]) -> bool:
-    """Return whether a memory is of one text, which may stand as it is and fits."""
-    alone = request.prompt == MEMORY and len(inputs) == 1 and request.summarise == "kept"
-    return alone and count_words(inputs[0]) <= request.max_words
 
 
 def _values(
@@ -490,7 +463,7 @@ def _sections(reply: Profile, request: SummaryRequest) -> list[tuple[str, list[s
 
 
 def _shortened(sections: list[tuple[str, list[str]]], most: int) -> list[tuple[str, list[str]]]:
-    """Return sections of which lines are left out until there are at most so many words; of the last line, whole sentences."""
+    """Return sections in at most so many words: lines are left out, and the last line is cut to whole sentences."""
     kept = [(name, list(lines)) for name, lines in sections]
     while (size := count_words(join_sections(kept))) > most:
         name, lines = max(kept, key=lambda one: sum(map(count_words, one[1])))
@@ -565,7 +538,7 @@ class ChatSummariser:
         self._records = RecordWriter(calls, self._zone)
 
     def maker_of(self, request: SummaryRequest) -> str:
-        """Return what is recorded as the maker of a request's summary.
+        """Return the maker that is stored with a request's summary.
 
         That is the prompt of a level that has one of its own, with version and model: ``"timem_day@1:model"``; else `name`.
         """
@@ -607,7 +580,7 @@ class ChatSummariser:
             self._prompts[kind],
             self._data(kind, request, inputs),
             max_tokens=MAX_REPLY_TOKENS,
-            check=_Check(inputs, request),
+            check=lambda reply: _summary_problem(reply.summary, inputs, request),
         )
         return within(reply.summary, request.max_words)
 
@@ -638,29 +611,20 @@ def _prompt_of(request: SummaryRequest) -> str:
     return request.kind if request.kind in _KINDS else "scene"
 
 
-class _Check:
-    """Says what is wrong with the summary of one node."""
-
-    def __init__(self, inputs: Sequence[str], request: SummaryRequest) -> None:
-        self._inputs = inputs
-        self._request = request
-
-    def __call__(self, reply: Summary) -> str | None:
-        size, most = count_words(reply.summary), self._request.max_words
-        if not any(ch.isalnum() for ch in reply.summary):
-            return "the summary is empty"
-        if size > TOO_LONG * most:
-            return f"the summary has {size} words; at most {most} are allowed"
-        text = "\n".join((*self._inputs, *self._request.history))
-        if detect_language(reply.summary) != detect_language(text):
-            return None  # a translation shares few words
-        mine = forms_of(reply.summary)
-        shared = len(mine & forms_of(f"{text} {self._request.label}"))
-        return (
-            None
-            if shared >= MIN_SHARED * len(mine)
-            else "the summary is about something that is not in the notes"
-        )
+def _summary_problem(summary: str, inputs: Sequence[str], request: SummaryRequest) -> str | None:
+    """Return what is wrong with the summary of one node; None if nothing."""
+    size, most = count_words(summary), request.max_words
+    if not any(ch.isalnum() for ch in summary):
+        return "the summary is empty"
+    if size > TOO_LONG * most:
+        return f"the summary has {size} words; at most {most} are allowed"
+    text = "\n".join((*inputs, *request.history))
+    if detect_language(summary) != detect_language(text):
+        return None  # a translation shares few words
+    mine = forms_of(summary)
+    if len(mine & forms_of(f"{text} {request.label}")) < MIN_SHARED * len(mine):
+        return "the summary is about something that is not in the notes"
+    return None
 
 
 def _day(moment: datetime, zone: tzinfo) -> str:

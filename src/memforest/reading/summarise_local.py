@@ -1,25 +1,16 @@
-"""Extractive summaries of tree nodes, without a model: whole sentences of the children, as they were said, in time order.
+"""Summaries and records without a model: whole sentences of the children, as they were said, in time order; in any script.
 
 A summary begins with the first thing that was told and ends with the last: how it was, and how it is now. Between them
-stands what adds most within the length that is left, by greedy coverage: a sentence is a set of terms (the tokens of the
+stands what adds most within the length that is left, by lazy greedy coverage: a sentence is a set of terms (the tokens of the
 lexical index), each term counts once, more if it is rare among the children, and more if it is a number or a name; a
-child that has been quoted gives way to one that has not (`memforest.reading.summarise_local`). Questions and pleasantries stand back for what is told. No
-sentence is cut, unless none of them fits.
+child that has been quoted gives way to one that has not. Questions and pleasantries stand back for what is told. No
+sentence is cut, unless none of them fits. Source: Lin & Bilmes, "A Class of Submodular Functions for Document Summarization"
+(ACL 2011), for greedy gain over cost as a bounded approximation of the best coverage.
 
 In a stretch of conversation (kind ``"conversation"``) an answer that says little by itself stands together with what it
 answers, and both are chosen, or left out, as one: "Figaro." is worth nothing without "What is the parrot called?".
 
-It works in any script. Pleasantries are known in English (`memforest.reading.clauses`); in another language they are
-sentences like others, which add little.
-
-
-Sentences as sets of terms, and those of them that add most within a length: lazy greedy coverage.
-
-Source: Lin & Bilmes, "A Class of Submodular Functions for Document Summarization" (ACL 2011), for greedy gain over cost
-as a bounded approximation of the best coverage.
-
-
-Records of a calendar's levels and of consolidated memories without a model: statements, whole sentences, or the lines of a profile.
+Records of a calendar's levels and of consolidated memories:
 
 - A segment holds the statements that its turns support; where none does, what was said, in whole sentences.
 - A session, day or week holds whole sentences of what is below it, in its order, a statement a line: first of all the first and
@@ -28,9 +19,8 @@ Records of a calendar's levels and of consolidated memories without a model: sta
 - A memory, which is consolidated of things that are alike, is made as a session is; one thing alone stands as it is.
 - A profile holds the lines that its request brings, by participant.
 
-Nothing is cut within a sentence, but where not one sentence of all fits. Changes are read in English and Spanish
-(`memforest.reading.states`) and questions and pleasantries are known in English; in another language the rest holds.
-
+Changes are read in English and Spanish (`memforest.reading.states`) and questions and pleasantries are known in English; in
+another language they are sentences like others, which add little.
 """
 
 from __future__ import annotations
@@ -215,37 +205,27 @@ MOST_READ = 512
 
 
 def record_of(request: SummaryRequest) -> UnchangedText:
-    """Return the record of a level's request, at most ``request.max_words`` words; what has nothing to tell gives ""."""
+    """Return the record of a level's request, at most ``request.max_words`` words; what has nothing to tell gives "".
+
+    A segment holds the statements that its turns support, else its turns: all of them if they fit. A memory of one text alone
+    is that text, if it fits.
+    """
+    texts, whole = request.inputs, ""
     if request.max_words <= 0:
         return UnchangedText()
-    if request.prompt == "memory":
-        return UnchangedText(_memory(request))
     if request.prompt == "profile":
         return UnchangedText(_profile(request))
     if request.prompt == "segment":
-        return UnchangedText(_segment(request))
-    return UnchangedText(_chosen_records(request.inputs, request))
-
-
-def _memory(request: SummaryRequest) -> str:
-    """Return what is alike in whole sentences; of one text alone all of it, if it fits."""
-    told = [text.strip() for text in request.inputs if text.strip()]
-    if len(told) == 1 and len(told[0]) <= MAX_CHARS and count_words(told[0]) <= request.max_words:
-        return told[0]
-    return _chosen_records(request.inputs, request)
-
-
-def _segment(request: SummaryRequest) -> str:
-    """Return the statements of a segment, else its turns: all of it if it fits."""
-    texts = request.statements if any(map(str.strip, request.statements)) else request.inputs
-    lines = [" ".join(line.split()) for text in texts for line in text.splitlines()]
-    whole = "\n".join(dict.fromkeys(filter(None, lines)))
-    if len(whole) <= MAX_CHARS and count_words(whole) <= request.max_words:
-        return whole
-    return _chosen_records(texts, request)
-
-
-# -- profiles -------------------------------------------------------------------------------------
+        texts = request.statements if any(map(str.strip, request.statements)) else request.inputs
+        lines = [" ".join(line.split()) for text in texts for line in text.splitlines()]
+        whole = "\n".join(dict.fromkeys(filter(None, lines)))
+    elif request.prompt == "memory":
+        filled = [text.strip() for text in request.inputs if text.strip()]
+        whole = filled[0] if len(filled) == 1 else ""
+    kept = request.prompt == "segment" or whole
+    if kept and len(whole) <= MAX_CHARS and count_words(whole) <= request.max_words:
+        return UnchangedText(whole)
+    return UnchangedText(_chosen_records(texts, request))
 
 
 def _profile(request: SummaryRequest) -> str:
@@ -291,13 +271,10 @@ def most_telling(texts: Sequence[str], most: int) -> list[int]:
     return sorted(one.place for one in covering(telling, (), most))
 
 
-# -- choosing -------------------------------------------------------------------------------------
-
-
 def _chosen_records(inputs: Sequence[str], request: SummaryRequest) -> str:
     """Return whole sentences of some texts, those that are new and tell most, a line each."""
     most = request.max_words
-    units = _distinct_records(_units(inputs, request.participants))
+    units = _distinct(_units(inputs, request.participants))
     if not units:
         return ""
     before = _units(request.history, request.participants)
@@ -333,50 +310,29 @@ def _kept(units: Sequence[Sentence], participants: Sequence[str], most: int) -> 
     return kept
 
 
-@dataclass(slots=True)
-class _AttributeLine:
-    """The first and the last that tell of one attribute of somebody, the values, and whether a change is told outright."""
-
-    first: Sentence
-    last: Sentence
-    values: list[str]
-    told: bool
-
-
 def _changes(units: Sequence[Sentence], participants: Sequence[str]) -> Iterator[tuple[Sentence, Sentence]]:
     """Yield the first and the last that tell of each attribute that had more than one value, or began or ended."""
     names = tuple(dict.fromkeys([*participants, *(one.speaker for one in units if one.speaker)]))
-    found: dict[tuple[str, str], _AttributeLine] = {}
-    for one in _with_names(units):
+    read = sorted(units, key=lambda one: (-len(one.named), one.place))[:MOST_READ]
+    told: dict[tuple[str, str], list[Sentence]] = {}
+    values: dict[tuple[str, str], list[str]] = {}
+    changed: set[tuple[str, str]] = set()
+    for one in sorted(read, key=lambda one: one.place):
         for state in find_states(one.text, subjects=names):
             if state.attribute == UNSPECIFIED or holds_many(state.attribute):
                 continue
             key = (fold(state.entity), state.attribute)
-            line = found.setdefault(key, _AttributeLine(one, one, [], told=False))
-            line.last = one
-            line.told |= state.change != "is" or state.previous is not None
-            if not any(_alike(state.value, value) for value in line.values):
-                line.values.append(state.value)
-    for line in found.values():
-        if line.told or len(line.values) > 1:
-            yield line.first, line.last
-
-
-def _with_names(units: Sequence[Sentence]) -> Sequence[Sentence]:
-    """Return the units in which changes are looked for, in order."""
-    if len(units) <= MOST_READ:
-        return units
-    telling = sorted(units, key=lambda one: (-len(one.named), one.place))[:MOST_READ]
-    return sorted(telling, key=lambda one: one.place)
-
-
-def _alike(one: str, other: str) -> bool:
-    """Return whether the words of one value are among those of the other."""
-    left, right = set(words(fold(one))), set(words(fold(other)))
-    return left <= right or right <= left
-
-
-# -- reading --------------------------------------------------------------------------------------
+            told.setdefault(key, []).append(one)
+            known = values.setdefault(key, [])
+            if state.change != "is" or state.previous is not None:
+                changed.add(key)
+            mine = set(words(fold(state.value)))
+            others = (set(words(fold(value))) for value in known)
+            if not any(mine <= other or other <= mine for other in others):
+                known.append(state.value)
+    for key, lines in told.items():
+        if key in changed or len(values[key]) > 1:
+            yield lines[0], lines[-1]
 
 
 def _units(inputs: Sequence[str], participants: Collection[str]) -> list[Sentence]:
@@ -391,28 +347,21 @@ def _units(inputs: Sequence[str], participants: Collection[str]) -> list[Sentenc
     found = [
         (child, speaker, text)
         for child, speaker, said in read
-        for text in ([said] if count_words(said) <= WHOLE_WORDS else _record_sentences(said))
+        for text in (
+            [said] if count_words(said) <= WHOLE_WORDS else [piece.text for piece in split_sentences(said)]
+        )
     ]
-    return [
-        _record_unit(place, child, speaker, text, people)
-        for place, (child, speaker, text) in enumerate(found)
-    ]
-
-
-def _record_sentences(text: str) -> list[str]:
-    return [piece.text for piece in split_sentences(text)]
-
-
-def _record_unit(place: int, child: int, speaker: str, text: str, people: frozenset[str]) -> Sentence:
-    """Return a line without those of its sentences that tell nothing, if others do."""
-    shorten = _telling if len(text) <= MAX_READ_CHARS else _telling.__wrapped__
-    return sentence_of(place, child, 0, speaker, shorten(text, people), people)
+    units: list[Sentence] = []
+    for place, (child, speaker, text) in enumerate(found):
+        shorten = _telling if len(text) <= MAX_READ_CHARS else _telling.__wrapped__
+        units.append(sentence_of(place, child, 0, speaker, shorten(text, people), people))
+    return units
 
 
 @lru_cache(maxsize=4_096)
 def _telling(text: str, people: frozenset[str]) -> str:
     """Return the sentences of a line that tell something; all if none does. Remembered, as a line is read on each level."""
-    parts = _record_sentences(text)
+    parts = [piece.text for piece in split_sentences(text)]
     if len(parts) <= 1:
         return text
     telling = [part for part in parts if sentence_of(0, 0, 0, "", part, people).tells]
@@ -426,21 +375,19 @@ def _read_record(inputs: Sequence[str]) -> list[str]:
         step = (len(texts) - 1) / (MAX_INPUTS - 1)
         texts = [texts[round(index * step)] for index in range(MAX_INPUTS)]
     share = MAX_CHARS // max(1, len(texts)) if sum(map(len, texts)) > MAX_CHARS else MAX_CHARS
-    return [_within(text, share) for text in texts]
-
-
-def _within(text: str, share: int) -> str:
-    """Return a text with its white space folded, of a longer one than `share` whole sentences from both ends."""
-    lines = [" ".join(shorten_runs(line[: 2 * MAX_CHARS]).split()) for line in text.splitlines()]
-    lines = [line for line in lines if line]
-    if sum(map(len, lines)) <= share:
-        return "\n".join(lines)
-    pieces = [
-        f"{speaker}: {part}" if speaker else part
-        for speaker, said in map(speaker_of, lines)
-        for part in _record_sentences(said)
-    ]
-    return "\n".join(pieces[at] for at in sorted(_from_both_ends([len(piece) for piece in pieces], share)))
+    read: list[str] = []
+    for text in texts:
+        lines = [" ".join(shorten_runs(line[: 2 * MAX_CHARS]).split()) for line in text.splitlines()]
+        pieces = [line for line in lines if line]
+        if sum(map(len, pieces)) > share:  # whole sentences from both ends
+            pieces = [
+                f"{speaker}: {piece.text}" if speaker else piece.text
+                for speaker, said in map(speaker_of, pieces)
+                for piece in split_sentences(said)
+            ]
+            pieces = [pieces[at] for at in sorted(_from_both_ends([len(piece) for piece in pieces], share))]
+        read.append("\n".join(pieces))
+    return read
 
 
 def _from_both_ends(sizes: Sequence[int], share: int) -> Set[int]:
@@ -453,11 +400,6 @@ def _from_both_ends(sizes: Sequence[int], share: int) -> Set[int]:
             taken.add(at)
             share -= sizes[at]
     return taken or ({len(sizes) - 1} if sizes else set())
-
-
-def _distinct_records(units: Sequence[Sentence]) -> list[Sentence]:
-    """Return the units in order, of equal ones the last."""
-    return sorted({key_of(one): one for one in units}.values(), key=lambda one: one.place)
 
 
 def _lines(units: Sequence[Sentence]) -> str:
@@ -493,10 +435,7 @@ class LocalSummariser:
 
     async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str]:
         """Return one summary per request, in order; the batch runs in one worker thread."""
-        return await asyncio.to_thread(self._all, list(requests))
-
-    def _all(self, requests: list[SummaryRequest]) -> list[str]:
-        return [self.summarise_one(request) for request in requests]
+        return await asyncio.to_thread(list, map(self.summarise_one, requests))
 
     def summarise_one(self, request: SummaryRequest) -> str:
         """Return the summary of one node, at most ``request.max_words`` words (see `count_words`).
@@ -523,7 +462,13 @@ class LocalSummariser:
         said = [one for one in said if one.tells] or said
         if sum(one.words for one in said) <= request.max_words:
             return _render(said)
-        fitting = [one for unit in said for one in _apart(unit, request.max_words)]
+        most = request.max_words  # of a unit that has no room, those of its sentences that tell
+        fitting = [
+            one
+            for unit in said
+            for one in ((unit,) if unit.words <= most else unit.parts)
+            if one is unit or (one.tells and one.words <= most)
+        ]
         if not fitting:
             return cut_words(_render(said[-1:]), request.max_words)
         return _render(_chosen(fitting, request.max_words))
@@ -568,9 +513,6 @@ def _turns(lines: Sequence[tuple[int, str, str]]) -> Iterator[int]:
             turn, who = turn + 1, speaker
         before = child
         yield max(turn, 0)
-
-
-# -- answers and what they answer -----------------------------------------------------------------
 
 
 def _joined(sentences: Sequence[Sentence]) -> list[Sentence]:
@@ -655,16 +597,6 @@ def _unit(parts: Sequence[Sentence]) -> Sentence:
 
 def _parts(one: Sentence) -> tuple[Sentence, ...]:
     return one.parts or (one,)
-
-
-def _apart(unit: Sentence, most: int) -> list[Sentence]:
-    """Return what of a unit has room within so many words: all of it, else those of its sentences that tell."""
-    if unit.words <= most:
-        return [unit]
-    return [one for one in unit.parts if one.tells and one.words <= most]
-
-
-# -- choosing ---------------------------------------------------------------------------------------
 
 
 def _distinct(sentences: Sequence[Sentence]) -> list[Sentence]:

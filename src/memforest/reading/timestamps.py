@@ -1,25 +1,17 @@
-"""Reads the time of a turn from whatever a caller has: never guesses a part that is not there.
+"""Reads the time of a turn from whatever a caller has, and keeps a memory's time zone and its order of day and month.
 
 The parser for written dates is python-dateutil's. It fills what a string does not say from a default
 day, so each string is read twice with two different defaults: if the two readings differ, the year,
 the month or the day was missing, and that is an error. A zone abbreviation that is not one of the few
 that RFC 2822 defines is an error too, because dateutil would drop it or ask the machine's own zone.
 
+Windows of days, weeks and months that an index has closed must not move by themselves, so a memory's zone is kept in the
+file from its first write on, and `Config.timezone` never changes it. That setting is the zone in which times without an
+offset and words such as "yesterday" are read, of somebody who may have moved. Where the two differ, results say so.
 
-The dates of what was said: found in its language, as the valid time of a statement, and written out for people.
-
-The zone of a memory: where its calendar days begin, from its first write on.
-
-Windows of days, weeks and months that an index has closed must not move by themselves, so the zone is kept in the file, and
-`Config.timezone` never changes it. That setting stays what it is: in which zone times without an offset and words
-such as "yesterday" are read, of somebody who may have moved. Where the two differ, results say so.
-
-
-How the people of a memory write numeric dates: "03/04/2024" is 3 April or 4 March.
-
-`Config.day_first` says so, or else what they have written: a date such as "25/12/2023" can be read in one way only. What
-was proven is kept with the memory, so that no write has to read all turns; where both orders were, nothing is.
-
+"03/04/2024" is 3 April or 4 March. `Config.day_first` says which, or else what a memory's people have written: a date such
+as "25/12/2023" can be read in one way only. What was proven is kept with the memory, so that no write has to read all turns;
+where both orders were, nothing is.
 """
 
 from __future__ import annotations
@@ -30,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from numbers import Integral, Real
+from operator import attrgetter
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dateutil import parser as dateutil_parser
@@ -92,9 +85,7 @@ class CivilParserInfo(dateutil_parser.parserinfo):
         return year
 
 
-@lru_cache(maxsize=1)
-def _parser() -> dateutil_parser.parser:
-    return dateutil_parser.parser(CivilParserInfo())
+_PARSER = dateutil_parser.parser(CivilParserInfo())
 
 
 @lru_cache(maxsize=256)
@@ -186,9 +177,7 @@ def _from_number(number: float) -> datetime:
         raise ValueError("it is too small for a Unix time (numbers below 1e8 are refused)")
     if size >= MICROSECONDS_FROM:
         raise ValueError("it is too large for Unix seconds or milliseconds")
-    if size >= MILLISECONDS_FROM:
-        return _EPOCH + timedelta(milliseconds=number)
-    return _EPOCH + timedelta(seconds=number)
+    return _EPOCH + timedelta(**{"milliseconds" if size >= MILLISECONDS_FROM else "seconds": number})
 
 
 def _from_text(value: str, *, day_first: bool) -> datetime:
@@ -210,8 +199,12 @@ def _from_text(value: str, *, day_first: bool) -> datetime:
 
 def _from_written(text: str, day_first: bool) -> datetime:
     text = _NAMED_OFFSET.sub("", text)
+    dotted = _DOTTED.match(text) is not None
     try:
-        first, second = (_parsed(text, default, day_first) for default in _DEFAULTS)
+        first, second = (
+            _PARSER.parse(text, default=day, dayfirst=day_first or dotted, tzinfos=_zone_of_name)
+            for day in _DEFAULTS
+        )
     except _UnknownZoneError:
         raise
     except _PARSER_FAULTS as exc:
@@ -222,11 +215,6 @@ def _from_written(text: str, day_first: bool) -> datetime:
     if stated and (first.year, first.month, first.day) != tuple(int(stated[i]) for i in (1, 3, 4)):
         raise ValueError("there is no such day")  # dateutil would swap day and month to make one
     return first
-
-
-def _parsed(text: str, default: datetime, day_first: bool) -> datetime:
-    day_first = day_first or _DOTTED.match(text) is not None
-    return _parser().parse(text, default=default, dayfirst=day_first, tzinfos=_zone_of_name)
 
 
 class _UnknownZoneError(ValueError):
@@ -267,11 +255,10 @@ def date_languages(text: str, language: Code) -> tuple[str, ...]:
 
 def resolved_dates(spans: Iterable[DateSpan]) -> tuple[ResolvedDate, ...]:
     """Return dates as they are kept with a statement: in the order of the text, each once."""
-    found = sorted(spans, key=lambda one: one.start_char)
     return tuple(
         dict.fromkeys(
             ResolvedDate(one.text, one.start, None if one.direction == "for" else one.end, one.precision)
-            for one in found
+            for one in sorted(spans, key=attrgetter("start_char"))
         )
     )
 
@@ -354,7 +341,7 @@ def stored_zone(tx: Tx) -> str | None:
 
 def keep_zone(tx: Tx, config: Config) -> None:
     """Give a memory that has no zone the configured one; called by every write of what was said."""
-    if stored_zone(tx) is None:
+    if meta.get(tx, ZONE_KEY) is None:
         meta.put(tx, ZONE_KEY, config.timezone)
 
 
@@ -364,7 +351,7 @@ def zone_of(tx: Tx, config: Config) -> tzinfo:
     Raises:
         ConfigError: if the time zone data of this machine does not know it.
     """
-    stored = stored_zone(tx)
+    stored = meta.get(tx, ZONE_KEY)
     name = config.timezone if stored is None else stored
     try:
         return zone_named(name)
@@ -375,27 +362,26 @@ def zone_of(tx: Tx, config: Config) -> tzinfo:
 def unknown_zone(tx: Tx) -> str | None:
     """Say that the memory's zone is not known on this machine; None when it is."""
     name = stored_zone(tx)
-    return None if name is None or _is_known(name) else _unknown(name)
+    if name is not None:
+        try:
+            zone_named(name)
+        except ConfigError:
+            return _unknown(name)
+    return None
 
 
 def zone_note(stored: str | None, configured: str) -> str | None:
     """Say that the memory's zone is not the configured one, or not known here, and what to do; None when all is well."""
     if stored is None or stored == configured:
         return None
-    if not _is_known(stored):
+    try:
+        zone_named(stored)
+    except ConfigError:
         return _unknown(stored)
     return (
         f"the days of this memory are those of {stored!r} and stay so, while times without an offset and words such as "
         f"'yesterday' are read in {configured!r}; set timezone={stored!r} to read them in the memory's days"
     )
-
-
-def _is_known(name: str) -> bool:
-    try:
-        zone_named(name)
-    except ConfigError:
-        return False
-    return True
 
 
 def _unknown(name: str) -> str:

@@ -1,16 +1,10 @@
-"""The tokens of a sentence as names and topics are read from them.
-
-Cuts a turn into sentences, by rule and in linear time.
+"""Cuts a text into sentences, words and tokens, and guesses its language; rules and word lists, in linear time.
 
 A sentence ends at ``. ! ? …`` followed by white space, at ``。！？`` anywhere, and at a line break. Abbreviations,
 initials, decimals, clock times ("3 p.m.") and addresses of the web stay whole. Works for every script that
-uses one of these marks; a text without any is one sentence. Clauses are not split: a statement keeps its
-"because".
+uses one of these marks; a text without any is one sentence. Clauses are not split: a statement keeps its "because".
 
-
-Words of a text in any script: how many there are, and the first so many of them.
-
-Word lists per language (`memforest/data/language/*.toml`) and the cheap guess which language a turn is in.
+The word lists are data, one file per language (`memforest/data/language/*.toml`).
 """
 
 from __future__ import annotations
@@ -65,15 +59,30 @@ def split_sentences(text: str) -> list[SentenceSpan]:
     >>> [p.text for p in split_sentences("Dr. Wu came at 3 p.m. today. It cost 3.50! 好。行")]
     ['Dr. Wu came at 3 p.m. today.', 'It cost 3.50!', '好。', '行']
     """
-    pieces: list[SentenceSpan] = []
+    bounds: list[tuple[int, int]] = []
     begin = 0
     for match in _END.finditer(text):
-        if match.lastgroup == "mark" and _is_inside(text, begin, match):
+        if match.lastgroup != "mark" or not _is_inside(text, begin, match):
+            bounds.append((begin, match.start() if match.lastgroup == "line" else match.end()))
+            begin = match.end()
+    pieces: list[SentenceSpan] = []
+    for low, high in (*bounds, (begin, len(text))):
+        piece = text[low:high].strip()
+        if not piece:
             continue
-        end = match.start() if match.lastgroup == "line" else match.end()
-        _append(pieces, text, begin, end)
-        begin = match.end()
-    _append(pieces, text, begin, len(text))
+        begin = text.index(piece, low)
+        end = begin + len(piece)
+        if len(piece) <= 64 and pieces and not any(ch.isalnum() for ch in piece):
+            last = pieces[-1].start
+            if end - last <= MAX_PIECE_CHARS:
+                pieces[-1] = SentenceSpan(last, end, text[last:end])
+                continue
+        while end - begin > MAX_PIECE_CHARS:
+            at = text.rfind(" ", begin + MAX_PIECE_CHARS // 2, begin + MAX_PIECE_CHARS)
+            at = at if at > 0 else begin + MAX_PIECE_CHARS
+            pieces.append(SentenceSpan(begin, at, text[begin:at]))
+            begin = at + (text[at] == " ")
+        pieces.append(SentenceSpan(begin, end, text[begin:end]))
     return pieces
 
 
@@ -97,33 +106,8 @@ def _is_inside(text: str, begin: int, match: re.Match[str]) -> bool:
         return after.isupper()
     if lowered.isdecimal() and _DATE_GOES_ON.match(text, match.end()):
         return True
-    return lowered.isdecimal() and before.start() == begin + _blank(text, begin)
-
-
-def _blank(text: str, begin: int) -> int:
-    """Return how many blanks follow `begin`, at most 8: "1." at the start of a line is a list number."""
-    return len(text[begin : begin + 8]) - len(text[begin : begin + 8].lstrip())
-
-
-def _append(pieces: list[SentenceSpan], text: str, begin: int, end: int) -> None:
-    """Add ``text[begin:end]``, trimmed, in parts of bounded length; without a letter it joins the piece before."""
-    while begin < end and text[begin].isspace():
-        begin += 1
-    while end > begin and text[end - 1].isspace():
-        end -= 1
-    if begin == end:
-        return
-    if end - begin <= 64 and pieces and not any(ch.isalnum() for ch in text[begin:end]):
-        last = pieces[-1]
-        if end - last.start <= MAX_PIECE_CHARS:
-            pieces[-1] = SentenceSpan(last.start, end, text[last.start : end])
-            return
-    while end - begin > MAX_PIECE_CHARS:
-        at = text.rfind(" ", begin + MAX_PIECE_CHARS // 2, begin + MAX_PIECE_CHARS)
-        at = at if at > 0 else begin + MAX_PIECE_CHARS
-        pieces.append(SentenceSpan(begin, at, text[begin:at]))
-        begin = at + (text[at] == " ")
-    pieces.append(SentenceSpan(begin, end, text[begin:end]))
+    line = text[begin : begin + 8]
+    return lowered.isdecimal() and before.start() == begin + len(line) - len(line.lstrip())  # a list's number
 
 
 WORD = re.compile(rf"[{UNSPACED}]{{1,2}}|[^\s…。{UNSPACED}]{{1,24}}")
@@ -216,12 +200,6 @@ def _function_words() -> dict[str, str]:
     return table
 
 
-@lru_cache(maxsize=1)
-def _english_verbs() -> frozenset[str]:
-    """Return past forms that no other language has, for sentences without a function word."""
-    return load_word_lists("en").lists["irregular_past"]
-
-
 def detect_language(text: str) -> Code:
     """Return the language whose function words `text` uses, looking at its first 600 characters.
 
@@ -240,7 +218,7 @@ def detect_language(text: str) -> Code:
         spanish += 3
     best = max(english, spanish, other)
     if best == 0:
-        english_verb = not _english_verbs().isdisjoint(found)
+        english_verb = not load_word_lists("en").lists["irregular_past"].isdisjoint(found)
         return "en" if text.isascii() and (len(found) <= 4 or english_verb) else "other"
     if best * 10 < len(found) or (other == best and other > english and other > spanish):
         return "other"
@@ -321,10 +299,8 @@ class Token:
         )
 
 
-@lru_cache(maxsize=32_768)
-def _token(kind: str, text: str) -> Token:
-    """Return a token, remembered: tokens are never changed, and a vocabulary is small."""
-    return Token(kind, text)
+_token = lru_cache(maxsize=32_768)(Token)
+"""Remembered, as tokens are never changed and a vocabulary is small."""
 
 
 def tokenise(sentence: str) -> list[Token]:

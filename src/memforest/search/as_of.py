@@ -2,18 +2,14 @@
 
 Such a memory is a snapshot like any other, with fewer turns and facts: searches, timelines and views read it as they read
 the whole one, so no ranking sees what came later. It is made from the whole one by what is *not* in it, which the store
-finds by index (`memforest.store.corrections`): a turn that was said or stored later; an occurrence of which a turn is left out, or
-that was stored later; a fact without an occurrence; the observations of states that these make. A fact of which some
+finds by index (`memforest.store.corrections`): a turn that was said or stored later; an occurrence of which a turn is left
+out, or that was stored later; a fact without an occurrence; the observations of states that these make. A fact of which some
 occurrences are left out keeps its id, and is told by the earliest that is left.
 
-What people had decided by then holds in it: a statement that was hidden at the time is left out, one that was hidden since is there.
-So where anything was decided since, it is made from a snapshot that has what is hidden now as well.
-
-
-What a fact says of itself, derived from the occurrences that count: its wording, speaker, and when it was first said.
+What people had decided by then holds in it: a statement that was hidden at the time is left out, one that was hidden since
+is there. So where anything was decided since, it is made from a snapshot that has what is hidden now as well.
 
 A fact is worded and attributed by the first of its occurrences that has its identity, and dated by the first of all.
-
 """
 
 from __future__ import annotations
@@ -94,23 +90,6 @@ class MomentCache:
         return self.cache.earlier(tx, self.moment, make)
 
 
-class _Out(NamedTuple):
-    """What was not held at a moment, and what is left of the facts that lose something."""
-
-    turns: Flags
-    """Rows of the base."""
-    facts: Flags
-    """Rows of the base."""
-    later: Set[int]
-    """The facts that were not held, by row id; others were hidden."""
-    occurrences: frozenset[int]
-    """Of facts that stay."""
-    partly: Mapping[int, FactRow]
-    """The facts that lose an occurrence and not all, as the earliest of the others tells them; hidden ones too."""
-    states: Collection[int]
-    """Row ids of observations."""
-
-
 def snapshot_at(
     tx: Tx, base: Snapshot, moment: Moment, verdicts: Mapping[int, int] | None = None
 ) -> Snapshot:
@@ -122,22 +101,22 @@ def snapshot_at(
         moment: which one.
         verdicts: what was decided then of all facts of which anything ever was, by row id; None for what is decided now.
     """
-    out = _left_out(tx, base, moment, verdicts or {})
-    if verdicts is None and not (out.turns.any() or out.facts.any() or out.partly):
+    out_turns, out_facts, later, without, partly, out_states = _left_out(tx, base, moment, verdicts or {})
+    if verdicts is None and not (out_turns.any() or out_facts.any() or partly):
         return base
     told = base if verdicts is None else _as_decided(tx, base, moment.known_ms or 0, verdicts)
-    turns, facts = np.flatnonzero(~out.turns), np.flatnonzero(~out.facts)
-    turn_now, fact_now = _now(out.turns), _now(out.facts)
+    turns, facts = np.flatnonzero(~out_turns), np.flatnonzero(~out_facts)
+    turn_now, fact_now = _now(out_turns), _now(out_facts)
     fact_ids = base.facts.ids[facts]
     pairs = _kept_pairs(base.facts.pairs, fact_now, turn_now)
-    lost = np.array(corrections.mentions_lost(tx, out.partly, out.occurrences), dtype=np.int64).reshape(-1, 2)
+    lost = np.array(corrections.mentions_lost(tx, partly, without), dtype=np.int64).reshape(-1, 2)
     lost[:, 0] = rows_of(base.facts.ids, lost[:, 0])
     named = base.mentions[~np.isin(base.mentions @ _CODE, lost @ _CODE)]
     mentions = _kept_pairs(named, fact_now)
     columns = _columns(FactColumns, told.facts, facts)
-    partly = _tell(base, columns, out.partly)
+    retold = _tell(base, columns, partly)
     kept_facts = set(fact_ids.tolist())
-    states = tuple(s for s in base.states if s.fact in kept_facts and s.row not in out.states)
+    states = tuple(s for s in base.states if s.fact in kept_facts and s.row not in out_states)
     speaker, speakers = by_appearance(base.turns.speaker[turns], base.speakers)
     sessions = set(base.turns.session[turns].tolist())
     entities = _entities(base, mentions, speakers)
@@ -160,11 +139,11 @@ def snapshot_at(
         mentions=mentions,
         sessions=tuple(span for span in base.sessions if span.id in sessions),
         base=base,
-        without=out.occurrences,
-        restated=out.partly,
+        without=without,
+        restated=partly,
         known_ms=NOW if moment.known_ms is None else moment.known_ms,
         verdicts=verdicts,
-        later=out.later,
+        later=later,
         retold=frozenset()
         if verdicts is None
         else {*muted_turns(tx), *told.turns.ids[told.turns.muted].tolist()},
@@ -172,7 +151,7 @@ def snapshot_at(
     stayed = {s.row for s in states}
     touched = frozenset((s.entity, s.attribute) for s in base.states if s.row not in stayed)
     carry_words(base, made)
-    carry_over(base, made, Delta(turn_now, turn_now[:0], partly, touched))
+    carry_over(base, made, Delta(turn_now, turn_now[:0], retold, touched))
     return made
 
 
@@ -190,7 +169,16 @@ def _decided(base: Snapshot, verdicts: Mapping[int, int], least: int, below: int
     return np.isin(base.facts.ids, as_array([row for row, one in verdicts.items() if least <= one < below]))
 
 
-def _left_out(tx: Tx, base: Snapshot, moment: Moment, verdicts: Mapping[int, int]) -> _Out:
+def _left_out(
+    tx: Tx, base: Snapshot, moment: Moment, verdicts: Mapping[int, int]
+) -> tuple[Flags, Flags, Set[int], frozenset[int], dict[int, FactRow], Collection[int]]:
+    """Return what was not held at a moment, and what is left of the facts that lose something.
+
+    Returns:
+        The rows of turns and of facts of the base that are left out; the facts, by row id, that were not held (others were
+        hidden); the occurrences that are left out of facts that stay; the facts that lose an occurrence and not all, as the
+        earliest of the others tells them, hidden ones too; and the row ids of the observations that are left out.
+    """
     turns = np.zeros(len(base.turns.ids), dtype=np.bool_)
     if moment.said_ms is not None:
         turns |= base.turns.said_ms > moment.said_ms
@@ -207,7 +195,7 @@ def _left_out(tx: Tx, base: Snapshot, moment: Moment, verdicts: Mapping[int, int
     gone = rows_of(base.facts.ids, as_array(later_facts))
     facts[gone[gone >= 0]] = True
     facts |= _decided(base, verdicts, HIDDEN, NOW)
-    return _Out(
+    return (
         turns,
         facts,
         later_facts,
@@ -287,17 +275,17 @@ def moment_notes(tx: Tx, moment: Moment | None) -> list[str]:
 def _deleted(tx: Tx, moment: Moment) -> list[str]:
     if moment.known_ms is None:
         return []
-    gone, told = corrections.deleted_since(tx, moment.known_ms), []
+    (turns, facts), told = corrections.deleted_since(tx, moment.known_ms), []
     if taken_back := corrections.updates_taken_back(tx, moment.known_ms):
         told.append(
             f"{taken_back} statement(s) by which others were corrected then have been taken back since, and are not among "
             "what is found; history() has them"
         )
-    if not any(gone):
+    if not turns and not facts:
         return told
     return [
         *told,
-        f"{gone.turns} turn(s) and {gone.facts} statement(s) that this memory held then have been deleted since, and "
+        f"{turns} turn(s) and {facts} statement(s) that this memory held then have been deleted since, and "
         "are not among what is found",
     ]
 

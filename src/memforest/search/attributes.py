@@ -1,21 +1,16 @@
 """Kinds of values: those of a memory's values that are alike, so that one can supersede another.
 
-"Dropped the oolong for the sencha" says that two things take each other's place, and "trains at Ironworks", "signed
-up at Fitbox" show two that stand in the same frames. Two values are alike when they replaced each other, were
-values of one listed attribute, stand among the same words, or are told in similar statements; and unlike when
-they stand beside each other in the same sentences, as "cello" and "lesson" do. Values that are alike on average
-form a kind.
+"Dropped the oolong for the sencha" says that two things take each other's place, and "trains at Ironworks", "signed up at
+Fitbox" show two that stand in the same frames. Two values are alike when they replaced each other, were values of one listed
+attribute, stand among the same words, or are told in similar statements; and unlike when they stand beside each other in
+the same sentences, as "cello" and "lesson" do. Values that are alike on average form a kind.
 
-Sources: Z. Harris, Distributional Structure (1954), for kinds by contexts; average-linkage clustering by chains
-of nearest neighbours: F. Murtagh, A Survey of Recent Advances in Hierarchical Clustering Algorithms (1983).
+What stands in a statement does not change, so it is read once (`StatementReading`). What it adds to a sum depends on the
+people and the values of the memory as well: while these stay the same, a statement that comes or goes is added or taken
+off, and else all are summed again. The sums are of whole numbers, so either way gives the same.
 
-
-Readings of single statements (values, people, cues), and their sums over a memory, kept up to date.
-
-What stands in a statement does not change, so it is read once. What it adds to a sum depends on the people and the
-values of the memory as well: while these stay the same, a statement that comes or goes is added or taken off, and
-else all are summed again. The sums are of whole numbers, so either way gives the same.
-
+Sources: Z. Harris, Distributional Structure (1954), for kinds by contexts; average-linkage clustering by chains of nearest
+neighbours: F. Murtagh, A Survey of Recent Advances in Hierarchical Clustering Algorithms (1983).
 """
 
 from __future__ import annotations
@@ -104,13 +99,13 @@ def find_kinds(
         return ()
     alike = _likeness(contexts, values, uses, vectors)
     place = {value: i for i, value in enumerate(values)}
-    for old, new in replaced:
-        _add(alike, place, old, new, REPLACED_WEIGHT)
+    related = [(old, new, REPLACED_WEIGHT) for old, new in replaced if old != new]
     for together in attributes:
-        known = sorted(together & place.keys())
-        for i, old in enumerate(known):
-            for new in known[i + 1 :]:
-                _add(alike, place, old, new, ATTRIBUTE_WEIGHT)
+        related += [(*pair, ATTRIBUTE_WEIGHT) for pair in combinations(sorted(together & place.keys()), 2)]
+    for old, new, weight in related:
+        if old in place and new in place:
+            alike[place[old], place[new]] += weight
+            alike[place[new], place[old]] += weight
     pairs = {frozenset(pair) for pair in replaced}
     alike -= BESIDE_WEIGHT * _beside(contexts, place, pairs)
     np.fill_diagonal(alike, 0.0)
@@ -119,19 +114,14 @@ def find_kinds(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A sentence in which values stand, those values, and the question that it answers."""
-
-    asked: str
-    text: str
-    phrases: tuple[Phrase, ...]
+Placed = tuple[str, str, tuple[Phrase, ...]]
+"""The question that a sentence answers, the sentence, and the values that stand in it."""
 
 
 def placed_in(statement: ParsedStatement, wanted: Set[str]) -> list[Placed]:
     """Return the sentences of a statement that name values."""
     return [
-        Placed(statement.asked, sentence.text, phrases)
+        (statement.asked, sentence.text, phrases)
         for sentence in statement.sentences
         if (phrases := tuple(chosen_phrases(sentence, wanted)))
     ]
@@ -163,22 +153,39 @@ class Contexts:
             come: sentences that were not.
             names: words of people's names, lower case; the same as before.
         """
-        delta = _Counts()
-        for sentence in gone:
-            delta.count(sentence, names, -1)
-        for sentence in come:
-            delta.count(sentence, names, 1)
-        frames = {**self.frames, **{v: _sum(self.frames.get(v, {}), one) for v, one in delta.frames.items()}}
+        counted, beside = Counter[str](), Counter[tuple[str, str]]()
+        framed: dict[str, Frame] = defaultdict(Counter)
+        fronts: dict[str, Counter[str]] = defaultdict(Counter)
+        for sign, placed in ((-1, gone), (1, come)):
+            for question, text, phrases in placed:
+                terms = sorted({phrase.term for phrase in phrases})
+                for term in terms:
+                    counted[term] += sign
+                for pair in combinations(terms, 2):
+                    beside[pair] += sign
+                asked = {_mask(word, names) for word in words(question.lower()) if word not in STOP_WORDS}
+                for phrase in phrases:
+                    frame = framed[phrase.term]
+                    for key, sixths in _frame(text, phrase, names).items():
+                        frame[key] += sign * sixths
+                    for word in asked:
+                        frame["asked", word] += sign * 6
+                    if role := role_of(text, phrase):
+                        frame["role", role] += sign * ROLE_SIXTHS
+                    front = _front(text, phrase)
+                    if front is not None:
+                        fronts[phrase.term][front] += sign
+        frames = {**self.frames, **{v: _sum(self.frames.get(v, {}), one) for v, one in framed.items()}}
         more: Counter[tuple[str, ...]] = Counter()
-        for value, keys in delta.frames.items():
+        for value, keys in framed.items():
             had: Set[tuple[str, ...]] = self.frames.get(value, Counter()).keys()
             has = frames[value].keys()
             more.update({key: (key in has) - (key in had) for key in keys})
         return Contexts(
-            _sum(self.sentences, delta.sentences),
-            _sum(self.beside, delta.beside),
+            _sum(self.sentences, counted),
+            _sum(self.beside, beside),
             frames,
-            {**self.fronts, **{v: _sum(self.fronts.get(v, {}), one) for v, one in delta.fronts.items()}},
+            {**self.fronts, **{v: _sum(self.fronts.get(v, {}), one) for v, one in fronts.items()}},
             _sum(self.spread, more),
         )
 
@@ -191,36 +198,6 @@ def _sum(counts: Mapping[T, int], delta: Mapping[T, int]) -> Counter[T]:
         if not found[key]:
             del found[key]
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """The counts that some sentences add to the contexts, or subtract from them."""
-
-    sentences: Counter[str] = field(default_factory=Counter)
-    beside: Counter[tuple[str, str]] = field(default_factory=Counter)
-    frames: dict[str, Frame] = field(default_factory=lambda: defaultdict(Counter))
-    fronts: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-
-    def count(self, sentence: Placed, names: Set[str], sign: int) -> None:
-        """Count a sentence; with -1 for `sign`, take it off."""
-        found = sorted({phrase.term for phrase in sentence.phrases})
-        for term in found:
-            self.sentences[term] += sign
-        for pair in combinations(found, 2):
-            self.beside[pair] += sign
-        asked = [w for w in words(sentence.asked.lower()) if w not in STOP_WORDS]
-        for phrase in sentence.phrases:
-            frame = self.frames[phrase.term]
-            for key, sixths in _frame(sentence.text, phrase, names).items():
-                frame[key] += sign * sixths
-            for word in {_mask(word, names) for word in asked}:
-                frame["asked", word] += sign * 6
-            if role := role_of(sentence.text, phrase):
-                frame["role", role] += sign * ROLE_SIXTHS
-            front = _front(sentence.text, phrase)
-            if front is not None:
-                self.fronts[phrase.term][front] += sign
 
 
 def _kind(
@@ -240,12 +217,6 @@ def _kind(
         np.flatnonzero(np.bincount(np.concatenate([uses[values[i]] for i in members]))),
         {word: n / total for word, n in counts.items()},
     )
-
-
-def _add(alike: Matrix, place: Mapping[str, int], one: str, other: str, weight: float) -> None:
-    if one in place and other in place and one != other:
-        alike[place[one], place[other]] += weight
-        alike[place[other], place[one]] += weight
 
 
 def _clusters(alike: Matrix, least: float) -> list[list[int]]:
@@ -505,13 +476,8 @@ class _Changes:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The evidence of one statement about the terms of its memory: begun, held, or replaced."""
-
-    begun: tuple[str, ...]
-    held: tuple[str, ...]
-    replaced: tuple[tuple[str, str], ...]
+_Shown = tuple[list[str], list[str], list[tuple[str, str]]]
+"""The evidence of one statement about the terms of its memory: begun, held, or replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -550,15 +516,15 @@ class Turned:
         shown = {**self.of}
         begun, held, replaced = Counter(self.begun), Counter(self.held), Counter(self.replaced)
         for fact in (changes.gone.keys() | again) & shown.keys():
-            old = shown.pop(fact)
-            begun.subtract(old.begun)
-            held.subtract(old.held)
-            replaced.subtract(old.replaced)
+            was_begun, was_held, was_replaced = shown.pop(fact)
+            begun.subtract(was_begun)
+            held.subtract(was_held)
+            replaced.subtract(was_replaced)
         for fact in again:
-            new = shown[fact] = _shown(of[fact], counts)
-            begun.update(new.begun)
-            held.update(new.held)
-            replaced.update(new.replaced)
+            shown[fact] = now_begun, now_held, now_replaced = _shown(of[fact], counts)
+            begun.update(now_begun)
+            held.update(now_held)
+            replaced.update(now_replaced)
         return Turned(
             +begun, +held, +replaced, shown, {contest: best[contest] for contest in holders}, holders
         )
@@ -587,7 +553,7 @@ def _shown(reading: StatementReading, counts: Mapping[str, int]) -> _Shown:
         if len(ended) == 1 and len(taken) == 1 and ended != taken:
             pairs.add((ended[0], taken[0]))
         replaced += sorted(pairs)
-    return _Shown(tuple(begun), tuple(held), tuple(replaced))
+    return begun, held, replaced
 
 
 @dataclass(frozen=True, slots=True)

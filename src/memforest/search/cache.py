@@ -1,26 +1,13 @@
-"""The snapshot of one memory that queries share, brought up to date when something was written.
+"""The snapshot of one memory that queries share, and the forests of its indexes, brought up to date by what was written.
 
-Bringing a snapshot up to date from the change log, without reading the whole memory again.
+The change log says which rows to read. Rows that are new, gone or different are spliced into the columns; numbers that
+point at rows are renumbered as whole arrays; vectors that stay are not copied. What comes out equals a snapshot, or a
+forest, that is read from nothing, which is tested on random histories.
 
-The change log says which rows to read. Rows that are new, gone or different are spliced into the columns;
-numbers that point at rows are renumbered as whole arrays; vectors that stay are not copied. What comes out
-equals a snapshot that is read from nothing, which is tested on random histories.
-
-
-Bringing a forest up to date from the change log, without reading all of its trees again.
-
-As `memforest.search.cache` does it with what was said: the nodes of the index that the change log names are read
-and spliced into the columns. What comes out equals a forest that is read from nothing, which is tested on random
-histories.
-
-
-The forests of a snapshot: read at first use, index by index, and brought up to date by what was written since.
-
-A snapshot holds what was said; trees are views of that, and a query reads those of the index that it asks. A forest
-is read in the transaction of the snapshot's state. The next snapshot begins with the forests of the one before, as
-they were: at its first use, a forest reads the rows of its own trees that the change log names. What other indexes
-write costs it nothing, and a forest that nobody asks for is neither read nor brought up to date.
-
+A snapshot holds what was said; trees are views of that, and a query reads those of the index that it asks. A forest is
+read in the transaction of the snapshot's state. The next snapshot begins with the forests of the one before, as they were:
+at its first use, a forest reads the rows of its own trees that the change log names. What other indexes write costs it
+nothing, and a forest that nobody asks for is neither read nor brought up to date.
 """
 
 from __future__ import annotations
@@ -28,9 +15,10 @@ from __future__ import annotations
 import bisect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Protocol, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -44,7 +32,6 @@ from memforest.search.forest import (
     TURNS,
     EmbeddedForest,
     Forest,
-    Inner,
     Nodes,
     adopt,
     embedded_ids,
@@ -107,8 +94,12 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
     if not (changed.turn or changed.fact or changed.entity):
         muted = muted_among(tx, old.turns.ids)
         same = np.array_equal(muted, old.turns.muted)
-        turns = old.turns if same else replace(old.turns, muted=muted)
-        made = replace(old, generation=meta.generation(tx), position=change_position(tx), turns=turns)
+        made = replace(
+            old,
+            generation=meta.generation(tx),
+            position=change_position(tx),
+            turns=old.turns if same else replace(old.turns, muted=muted),
+        )
         share_all(old, made)
         return made
     if len(changed.turn) + len(changed.fact) > SHARE * (len(old.turns.ids) + len(old.facts.ids)):
@@ -116,21 +107,21 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
     entities = _entities(tx, old, changed.entity)
     if entities is None:
         return None
-    read = _turns(tx, old, changed.turn, known)
-    facts = _facts(tx, old, changed.fact)
+    turns, names, turn_vectors, sessions, turn_splice = _turns(tx, old, changed.turn, known)
+    read = read_facts(tx, changed.fact)
+    splice = sorted_splice(old.facts.ids, changed.fact, read.ids)
+    facts = joined(_columns(FactColumns, old.facts), read, splice.take)
     pairs = _linked(
         old.facts.pairs,
-        facts.splice,
-        read.splice,
+        splice,
+        turn_splice,
         snapshot_rows.supports(tx, changed.fact),
-        facts.columns.ids,
-        read.columns.ids,
+        facts.ids,
+        turns.ids,
     )
-    mentions = _linked(
-        old.mentions, facts.splice, None, snapshot_rows.mentions(tx, changed.fact), facts.columns.ids, None
-    )
+    mentions = _linked(old.mentions, splice, None, snapshot_rows.mentions(tx, changed.fact), facts.ids, None)
     states, timelines = _states(tx, old, changed.fact)
-    speaker, speakers = by_appearance(read.columns.speaker, read.speakers)
+    speaker, speakers = by_appearance(turns.speaker, names)
     made = Snapshot(
         generation=meta.generation(tx),
         dimension=old.dimension,
@@ -138,25 +129,22 @@ def advance(tx: Tx, old: Snapshot, known: Known = all_known) -> Snapshot | None:
         entities=entities,
         names=_names(tx, old, changed.entity),
         turns=make_turns(
-            replace(read.columns, speaker=speaker, muted=muted_among(tx, read.columns.ids)),
-            dated_turns(len(read.columns.ids), pairs, facts.columns.stated),
-            read.vectors,
+            replace(turns, speaker=speaker, muted=muted_among(tx, turns.ids)),
+            dated_turns(len(turns.ids), pairs, facts.stated),
+            turn_vectors,
         ),
         facts=Facts(
-            **{field.name: getattr(facts.columns, field.name) for field in fields(facts.columns)},
+            **{field.name: getattr(facts, field.name) for field in fields(facts)},
             pairs=pairs,
-            vectors=facts.vectors,
+            vectors=spliced_vectors(tx, "fact", old.facts.vectors, splice, facts.ids, changed.fact),
         ),
         states=states,
         mentions=mentions,
-        sessions=read.sessions,
+        sessions=sessions,
         position=change_position(tx),
     )
-    carry_over(old, made, Delta(read.splice.now, read.splice.read, facts.splice.read, timelines))
+    carry_over(old, made, Delta(turn_splice.now, turn_splice.read, splice.read, timelines))
     return made
-
-
-# -- names ----------------------------------------------------------------------------------------
 
 
 def _entities(
@@ -188,27 +176,14 @@ def _names(tx: Tx, old: Snapshot, changed: Collection[int]) -> Mapping[str, int]
     return names | snapshot_rows.entities_of(tx, asked)
 
 
-# -- turns and facts ------------------------------------------------------------------------------
+def _turns(
+    tx: Tx, old: Snapshot, changed: Collection[int], known: Known
+) -> tuple[TurnColumns, list[str], VectorTable, tuple[snapshot_rows.SessionSpan, ...], Splice]:
+    """Read the sessions with a changed turn anew and put them where they belong in time.
 
-
-@dataclass(frozen=True, slots=True)
-class _NewTurns:
-    columns: TurnColumns
-    speakers: list[str]
-    vectors: VectorTable
-    sessions: tuple[snapshot_rows.SessionSpan, ...]
-    splice: Splice
-
-
-@dataclass(frozen=True, slots=True)
-class _NewFacts:
-    columns: FactColumns
-    vectors: VectorTable
-    splice: Splice
-
-
-def _turns(tx: Tx, old: Snapshot, changed: Collection[int], known: Known) -> _NewTurns:
-    """Read the sessions with a changed turn anew and put them where they belong in time."""
+    Returns:
+        The turns' columns, the names of their speakers by code, their vectors, the sessions, and how all was spliced.
+    """
     was = old.turns
     touched = snapshot_rows.sessions_of(tx, changed) | set(
         was.session[np.isin(was.ids, as_array(changed))].tolist()
@@ -223,46 +198,21 @@ def _turns(tx: Tx, old: Snapshot, changed: Collection[int], known: Known) -> _Ne
         place = bisect.bisect(sessions, span)
         mine = np.flatnonzero(read.session == span.id)
         order.append(mine)
-        at.append(np.full(len(mine), _first_row(kept_session, sessions, place, touched), dtype=np.int64))
+        behind = next((one.id for one in sessions[place:] if one.id not in touched), None)
+        first = len(kept) if behind is None else int(np.argmax(kept_session == behind))
+        at.append(np.full(len(mine), first, dtype=np.int64))
         sessions.insert(place, span)
     nothing = np.zeros(0, dtype=np.int64)
-    arranged = joined(read, _none(read), np.concatenate([nothing, *order]))
+    none = TurnColumns(*(getattr(read, field.name)[:0] for field in fields(read)))
+    arranged = joined(read, none, np.concatenate([nothing, *order]))
     splice = spliced(was.ids, kept, arranged.ids, np.concatenate([nothing, *at]))
     columns = joined(_columns(TurnColumns, was), arranged, splice.take)
-    return _NewTurns(
-        columns,
-        list(codes),
-        spliced_vectors(tx, "turn", was.vectors, splice, columns.ids, changed),
-        tuple(sessions),
-        splice,
-    )
-
-
-def _first_row(
-    session: Ints, sessions: list[snapshot_rows.SessionSpan], place: int, touched: Collection[int]
-) -> int:
-    """Return the first row of the sessions from a place on that were not touched."""
-    for span in sessions[place:]:
-        if span.id not in touched:
-            return int(np.argmax(session == span.id))
-    return len(session)
-
-
-def _facts(tx: Tx, old: Snapshot, changed: Collection[int]) -> _NewFacts:
-    read = read_facts(tx, changed)
-    splice = sorted_splice(old.facts.ids, changed, read.ids)
-    columns = joined(_columns(FactColumns, old.facts), read, splice.take)
-    return _NewFacts(
-        columns, spliced_vectors(tx, "fact", old.facts.vectors, splice, columns.ids, changed), splice
-    )
+    vectors = spliced_vectors(tx, "turn", was.vectors, splice, columns.ids, changed)
+    return columns, list(codes), vectors, tuple(sessions), splice
 
 
 def _columns(kind: type, table: Turns | Facts) -> Any:
     return kind(*(getattr(table, field.name) for field in fields(kind)))
-
-
-def _none(columns: TurnColumns) -> TurnColumns:
-    return TurnColumns(*(getattr(columns, field.name)[:0] for field in fields(columns)))
 
 
 def _linked(
@@ -296,24 +246,14 @@ def _states(
     if not touched:
         return old.states, touched
     states = [state for state in old.states if state.fact not in changed] if before else list(old.states)
+    in_order = attrgetter("entity", "attribute", "at_ms", "tie", "fact")
     for state in read:
-        bisect.insort(states, state, key=_order)
+        bisect.insort(states, state, key=in_order)
     return tuple(states), touched
 
 
-def _order(state: snapshot_rows.StateSeen) -> tuple[int, str, int, str, int]:
-    return state.entity, state.attribute, state.at_ms, state.tie, state.fact
-
-
-"""Of the nodes; when more than this has changed, reading all is as quick."""
-
-
-class OldVectors(NamedTuple):
-    """Vectors of the summaries of nodes with the given ids, as they were at a position of the change log."""
-
-    position: int
-    ids: Ints
-    table: VectorTable
+OldVectors = tuple[int, Ints, VectorTable]
+"""The position of the change log, the ids of the nodes, and the vectors of their summaries as they were then."""
 
 
 def advance_forest(tx: Tx, snapshot: Snapshot, old: Forest, changed: Changes) -> Forest | None:
@@ -334,7 +274,7 @@ def _spliced(
     snapshot: Snapshot,
     old: Forest,
     read: Nodes,
-    trees: list[indexes.TreeRow],
+    trees: Sequence[tuple[int, str, int, int | None]],
     changed_nodes: Collection[int],
     changed_trees: Collection[int],
 ) -> Forest:
@@ -342,17 +282,23 @@ def _spliced(
     splice = sorted_splice(old.ids, changed_nodes, read.ids)
     take = splice.take
     ids = np.concatenate([old.ids, read.ids])[take]
-    new_trees = as_array([tree.id for tree in trees])
+    new_trees = as_array([tree for tree, *_ in trees])
     heads = sorted_splice(old.tree_ids, changed_trees, new_trees)
     tree_ids = np.concatenate([old.tree_ids, new_trees])[heads.take]
-    kinds = [*old.tree_kind, *(tree.kind for tree in trees)]
+    kinds = [*old.tree_kind, *(kind for _, kind, *_ in trees)]
     kind = np.concatenate([old.kind, read.kind])[take]
     item, item_end = _carried_items(snapshot, old)
     new_item, new_end = item_rows(snapshot, read.kind, read.first, read.last)
     parent, place = _spliced_parents(old, read, splice, ids)
-    roots = rows_of(ids, as_array([tree.root or NONE for tree in trees]))
-    scopes = as_array([tree.scope for tree in trees])
-    inner = np.flatnonzero(kind == INNER)
+    roots = rows_of(ids, as_array([root or NONE for *_, root in trees]))
+    scopes = as_array([scope for _, _, scope, _ in trees])
+    # Row in both tables of nodes -> row in both tables of inner nodes' columns.
+    stored = np.full(len(old.ids) + len(read.ids), NONE, dtype=np.int64)
+    stored[old.inner] = np.arange(len(old.inner))
+    new_inner = np.flatnonzero(read.kind == INNER)
+    stored[len(old.ids) + new_inner] = len(old.inner) + np.arange(len(new_inner))
+    had_roots = np.append(splice.now, NONE)[old.tree_root]  # its last place is that of NONE
+    inner, stays = np.flatnonzero(kind == INNER), splice.now[old.summarised]
     return Forest(
         owner=old.owner,
         ids=ids,
@@ -364,22 +310,15 @@ def _spliced(
         item=np.concatenate([item, new_item])[take],
         item_end=np.concatenate([item_end, new_end])[take],
         inner=inner,
-        stored=_spliced_stored(old, read, take[inner]),
+        stored=old.stored.taken(read.stored, stored[take[inner]]),
         tree_ids=tree_ids,
         tree_kind=tuple(kinds[i] for i in heads.take.tolist()),
         tree_scope=np.concatenate([old.tree_scope, scopes])[heads.take],
-        tree_root=np.concatenate([_renumbered(splice.now, old.tree_root), roots])[heads.take],
+        tree_root=np.concatenate([had_roots, roots])[heads.take],
         turns=snapshot.turns,
         facts=snapshot.facts,
-        summarised=np.union1d(_staying(splice.now, old.summarised), splice.read[read.summarised]),
+        summarised=np.union1d(stays[stays >= 0], splice.read[read.summarised]),
     )
-
-
-def _staying(now: Ints, old: Ints) -> Ints:
-    """Return where rows stand now, without those that are gone."""
-    stay = now[old]
-    found: Ints = stay[stay >= 0]
-    return found
 
 
 def _carried_items(snapshot: Snapshot, old: Forest) -> tuple[Ints, Ints]:
@@ -397,15 +336,8 @@ def _carried_items(snapshot: Snapshot, old: Forest) -> tuple[Ints, Ints]:
 
 
 def _begins_with(ids: Ints, old: Ints) -> bool:
-    """Return whether rows have kept their numbers, as they do when what is new was said last."""
+    """Return whether the old rows kept their numbers, as when all new rows were said last."""
     return len(ids) >= len(old) and bool((ids[: len(old)] == old).all())
-
-
-def _renumbered(now: Ints, values: Ints) -> Ints:
-    """Return row numbers renumbered; `NONE` stays."""
-    return (
-        np.where(values >= 0, now[values], NONE) if len(now) else np.full(len(values), NONE, dtype=np.int64)
-    )
 
 
 def _spliced_parents(old: Forest, read: Nodes, splice: Splice, ids: Ints) -> tuple[Ints, Ints]:
@@ -425,22 +357,13 @@ def _spliced_parents(old: Forest, read: Nodes, splice: Splice, ids: Ints) -> tup
     return parent, place
 
 
-def _spliced_stored(old: Forest, read: Nodes, take: Ints) -> Inner:
-    """Return the stored columns of inner nodes; `take` has, for each, the old row or the old length + the row read."""
-    place = np.full(len(old.ids) + len(read.ids), NONE, dtype=np.int64)
-    place[old.inner] = np.arange(len(old.inner))
-    new = len(old.ids) + np.flatnonzero(read.kind == INNER)
-    place[new] = len(old.inner) + np.arange(len(new))
-    return old.stored.taken(read.stored, place[take])
-
-
 def advance_vectors(
     tx: Tx, snapshot: Snapshot, forest: Forest, old: OldVectors, changed: Changes
 ) -> VectorTable | None:
     """Return the vectors of summaries made from older ones; None when that is impossible, or costs more than reading."""
-    if old.table.dimension != snapshot.dimension:
+    _, before, had = old
+    if had.dimension != snapshot.dimension:
         return None
-    had, before = old.table, old.ids
     ids, noted = embedded_ids(forest), as_array(changed.node)
     own = noted[rows_of(ids, noted) >= 0].tolist()
     if len(own) > SHARE * len(before):
@@ -474,6 +397,7 @@ class _Forests:
 
 
 _forests: WeakKeyDictionary[Snapshot, _Forests] = WeakKeyDictionary()
+_NO_FORESTS = _Forests()
 
 
 def forest_of(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
@@ -499,8 +423,8 @@ def forest_of(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
             kept.forest = kept.forest or load_forest(tx, snapshot, owner)
         return kept.forest
 
-    kept = _kept(snapshot, owner)
-    return kept.forest or _made(tx, snapshot, kept, make)
+    kept = _forests.get(snapshot, _NO_FORESTS).of.get(owner)
+    return (kept and kept.forest) or _made(tx, snapshot, owner, make)
 
 
 def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
@@ -514,7 +438,7 @@ def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
     def make(kept: _CachedForest) -> EmbeddedForest:
         if kept.embedded is None:
             older, kept.older_vectors = kept.older_vectors, None
-            changed = None if older is None else _changes(tx, snapshot, older.position)
+            changed = None if older is None else _changes(tx, snapshot, older[0])
             table = None
             if snapshot.base is not None:
                 table = vectors_without(embedded_forest(tx, snapshot.base, owner), forest)
@@ -525,24 +449,26 @@ def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
             )
         return kept.embedded
 
-    kept = _kept(snapshot, owner)
-    return kept.embedded or _made(tx, snapshot, kept, make)
+    kept = _forests.get(snapshot, _NO_FORESTS).of.get(owner)
+    return (kept and kept.embedded) or _made(tx, snapshot, owner, make)
 
 
 def put_forest(snapshot: Snapshot, found: EmbeddedForest) -> None:
     """Set the trees of an index in a snapshot that was not read from a file."""
-    kept = _kept(snapshot, found.forest.owner)
-    kept.forest, kept.embedded = found.forest, found
+    kept = _CachedForest(found.forest, found)
+    _forests.setdefault(snapshot, _Forests()).of[found.forest.owner] = kept
 
 
 def carry_forests(old: Snapshot, new: Snapshot) -> None:
-    """Let a memory's next snapshot begin with the forests of the one before."""
+    """Hand the forests of a snapshot to the memory's next one, which brings them up to date."""
     carried = _Forests()
-    for owner, kept in dict(_of(old)).items():  # a copy: another thread may be adding to it
+    for owner, kept in dict(
+        _forests.get(old, _NO_FORESTS).of
+    ).items():  # a copy: another thread may be adding to it
         forest, embedded = kept.forest, kept.embedded
         vectors = kept.older_vectors
         if embedded is not None:
-            vectors = OldVectors(old.position, embedded_ids(embedded.forest), embedded.vectors)
+            vectors = old.position, embedded_ids(embedded.forest), embedded.vectors
         carried.of[owner] = _CachedForest(
             older_forest=kept.older_forest if forest is None else (old.position, forest),
             older_vectors=vectors,
@@ -553,38 +479,34 @@ def carry_forests(old: Snapshot, new: Snapshot) -> None:
 def forest_bytes(snapshot: Snapshot) -> int:
     """Return the bytes of the forests that a snapshot has, about: those that are up to date, and older ones."""
     total = 0
-    for kept in dict(_of(snapshot)).values():
+    for kept in dict(_forests.get(snapshot, _NO_FORESTS).of).values():
         forest = kept.forest or (kept.older_forest and kept.older_forest[1])
         total += 0 if forest is None else forest.nbytes
         if kept.embedded is not None:
             total += kept.embedded.vectors.nbytes
         elif kept.older_vectors is not None:
-            total += kept.older_vectors.ids.nbytes + kept.older_vectors.table.nbytes
+            total += kept.older_vectors[1].nbytes + kept.older_vectors[2].nbytes
     return total
 
 
 def forests_read(snapshot: Snapshot) -> frozenset[str]:
     """Return the names of the indexes whose forests a snapshot has up to date."""
-    return frozenset(owner for owner, kept in dict(_of(snapshot)).items() if kept.forest is not None)
+    return frozenset(
+        owner
+        for owner, kept in dict(_forests.get(snapshot, _NO_FORESTS).of).items()
+        if kept.forest is not None
+    )
 
 
-def _of(snapshot: Snapshot) -> Mapping[str, _CachedForest]:
-    found = _forests.get(snapshot)
-    return {} if found is None else found.of
-
-
-def _kept(snapshot: Snapshot, owner: str) -> _CachedForest:
-    return _forests.setdefault(snapshot, _Forests()).of.setdefault(owner, _CachedForest())
-
-
-def _made(tx: Tx, snapshot: Snapshot, kept: _CachedForest, make: Callable[[_CachedForest], T]) -> T:
+def _made(tx: Tx, snapshot: Snapshot, owner: str, make: Callable[[_CachedForest], T]) -> T:
     """Make something of a snapshot; other threads wait for it."""
     if meta.generation(tx) != snapshot.generation:
         raise ValueError(
             "trees are read in a transaction of the snapshot's state; begin one, and ask for both"
         )
-    with _forests.setdefault(snapshot, _Forests()).lock:
-        return make(kept)
+    forests = _forests.setdefault(snapshot, _Forests())
+    with forests.lock:
+        return make(forests.of.setdefault(owner, _CachedForest()))
 
 
 def _changes(tx: Tx, snapshot: Snapshot, since: int) -> Changes | None:
@@ -614,19 +536,15 @@ Check = Callable[[Tx], object]
 Whole = Callable[[], Snapshot]
 
 
-def _no_check(_tx: Tx) -> None:
-    """Accept any memory."""
-
-
 class SnapshotCache:
     """Keeps one memory's snapshot, and brings it up to date when the generation moves; for any thread."""
 
-    def __init__(self, known: Known = all_known, check: Check = _no_check) -> None:
+    def __init__(self, known: Known = all_known, check: Check | None = None) -> None:
         """Make a cache.
 
         Args:
             known: which share of texts the memory's embedder has words for.
-            check: raises if the memory, as it is now, cannot be read by whom the cache is for.
+            check: raises if the memory, as it is now, cannot be read by whom the cache is for; None to read any.
         """
         self.known = known
         self._check = check
@@ -654,7 +572,8 @@ class SnapshotCache:
                 current = meta.generation(tx)
             if kept is not None and kept.generation == current:
                 return kept
-            self._check(tx)
+            if self._check is not None:
+                self._check(tx)
             if kept is None or kept.generation > current:
                 made = load_snapshot(tx, self.known)
             else:
@@ -666,7 +585,7 @@ class SnapshotCache:
             return made
 
     def earlier(self, tx: Tx, key: Hashable, make: Callable[[Snapshot, Whole], Snapshot]) -> Snapshot:
-        """Return what is made from the snapshot of the transaction's state, kept for as long as that is the current one.
+        """Return a snapshot derived from the current one; it is kept as long as that is current.
 
         Args:
             tx: a read transaction in which nothing else was read.

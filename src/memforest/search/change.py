@@ -1,18 +1,13 @@
-"""Threads: timelines of interchangeable values in a memory, of attributes that nobody listed.
+"""Answering questions about change by time order instead of similarity.
 
-"What does Bob open with these days?" asks about something that no list knows. The topic is a kind of values
-(`memforest.search.vocabulary`); the timeline is what was said of the one person and those values, read by
-its stance (so, begun, over, only wished for), in time order. From there on it is a timeline like any other.
+"Where did Bob live before Miami?" wants the value in front of Miami, which is neither the most similar nor the most recent
+statement. The states of an entity form a timeline per attribute, whether the entity has a tree or not; the question's kind
+says which segment answers it. When no state is known, the entity's time-ordered mentions are read instead: the anchor is
+the turn nearest to the event that the question names, and the answer is looked for on the right side of it.
 
-
-Answering questions about change by time order instead of similarity.
-
-"Where did Bob live before Miami?" wants the value in front of Miami, which is neither the most similar nor
-the most recent statement. The states of an entity form a timeline per attribute, whether the entity has a
-tree or not; the question's kind says which segment answers it. When no state is known, the entity's
-time-ordered mentions are read instead: the anchor is the leaf nearest to the event that the question
-names, and the answer is looked for on the right side of it.
-
+"What does Bob open with these days?" asks about something that no list of attributes knows. The topic is a kind of values
+(`memforest.search.vocabulary`); its thread is what was said of the one person and those values, read by its stance (so,
+begun, over, only wished for), in time order. From there on it is a timeline like any other.
 """
 
 from __future__ import annotations
@@ -20,7 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
@@ -31,7 +26,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.reading.phrases import ParsedStatement, Stance, read_statement
+from memforest.reading.phrases import Stance, read_statement
 from memforest.reading.stance import stances_of
 from memforest.reading.states import holds_many
 from memforest.records import QuestionPlan, TimeOperator
@@ -41,7 +36,7 @@ from memforest.search.scores import Scores, standardise
 from memforest.search.snapshot import OPEN, Delta, Snapshot, count_bytes, once_per_snapshot
 from memforest.search.timeline import Segment, StateFact, Timelines, same_value, timeline, timelines
 from memforest.search.vectors import question_tokens
-from memforest.search.vocabulary import Topic, Vocabulary, choose_values, nearness, vocabulary
+from memforest.search.vocabulary import Topic, Vocabulary, choose_values, vocabulary
 from memforest.store.connections import Tx
 from memforest.text import entity_key, lexical_tokens
 
@@ -79,49 +74,6 @@ class ValueChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
-    """The timeline of one person and one kind of values; `facts` of the segments are row ids of the store.
-
-    `told` are the facts that tell a beginning, `returned` those that tell a return, `changes` how many tell any change.
-    """
-
-    segments: tuple[Segment, ...]
-    told: frozenset[int]
-    returned: frozenset[int]
-    changes: int = 0
-
-
-def choose_kinds(tx: Tx, snapshot: Snapshot, topic: Topic) -> Iterator[ValueChoice]:
-    """Yield the kinds of thing that a question may be about, the likeliest first."""
-    known = vocabulary(tx, snapshot)
-    for values in choose_values(known, topic):
-        pairs = [pair for pair in known.replaced if values.keys() >= {*pair}]
-        told = {name: found & values.keys() for name, found in known.attributes.items()}
-        attributes = frozenset(name for name, found in told.items() if len(found) > 1)
-        yield ValueChoice(
-            topic.who,
-            values,
-            frozenset(value for pair in pairs for value in pair),
-            attributes,
-            frozenset[str]().union(*(told[name] for name in attributes)),
-            nearness(known, topic, values),
-        )
-
-
-def find_thread(tx: Tx, snapshot: Snapshot, choice: ValueChoice) -> Thread | None:
-    """Return the timeline of one person and one kind of values, or None if nothing is told of it.
-
-    Args:
-        tx: a read transaction of the snapshot's state.
-        snapshot: of the memory.
-        choice: the person and the values.
-    """
-    line = _line(vocabulary(tx, snapshot), snapshot, choice.who, choice.values)
-    changes = sum(any(seen.observation.change != "is" for seen in one.heard) for one in line.of.values())
-    return Thread(line.segments, line.told, line.returned, changes) if line.segments else None
-
-
-@dataclass(frozen=True, slots=True)
 class DatedObservation:
     """An observation, how late it may have been (ms; its own time if that is known), whether its time is stated."""
 
@@ -130,13 +82,8 @@ class DatedObservation:
     stated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _StatementValues:
-    """The observations that one statement makes of a person and some values."""
-
-    heard: tuple[DatedObservation, ...] = ()
-    begins: bool = False
-    returns: bool = False
+_StatementValues = tuple[Sequence[DatedObservation], bool, bool]
+"""The observations that one statement makes of a person and some values; whether it tells a beginning, and a return."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,8 +105,11 @@ class _ValueLine:
     of: Mapping[int, _StatementValues] = field(default_factory=dict)
     """Of those statements that tell something."""
     segments: tuple[Segment, ...] = ()
+    """The timeline; `facts` of the segments are row ids of the store."""
     told: frozenset[int] = frozenset()
+    """Facts that tell a beginning."""
     returned: frozenset[int] = frozenset()
+    """Facts that tell a return."""
 
     def unread(self, now: _ValueLine, changed: Ints, moved: Ints) -> Ints:
         """Return the facts of another line whose observations this one does not have.
@@ -240,7 +190,13 @@ def _made(
     line = _ValueLine(who, values, others, known.readings.names, facts, places)
     moved = snapshot.facts.ids[known.rows((values.keys() ^ base.values.keys()) & known.terms.keys())]
     unread = base.unread(line, np.array(sorted(changed), dtype=np.int64), moved)
-    ranked, of = _kept(base, facts, unread)
+    ranked: dict[int, tuple[tuple[str, int], ...]] = {}
+    of: dict[int, _StatementValues] = {}
+    if len(unread) < len(facts):
+        ranked, of = dict(base.ranked), dict(base.of)
+        for fact in (*np.setdiff1d(base.facts, facts, assume_unique=True).tolist(), *unread.tolist()):
+            ranked.pop(fact, None)
+            of.pop(fact, None)
     terms = known.readings.of
     again = set(unread.tolist())
     if values != base.values:
@@ -250,7 +206,7 @@ def _made(
         order = _ranked(values, terms[fact].terms)
         told = _tell(known, snapshot, row, who, others, order, int(places[np.searchsorted(facts, fact)]))
         of.pop(fact, None)
-        if told.heard or told.begins or told.returns:
+        if any(told):
             of[fact] = told
         if len(order) > 1:
             ranked[fact] = order
@@ -258,23 +214,10 @@ def _made(
         line,
         ranked=ranked,
         of=of,
-        segments=tuple(timeline(order_observations([one for fact in sorted(of) for one in of[fact].heard]))),
-        told=frozenset(fact for fact, one in of.items() if one.begins),
-        returned=frozenset(fact for fact, one in of.items() if one.returns),
+        segments=tuple(timeline(order_observations([one for fact in sorted(of) for one in of[fact][0]]))),
+        told=frozenset(fact for fact, (_, begins, _) in of.items() if begins),
+        returned=frozenset(fact for fact, (_, _, returns) in of.items() if returns),
     )
-
-
-def _kept(
-    base: _ValueLine, facts: Ints, unread: Ints
-) -> tuple[dict[int, tuple[tuple[str, int], ...]], dict[int, _StatementValues]]:
-    """Return what an older line has read of facts, without those that are to be read again."""
-    if len(unread) == len(facts):
-        return {}, {}
-    ranked, of = dict(base.ranked), dict(base.of)
-    for fact in (*np.setdiff1d(base.facts, facts, assume_unique=True).tolist(), *unread.tolist()):
-        ranked.pop(fact, None)
-        of.pop(fact, None)
-    return ranked, of
 
 
 def _tell(
@@ -289,11 +232,18 @@ def _tell(
     """Return the observations that the statement of a fact makes of a person and of the values in `ranked`."""
     facts = snapshot.facts
     fact, stated, latest = int(facts.ids[row]), bool(facts.stated[row]), _latest(snapshot, row)
-    reading, at = known.readings.of[fact], _moment(snapshot, row)
+    start, end, said = int(facts.start_ms[row]), int(facts.end_ms[row]), int(facts.said_ms[row])
+    # A fact is taken to have been so in the middle of its stated time, but not after it was said.
+    exact = not stated or end == OPEN or end - start > MAX_SPAN_MS
+    at = start if exact else max(start, min((start + end) // 2, said))
+    reading, speaker = known.readings.of[fact], snapshot.entities.get(int(facts.speaker[row]))
+    sentences = (one.text for one in reading.statement.sentences)
+    whole = "\n".join((reading.statement.speaker, reading.statement.asked, *sentences))
+    named = tuple(sorted(name for name in others if name in whole))
     times = (at,) if stated else known.said.get(fact, (at,))
     heard: list[DatedObservation] = []
     begins = returns = False
-    stances = _stances(reading.text, who, _named(reading.statement, others), ranked, _speaker(snapshot, row))
+    stances = _stances(reading.text, who, named, ranked, "" if speaker is None else speaker.label)
     for place, (value, stance) in enumerate(stances):
         if stance in ("unreal", "over", "event"):
             continue
@@ -307,7 +257,7 @@ def _tell(
         )
         returns = returns or stance == "back"
         begins = begins or stance == "start" or (stated and stance != "end")
-    return _StatementValues(tuple(heard), begins, returns)
+    return heard, begins, returns
 
 
 @lru_cache(maxsize=16_384)  # more than a vocabulary reads: a statement that has not changed is not read again
@@ -317,12 +267,6 @@ def _stances(
     return tuple(stances_of(read_statement(text), who, others, dict(terms), speaker))
 
 
-def _named(statement: ParsedStatement, others: Iterable[str]) -> tuple[str, ...]:
-    """Return those people whom a statement names."""
-    whole = "\n".join((statement.speaker, statement.asked, *(one.text for one in statement.sentences)))
-    return tuple(sorted(name for name in others if name in whole))
-
-
 def _ranked(values: Mapping[str, float], terms: Set[str]) -> tuple[tuple[str, int], ...]:
     """Return those terms that are values, each with the rank of its weight among them: only that is looked at."""
     found = sorted(terms & values.keys())
@@ -330,20 +274,6 @@ def _ranked(values: Mapping[str, float], terms: Set[str]) -> tuple[tuple[str, in
         return ((found[0], 0),)
     ranks = {weight: rank for rank, weight in enumerate(sorted({values[term] for term in found}))}
     return tuple((term, ranks[values[term]]) for term in found)
-
-
-def _speaker(snapshot: Snapshot, row: int) -> str:
-    entity = snapshot.entities.get(int(snapshot.facts.speaker[row]))
-    return entity.label if entity else ""
-
-
-def _moment(snapshot: Snapshot, row: int) -> int:
-    """Return when a fact is taken to have been so, in ms: the middle of its stated time, but not after it was said."""
-    facts = snapshot.facts
-    start, end, said = int(facts.start_ms[row]), int(facts.end_ms[row]), int(facts.said_ms[row])
-    if not facts.stated[row] or end == OPEN or end - start > MAX_SPAN_MS:
-        return start
-    return max(start, min((start + end) // 2, said))
 
 
 def _latest(snapshot: Snapshot, row: int) -> int:
@@ -366,11 +296,13 @@ def order_observations(heard: Sequence[DatedObservation]) -> list[StateFact]:
     placed = [one if one.latest_ms <= one.observation.at_ms else _placed(one, exact, times) for one in heard]
     placed.sort(key=lambda one: (one.observation.at_ms, one.observation.tie, one.observation.fact))
     often = Counter(one.observation.value for one in placed)
-    passing = {
-        i
-        for i, ((before, one), (_, after)) in enumerate(pairwise(pairwise(placed)), start=1)
-        if often[one.observation.value] == 1 and _is_passing(before.observation, one, after.observation)
-    }
+    passing = set()
+    for i, ((before, one), (_, after)) in enumerate(pairwise(pairwise(placed)), start=1):
+        # An undated beginning is outlived by what was so before: a loaf bought once is no new habit.
+        began = one.observation.change == "start" and not one.stated and often[one.observation.value] == 1
+        outlived = after.observation.change == "is" and before.observation.change != "end"
+        if began and outlived and same_value(before.observation.value, after.observation.value):
+            passing.add(i)
     return [one.observation for i, one in enumerate(placed) if i not in passing]
 
 
@@ -396,12 +328,6 @@ def _placed(one: DatedObservation, exact: Sequence[StateFact], times: Sequence[i
         other = next((o.at_ms for o in later if not same_value(o.value, seen.value)), None)
         at = seen.at_ms if other is None else other + 1
     return one if at == seen.at_ms else replace(one, observation=replace(seen, at_ms=at))
-
-
-def _is_passing(before: StateFact, one: DatedObservation, after: StateFact) -> bool:
-    """Return whether an undated beginning is outlived by what was so before: a loaf bought once is no new habit."""
-    began = one.observation.change == "start" and not one.stated
-    return began and after.change == "is" and before.change != "end" and same_value(before.value, after.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -447,16 +373,28 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
         dense: cosine of every fact to the question, shape (m,); zeros without an embedder.
     """
     plan = request.plan
-    operator = _operator(plan)
+    operator = (plan.operator or plan.kind_operator) if plan.entities else None
     if operator is None:
         return Answer()
     asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
-    at = request.as_of_ms if request.as_of_ms is not None else _asked_at(request, asked)
-    lexical = _lexical(tx, snapshot, request)
-    topic = Topic("", dense, lexical, operator.anchor, plan.attribute, plan.gap)
+    if request.as_of_ms is not None:
+        at = request.as_of_ms
+    elif asked.kind == "as_of" and asked.start is not None and asked.end is not None:
+        at = round((asked.start.timestamp() + asked.end.timestamp()) * 500) - 1  # most of "in May"
+    else:
+        at = request.reference_ms if asked.as_of is None else round(asked.as_of.timestamp() * 1000)
+    topic = Topic("", dense, _lexical(tx, snapshot, request), operator.anchor, plan.attribute, plan.gap)
+    known = vocabulary(tx, snapshot)
+    people: Sequence[str] = (
+        plan.entities
+    )  # those that the plan names, else those it mentions, else any entity
+    for names in (plan.owners, plan.entities, sorted(plan.mentions)):
+        if here := [name for name in names if name in known.people]:
+            people = here
+            break
     perhaps = Answer()
-    for name in _whose(tx, snapshot, plan):
-        answer = _of_threads(tx, snapshot, plan, operator, replace(topic, who=name), at)
+    for who in people:
+        answer = _of_threads(snapshot, known, plan, operator, replace(topic, who=who), asked, at)
         if answer.sure:
             return answer
         perhaps = perhaps if perhaps.facts else answer
@@ -465,57 +403,59 @@ def answering_facts(tx: Tx, snapshot: Snapshot, request: Search, dense: Scores) 
 
 
 def _of_threads(
-    tx: Tx, snapshot: Snapshot, plan: QuestionPlan, operator: TimeOperator, topic: Topic, at: int
+    snapshot: Snapshot,
+    known: Vocabulary,
+    plan: QuestionPlan,
+    operator: TimeOperator,
+    topic: Topic,
+    asked: QuestionPlan,
+    at: int,
 ) -> Answer:
     """Return the facts of the likeliest kind of one person that has an answer."""
-    asked = replace(plan, kind=operator.kind, anchor=operator.anchor or None)
-    for choice in choose_kinds(tx, snapshot, topic):
-        thread = find_thread(tx, snapshot, choice) if _fits(plan, operator, choice) else None
-        if thread is not None and _turns(plan, operator, choice, thread):
-            answer = _of_thread(snapshot, choice, thread, asked, at)
+    for values, near in choose_values(known, topic):
+        pairs = [pair for pair in known.replaced if values.keys() >= {*pair}]
+        told = {name: given & values.keys() for name, given in known.attributes.items()}
+        attributes = frozenset(name for name, given in told.items() if len(given) > 1)
+        replaced = frozenset(value for pair in pairs for value in pair)
+        listed = frozenset[str]().union(*(told[name] for name in attributes))
+        choice = ValueChoice(topic.who, values, replaced, attributes, listed, near)
+        if not _fits(plan, operator, choice):
+            continue
+        line = _line(known, snapshot, topic.who, choice.values)
+        if line.segments and _turns(plan, operator, choice, line):
+            answer = _of_thread(snapshot, choice, line, asked, at)
             if answer.facts:
                 return answer
     return Answer()
 
 
-def _whose(tx: Tx, snapshot: Snapshot, plan: QuestionPlan) -> Sequence[str]:
-    """Return the people that a question is about: the plan's, else those it mentions, else any entity."""
-    people = vocabulary(tx, snapshot).people
-    for names in (plan.owners, plan.entities, sorted(plan.mentions)):
-        if known := [name for name in names if name in people]:
-            return known
-    return plan.entities
-
-
 def _fits(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice) -> bool:
-    """Return whether the timeline of a kind may answer a question; told before the timeline is read.
+    """Return whether the timeline of a kind of values may answer a question; decided before the timeline is read.
 
     "before", "first" and a date stand in many questions about events, which similarity answers better.
     """
     if operator.manner or (plan.kind == "when" and operator.kind == "as_of"):  # "When did Ana ... in August?"
         return False
-    if _is_relative(operator) and not any(value in operator.anchor.lower() for value in choice.values):
+    relative = bool(operator.anchor) and operator.kind in _RELATIVE
+    if relative and not any(value in operator.anchor.lower() for value in choice.values):
         return False
     return choice.nearness >= NEAR_ENOUGH or _is_sure(plan, choice)
 
 
-def _is_relative(operator: TimeOperator) -> bool:
-    return bool(operator.anchor) and operator.kind in ("since", "predecessor", "successor")
-
-
-def _is_asked(plan: QuestionPlan, choice: ValueChoice) -> bool:
-    return plan.attribute is None or plan.attribute in choice.attributes
+_RELATIVE = ("since", "predecessor", "successor")
+"""Operators that may be relative to a value."""
 
 
 def _is_sure(plan: QuestionPlan, choice: ValueChoice) -> bool:
     """Return whether a question is plainly one for a state, and the kind one whose values hold by turns."""
-    return plan.kind in _CHOICES and (bool(choice.replaced) or (choice.by_turns and _is_asked(plan, choice)))
+    asked = plan.attribute is None or plan.attribute in choice.attributes
+    return plan.kind in _CHOICES and (bool(choice.replaced) or (choice.by_turns and asked))
 
 
-def _turns(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice, thread: Thread) -> bool:
+def _turns(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice, line: _ValueLine) -> bool:
     """Return whether a timeline has the value that a question is relative to, and values that held by turns."""
-    anchor, had = operator.anchor.lower(), {segment.value for segment in thread.segments}
-    if _is_relative(operator) and not any(value in anchor for value in had):
+    anchor, had = operator.anchor.lower(), {segment.value for segment in line.segments}
+    if anchor and operator.kind in _RELATIVE and not any(value in anchor for value in had):
         return False
     sure = choice.by_turns and len(had) > 1
     if sure and _is_sure(plan, choice):
@@ -523,7 +463,8 @@ def _turns(plan: QuestionPlan, operator: TimeOperator, choice: ValueChoice, thre
     if choice.nearness < NEAR_ENOUGH or len(had) < 2:
         return False
     shown = plan.core is not None and operator.kind != "as_of"
-    return sure or (len(had) <= MOST_VALUES and (shown or thread.changes >= CHANGES * len(had)))
+    changes = sum(any(seen.observation.change != "is" for seen in heard) for heard, _, _ in line.of.values())
+    return sure or (len(had) <= MOST_VALUES and (shown or changes >= CHANGES * len(had)))
 
 
 WITHIN_STATE, WITHIN_CHANGE = (20, 40), (60, 12)
@@ -540,19 +481,6 @@ NEAR_ENOUGH = 0.5
 """Least nearness of a thread to a question that is not plainly one about change."""
 
 
-def _operator(plan: QuestionPlan) -> TimeOperator | None:
-    """Return the time operator of a question about somebody: the plan's, else the one that its kind is."""
-    return (plan.operator or plan.kind_operator) if plan.entities else None
-
-
-def _inflected(token: str) -> list[str]:
-    stem = re.sub(r"(?:ing|ed|s)$", "", token) if len(token) > 4 else token
-    return [
-        token,
-        *(w for w in (stem, stem + "s", stem + "ing", stem + "ed", stem + "e", stem + "es") if w != token),
-    ]
-
-
 def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
     """Return BM25 of every fact for the topic of a question; for all of it but names where the plan has none."""
     topic = request.plan.topic
@@ -561,11 +489,16 @@ def _lexical(tx: Tx, snapshot: Snapshot, request: Search) -> Scores:
     else:
         names = {token for name in request.plan.entities for token in question_tokens(name)}
         tokens = [token for token in request.tokens if token not in names]
-    return bm25(tx, snapshot, "fact", [w for t in tokens for w in _inflected(t)])
+    inflected: list[str] = []
+    for token in tokens:
+        stem = re.sub(r"(?:ing|ed|s)$", "", token) if len(token) > 4 else token
+        forms = (stem, stem + "s", stem + "ing", stem + "ed", stem + "e", stem + "es")
+        inflected += [token, *(form for form in forms if form != token)]
+    return bm25(tx, snapshot, "fact", inflected)
 
 
 def _of_thread(
-    snapshot: Snapshot, choice: ValueChoice, thread: Thread, plan: QuestionPlan, at: int
+    snapshot: Snapshot, choice: ValueChoice, thread: _ValueLine, plan: QuestionPlan, at: int
 ) -> Answer:
     """Return the facts of the segment of a thread that a question is about."""
     index = _CHOICES[plan.kind](thread.segments, plan, at)
@@ -580,7 +513,12 @@ def _of_thread(
         facts.sort(key=lambda fact: fact not in thread.told)
     rows = snapshot.rows_of_facts(facts)
     turns = choice.by_turns and len({one.value for one in thread.segments}) > 1
-    within = None
+    within: int | None = None
+    day: tuple[int, int] | None = None
+    longest = LONGEST_DAY if turns else LONGEST_MONTH
+    # A time so short that what was said in it binds.
+    if plan.kind == "as_of" and plan.start and plan.end and plan.end - plan.start <= longest:
+        day = round(plan.start.timestamp() * 1000), round(plan.end.timestamp() * 1000)
     if not turns:
         most, share = WITHIN_STATE if plan.kind in ("current", "as_of") else WITHIN_CHANGE
         within = min(most, 1 + len(snapshot.turns.ids) // share)
@@ -595,17 +533,9 @@ def _of_thread(
         segment.start_ms,
         segment.end_ms,
         within,
-        _asked_day(plan, sure=turns),
+        day,
         sure,
     )
-
-
-def _asked_day(plan: QuestionPlan, *, sure: bool) -> tuple[int, int] | None:
-    """Return the time that a question for a state names, in ms, if it is so short that what was said in it binds."""
-    longest = LONGEST_DAY if sure else LONGEST_MONTH
-    if plan.kind != "as_of" or plan.start is None or plan.end is None or plan.end - plan.start > longest:
-        return None
-    return round(plan.start.timestamp() * 1000), round(plan.end.timestamp() * 1000)
 
 
 LONGEST_DAY, LONGEST_MONTH = timedelta(days=7), timedelta(days=31)
@@ -616,7 +546,19 @@ take each other's place, and where they are not."""
 def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
     """Return the facts of the segment of a listed attribute's timeline that a question is about."""
     choose = _CHOICES.get(plan.kind)
-    found = _find_timeline(snapshot, plan) if choose else None
+    found: tuple[str, Sequence[Segment]] | None = None
+    for name in plan.entities if choose else ():
+        entity = snapshot.names.get(entity_key(name) or "")
+        if entity is None:
+            continue
+        if plan.attribute is not None:
+            listed = timelines(snapshot).get((entity, plan.attribute, 0))
+            if listed and not (holds_many(plan.attribute) and plan.kind in ("current", "as_of")):
+                found = plan.attribute, listed
+        elif plan.anchor is not None:
+            found = _by_anchor(timelines(snapshot), entity, plan.anchor)
+        if found is not None:
+            break
     if choose is None or found is None:
         return Answer()
     attribute, segments = found
@@ -626,32 +568,6 @@ def _of_states(snapshot: Snapshot, plan: QuestionPlan, at: int) -> Answer:
     rows = snapshot.rows_of_facts(segments[index].facts)
     why = f"{plan.kind} of {attribute}: {segments[index].value}"
     return Answer(rows, why, plan.kind in _ORDERED)
-
-
-def _asked_at(request: Search, plan: QuestionPlan) -> int:
-    if plan.kind == "as_of" and plan.start is not None and plan.end is not None:
-        return round((plan.start.timestamp() + plan.end.timestamp()) * 500) - 1  # most of "in May"
-    if plan.as_of is not None:
-        return round(plan.as_of.timestamp() * 1000)
-    return request.reference_ms
-
-
-def _find_timeline(snapshot: Snapshot, plan: QuestionPlan) -> tuple[str, Sequence[Segment]] | None:
-    """Return the attribute that the question is about with its segments, if the memory knows one."""
-    known = timelines(snapshot)
-    for name in plan.entities:
-        entity = snapshot.names.get(entity_key(name) or "")
-        if entity is None:
-            continue
-        if plan.attribute is not None:
-            segments = known.get((entity, plan.attribute, 0))
-            if segments and not (holds_many(plan.attribute) and plan.kind in ("current", "as_of")):
-                return plan.attribute, segments
-        elif plan.anchor is not None:
-            found = _by_anchor(known, entity, plan.anchor)
-            if found is not None:
-                return found
-    return None
 
 
 def _by_anchor(known: Timelines, entity: int, anchor: str) -> tuple[str, Sequence[Segment]] | None:
@@ -745,7 +661,12 @@ def side_of_anchor(snapshot: Snapshot, request: Search, anchor: Scores) -> Score
         anchor: relevance of every turn to the anchor's text.
     """
     out = np.zeros(len(anchor))
-    rows = _mentioning(snapshot, request.plan)
+    # The turns that support a fact which names an entity of the plan.
+    keys = (entity_key(name) or "" for name in request.plan.entities)
+    wanted = [entity for key in keys if (entity := snapshot.names.get(key)) is not None]
+    named = snapshot.mentions[np.isin(snapshot.mentions[:, 1], wanted), 0]
+    pairs = snapshot.facts.pairs
+    rows = np.unique(pairs[np.isin(pairs[:, 0], named), 1])
     if not len(rows) or not anchor.any():
         return out
     ranked = rows[np.argsort(-anchor[rows], kind="stable")]
@@ -757,13 +678,3 @@ def side_of_anchor(snapshot: Snapshot, request: Search, anchor: Scores) -> Score
         if steps > 0:
             out[row] = 1.0 / (1.0 + np.log1p(steps))
     return standardise(out)
-
-
-def _mentioning(snapshot: Snapshot, plan: QuestionPlan) -> NDArray[np.int64]:
-    """Return the rows of the turns that support a fact which names an entity of the plan."""
-    wanted = [
-        row for name in plan.entities if (row := snapshot.names.get(entity_key(name) or "")) is not None
-    ]
-    named = snapshot.mentions[np.isin(snapshot.mentions[:, 1], wanted), 0]
-    pairs = snapshot.facts.pairs
-    return np.unique(pairs[np.isin(pairs[:, 0], named), 1])

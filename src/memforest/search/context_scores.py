@@ -1,48 +1,28 @@
-"""The legs of a ranking that every index has: how relevant each turn is by its words, by itself and by the facts it supports.
+"""How relevant turns, and the nodes of any forest, are to a question before trees come in: steps 2 to 7 of docs/ranking.md.
 
-The fused relevance is step 5 of docs/ranking.md: BM25, the cosine of the turn and the best cosine of it and its facts, each
-standardised over the memory and weighted by `Ranking`. What the embedder does not know of a question and a text, the
-lexical leg has. Trees are no part of it: an index adds what its own tell.
+`fused`: BM25, the cosine of the turn, and the best cosine of it and its facts, each standardised over the memory and
+weighted by `Ranking`. What the embedder does not know of a question and a text, the lexical leg has.
 
+`as_said` adds leaf order (relevance flows to a turn from its neighbours in the session, more of it to a reply), scope (who
+said it), nearness to the window of the question, and three priors of the turn itself (length, asking, telling a time).
 
-How near turns lie to the days that a question asks about.
-
-A statement that tells its own time counts by that time, another one by the day it was said; a turn counts by the
-nearest of its statements. Outside the window nearness falls off by a factor e over a time in proportion to the length of
-the window: beside a day that is asked for, the next day is far, and beside a month it is near. (One scale for all windows,
-which 14 days were, told the days of a week hardly apart.) A statement about a longer time than is asked for tells
-less of it: "in 2023" counts as 1 / 365 on a day. Source of the shape: exponential decay in units of the asked
+`nearness`: a statement that tells its own time counts by that time, another one by the day it was said; a turn counts by
+the nearest of its statements. Outside the window nearness falls off by a factor e over a time in proportion to the
+length of the window: beside a day that is asked for, the next day is far, and beside a month it is near. (One scale for
+all windows, which 14 days were, told the days of a week hardly apart.) A statement about a longer time than is asked for
+tells less of it: "in 2023" counts as 1 / 365 on a day. Source of the shape: exponential decay in units of the asked
 precision, as H-Mem's overlap (`memforest.search.scores.time_overlap`) also measures time in the length of the intervals.
 
+`along_stretches` needs no stored trees: sessions are cut into stretches of 6 and 18 turns, what each speaker told into
+stretches of 8, 64 and 512 statements in the order of time. A stretch is as relevant as its best piece, and hands that
+down, level by level, as the trees of the index `memforest` do; other lengths, and stretches of equal length, were as good.
 
-How relevant turns are as they were said: by their own words and vectors, their neighbours, who said them, and when.
-
-1. The legs of every index (`memforest.search.context_scores`).
-2. Leaf order: relevance flows to a turn from its neighbours in the session, and more of it to a reply.
-3. Scope and time: being said by whom the question asks for, nearness to the window of the question, and
-   three priors of the turn itself (length, asking, telling a time).
-
-Trees are no part of it. Steps 2 to 7 of docs/ranking.md, which says what each part adds.
-
-
-What was said in stretches: relevance that flows from a stretch of a session, or of what one speaker told, to all in it.
-
-It needs no stored trees: sessions are cut into stretches of 6 and 18 turns, what each speaker told into stretches of 8, 64 and
-512 statements in the order of time. A stretch is as relevant as its best piece, and hands that down, level by level, as the
-trees of the index `memforest` do (step 7 of docs/ranking.md); other lengths, and stretches of equal length, were as good.
-
-
-How relevant the nodes of any forest are to a question by themselves.
-
-By cosine, as in the paper: max(0, cos) of the question with what the node says. Or fused: by the relevance of turns from the legs
-of a ranking (`memforest.search.context_scores`), without a summary being read. Source: SegTreeMem (arXiv 2606.04555) §4.3.1; fused
-relevance, and leaves that are facts, are this package's.
-
+Nodes are relevant by cosine, as in the paper, or by the relevance of turns without a summary being read. Source: SegTreeMem
+(arXiv 2606.04555) §4.3.1; fused relevance, and leaves that are facts, are this package's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -57,6 +37,9 @@ from memforest.search.scores import Groups, Levels, Scores, standardise
 from memforest.search.snapshot import OPEN, Snapshot, once_per_snapshot, ranges
 from memforest.store.connections import Tx
 from memforest.times import EARLIEST
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +130,10 @@ def fused(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
         "lexical", (weights.lexical + (weights.turn + weights.fact) * unknown) * standardise(base.lexical)
     )
     scores.add("turn", weights.turn * (1.0 - unknown) * standardise(base.turn))
-    scores.add("fact", weights.fact * (1.0 - unknown) * standardise(_best_fact(snapshot, base)))
-    return scores
-
-
-def _best_fact(snapshot: Snapshot, base: Base) -> Scores:
-    """Return, per turn, the best cosine of itself and the facts it supports."""
     told = told_by(snapshot).best(base.fact, np.full(len(base.turn_bare), -np.inf))
-    return np.maximum(base.turn_bare, told)
+    best = np.maximum(base.turn_bare, told)  # of the turn itself and the facts it supports
+    scores.add("fact", weights.fact * (1.0 - unknown) * standardise(best))
+    return scores
 
 
 DAY_MS = 86_400_000
@@ -210,85 +189,55 @@ _USER, _ASSISTANT = TURN_ROLES.index("user"), TURN_ROLES.index("assistant")
 
 def as_said(snapshot: Snapshot, request: Search, base: Base) -> LeafScores:
     """Return the score of every turn, as z-scores, with its weighted parts."""
-    scores = fused(snapshot, request, base)
-    _leaf_order(snapshot, request, scores)
-    _scope_and_time(snapshot, request, scores)
+    scores, turns = fused(snapshot, request, base), snapshot.turns
+    weights, plan = request.ranking, request.plan
+    later, before, asked, helped, earlier, after = _beside(snapshot)
+    positive = np.maximum(scores.total, 0.0)
+    order = np.zeros(len(positive))
+    reply = np.maximum(weights.reply * asked, weights.assistant_reply * helped)
+    order[later] += (weights.before + reply) * positive[before]
+    order[earlier] += weights.after * positive[after]
+    scores.add("leaf_order", order)
+    # Those whose words are asked for, else the one participant who is asked about.
+    wanted = plan.entities if plan.speakers is None else plan.speakers
+    speakers = [i for i, name in enumerate(snapshot.speakers) if name in wanted]
+    if plan.speakers is not None or len(speakers) == 1:
+        scores.add("speaker", weights.speaker * np.isin(turns.speaker, speakers).astype(np.float64))
+    if plan.start is not None or plan.end is not None:
+        scores.add("date", weights.date * nearness(snapshot, plan))
+    scores.add("length", weights.length * _turn_lengths(snapshot))
+    scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
+    if plan.kind in ("when", "since"):
+        scores.add("temporal", weights.temporal * turns.dated.astype(np.float64))
     scores.standardise()
     return scores
 
 
 @once_per_snapshot
-def _stretch_lengths(snapshot: Snapshot) -> Scores:
+def _turn_lengths(snapshot: Snapshot) -> Scores:
     return standardise(np.log1p(snapshot.turns.length.astype(np.float64)))
 
 
-def _leaf_order(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
-    weights, beside = request.ranking, _beside(snapshot)
-    positive = np.maximum(scores.total, 0.0)
-    out = np.zeros(len(positive))
-    reply = np.maximum(weights.reply * beside.asked, weights.assistant_reply * beside.helped)
-    out[beside.later] += (weights.before + reply) * positive[beside.before]
-    out[beside.earlier] += weights.after * positive[beside.after]
-    scores.add("leaf_order", out)
-
-
-class _Beside(NamedTuple):
-    """The turns that have a predecessor and those that have a successor in their session, with those neighbours.
-
-    `asked`: the predecessor is another speaker's and asks. `helped`: it is a user's, and the turn an assistant's.
-    """
-
-    later: NDArray[np.int64]
-    before: NDArray[np.int64]
-    asked: NDArray[np.bool_]
-    helped: NDArray[np.bool_]
-    earlier: NDArray[np.int64]
-    after: NDArray[np.int64]
-
-
 @once_per_snapshot
-def _beside(snapshot: Snapshot) -> _Beside:
+def _beside(snapshot: Snapshot) -> tuple[Ints, Ints, Flags, Flags, Ints, Ints]:
+    """Return the turns that have a neighbour in their session, and those neighbours.
+
+    Returns:
+        The turns that have a predecessor, and it; whether it is another speaker's and asks, and whether it is a user's
+        and the turn an assistant's; the turns that have a successor, and it.
+    """
     turns = snapshot.turns
     later, earlier = np.flatnonzero(turns.previous >= 0), np.flatnonzero(turns.following >= 0)
     before = turns.previous[later]
     asked = turns.asks[before] & (turns.speaker[before] != turns.speaker[later])
     helped = (turns.role[before] == _USER) & (turns.role[later] == _ASSISTANT)
-    return _Beside(later, before, asked, helped, earlier, turns.following[earlier])
+    return later, before, asked, helped, earlier, turns.following[earlier]
 
-
-def _scope_and_time(snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
-    turns, weights, plan = snapshot.turns, request.ranking, request.plan
-    scores.add("speaker", weights.speaker * _by_speaker(snapshot, plan))
-    if plan.start is not None or plan.end is not None:
-        scores.add("date", weights.date * nearness(snapshot, plan))
-    scores.add("length", weights.length * _stretch_lengths(snapshot))
-    scores.add("question", -weights.question * turns.asks_last.astype(np.float64))
-    if plan.kind in ("when", "since"):
-        scores.add("temporal", weights.temporal * turns.dated.astype(np.float64))
-
-
-def _by_speaker(snapshot: Snapshot, plan: QuestionPlan) -> Scores:
-    """Return 1 for the turns of those whose words are asked for, else of the one participant who is asked about."""
-    wanted = plan.entities if plan.speakers is None else plan.speakers
-    found = [i for i, name in enumerate(snapshot.speakers) if name in wanted]
-    if plan.speakers is None and len(found) != 1:
-        return np.zeros(len(snapshot.turns.ids))
-    return np.isin(snapshot.turns.speaker, found).astype(np.float64)
-
-
-Ints = NDArray[np.int64]
 
 OF_SESSIONS = (6, 18)
 """Turns of the stretches of a session, below the session itself."""
 OF_SPEAKERS = (8, 64, 512)
 """Statements of the stretches of what a speaker told."""
-
-
-class _Stretches(NamedTuple):
-    sessions: Levels
-    """Turns by the stretches of their session, and the session."""
-    speakers: Levels | None
-    """What turns support, support by support, by the stretches of who told it; None without statements."""
 
 
 def along_stretches(snapshot: Snapshot, request: Search, values: Scores) -> dict[str, Scores]:
@@ -299,15 +248,13 @@ def along_stretches(snapshot: Snapshot, request: Search, values: Scores) -> dict
         request: the question; its ranking has the weights, those of sessions' and participants' trees.
         values: how relevant every turn is by itself, shape (n,).
     """
-    found, weights, told = _stretches(snapshot), request.ranking, told_by(snapshot)
+    (sessions, speakers), weights, told = _stretches(snapshot), request.ranking, told_by(snapshot)
     share = weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
     parts = {}
     if share:
-        parts["session_stretch"] = found.sessions.flow(values) * (share / len(found.sessions.groups))
-    if weights.participant_tree and found.speakers is not None:
-        down = found.speakers.flow(values[told.turn_of]) * (
-            weights.participant_tree / len(found.speakers.groups)
-        )
+        parts["session_stretch"] = sessions.flow(values) * (share / len(sessions.groups))
+    if weights.participant_tree and speakers is not None:
+        down = speakers.flow(values[told.turn_of]) * (weights.participant_tree / len(speakers.groups))
         out = np.zeros(len(values))
         out[told.turns] = told.groups.best(down)
         parts["speaker_stretch"] = out
@@ -315,15 +262,19 @@ def along_stretches(snapshot: Snapshot, request: Search, values: Scores) -> dict
 
 
 @once_per_snapshot
-def _stretches(snapshot: Snapshot) -> _Stretches:
+def _stretches(snapshot: Snapshot) -> tuple[Levels, Levels | None]:
+    """Return turns by the stretches of their session, and what turns support by the stretches of who told it.
+
+    The latter, support by support, is None without statements.
+    """
     turns, told = snapshot.turns, told_by(snapshot)
     rows = np.arange(len(turns.ids))
     sessions = np.array([_stretch_blocks(turns.session, rows, size) for size in (*OF_SESSIONS, 0)])
     if not len(told.facts):
-        return _Stretches(Levels.of(sessions), None)
+        return Levels.of(sessions), None
     places = fact_places(snapshot)
     speakers = np.array([_stretch_blocks(snapshot.facts.speaker, places, size) for size in OF_SPEAKERS])
-    return _Stretches(Levels.of(sessions), Levels.of(speakers[:, told.facts]))
+    return Levels.of(sessions), Levels.of(speakers[:, told.facts])
 
 
 def _stretch_blocks(owner: Ints, places: Ints, size: int) -> Ints:
@@ -340,9 +291,6 @@ def _stretch_blocks(owner: Ints, places: Ints, size: int) -> Ints:
 
 _BLOCK = 1024
 """Leaves whose sums of vectors are held at once."""
-
-
-# -- relevance ------------------------------------------------------------------------------------
 
 
 def cosine_relevance(
@@ -400,9 +348,6 @@ def best_turns(forest: Forest, turn: Scores) -> Scores:
     return out
 
 
-# -- leaves, laid out once for a forest -----------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Runs:
     """The leaves that are runs of turns: their rows, and their turns, leaf by leaf."""
@@ -428,28 +373,17 @@ def _lengths(forest: Forest) -> Scores:
 
     Turn by turn, block by block of leaves: what is held is the sums of one block, and of its turns those at one place.
     """
-    out = np.zeros(len(_runs(forest).rows), dtype=np.float32)
-    for part in _blocks(len(out)):
-        total = _sums(forest, part)
+    runs, vectors = _runs(forest), forest.turns.vectors
+    out = np.zeros(len(runs.rows), dtype=np.float32)
+    for begin in range(0, len(out), _BLOCK):
+        part = slice(begin, begin + _BLOCK)
+        starts, counts = runs.starts[part], runs.counts[part]
+        total = vectors[runs.turns[starts]]
+        for place in range(1, int(counts.max())):
+            longer = np.flatnonzero(counts > place)
+            total[longer] += vectors[runs.turns[starts[longer] + place]]
         out[part] = np.sqrt(np.einsum("nd,nd->n", total, total))
     return out.astype(np.float64)
-
-
-def _blocks(count: int) -> Iterator[Ints]:
-    """Yield the numbers from 0 to `count`, so many at once."""
-    for begin in range(0, count, _BLOCK):
-        yield np.arange(begin, min(begin + _BLOCK, count))
-
-
-def _sums(forest: Forest, leaves: Ints) -> NDArray[np.float32]:
-    """Return the sum of the turns' vectors of some runs of turns, given by their places in `_runs`."""
-    runs, vectors = _runs(forest), forest.turns.vectors
-    starts, counts = runs.starts[leaves], runs.counts[leaves]
-    total = vectors[runs.turns[starts]]
-    for place in range(1, int(counts.max())):
-        longer = np.flatnonzero(counts > place)
-        total[longer] += vectors[runs.turns[starts[longer] + place]]
-    return total
 
 
 @once_per_forest

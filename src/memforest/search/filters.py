@@ -1,26 +1,13 @@
-"""The time filters of a query: facts valid at an instant (`as_of`), and those that overlap a window (`during`).
+"""Values of a search, and what every index needs for one: time filters, the order of what was said, and facts for turns.
 
-*Valid* time is a fact's stated interval, or open from when it was first said. A fact that asserts a state
-holds until another value takes its place (see `memforest.search.timeline`); an event, once it has happened,
-stays so. A raw turn counts from when it was said, and falls out when all that it supports was not so. A turn that says what
-is hidden passes only with a fact that it supports and that is shown.
+`as_of` keeps facts valid at an instant, `during` those that overlap a window. *Valid* time is a fact's stated interval, or
+open from when it was first said. A fact that asserts a state holds until another value takes its place (see
+`memforest.search.timeline`); an event, once it has happened, stays so. A raw turn counts from when it was said, and falls
+out when all that it supports was not so. A turn that says what is hidden passes only with a fact that it supports and that
+is shown.
 
-
-The order in which things were said, by which equal scores are put in order.
-
-Row ids tell in which order sessions arrived, which is no property of what they say: a memory must answer alike
-whether a turn came with its session or later by itself.
-
-
-The values of a search: the question as an index gets it, its hits and nodes, and its refinements.
-
-Choosing the fact that represents a turn: a turn and the facts it supports are one candidate.
-
-Which of the first pieces of evidence say something that the others do not.
-
-The zone of a memory.
-
-How some facts stand: when what they say ended, what took its place, and whom they name; without a whole memory.
+Equal scores are put in the order in which things were said. Row ids tell in which order sessions arrived, which is no
+property of what they say: a memory must answer alike whether a turn came with its session or later by itself.
 """
 
 from __future__ import annotations
@@ -28,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timezone, tzinfo
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -198,7 +186,7 @@ class Prepared:
 
     request: Search
     trees: tuple[tuple[str, float], ...] = ()
-    trace: Mapping[str, Any] = field(default_factory=lambda: {"mode": "emb"})
+    trace: Mapping[str, Any] = field(default_factory=partial(dict, mode="emb"))
     warnings: tuple[str, ...] = ()
 
 
@@ -376,22 +364,19 @@ def told_by(snapshot: Snapshot) -> TurnSupports:
 
 
 def unsaid(found: Sequence[RefineCandidate]) -> tuple[int, ...]:
-    """Return the places of the candidates without the memories of which every sentence stands in other kept ones."""
-    folded = [_folded(one.text) for one in found]
+    """Return the places of the candidates, without summaries whose every sentence stands in another kept candidate."""
+    folded = [
+        f" {' '.join(words(fold(one.text)))} " for one in found
+    ]  # without case, a blank around each word
     dropped: set[int] = set()
     for place in range(len(found) - 1, -1, -1):
         if found[place].level is None:
             continue
         others = [text for at, text in enumerate(folded) if at != place and at not in dropped]
-        sentences = [_folded(one.text) for one in split_sentences(found[place].text)]
+        sentences = [f" {' '.join(words(fold(one.text)))} " for one in split_sentences(found[place].text)]
         if all(any(one in text for text in others) for one in sentences):
             dropped.add(place)
     return tuple(place for place in range(len(found)) if place not in dropped)
-
-
-def _folded(text: str) -> str:
-    """Return the words of a text without case, a blank around each."""
-    return f" {' '.join(words(fold(text)))} "
 
 
 def memory_zone(tx: Tx) -> tzinfo:
@@ -427,7 +412,9 @@ class Standing:
                 _note_successors(after, keys[entity].key, attribute, segments)
                 for segment in () if holds_many(attribute) else segments:
                     for fact in segment.facts:
-                        ends[fact] = _later(segment.end_ms, ends.get(fact, segment.end_ms))
+                        before = ends.get(fact, segment.end_ms)
+                        never = before is None or segment.end_ms is None
+                        ends[fact] = None if never else max(before or 0, segment.end_ms or 0)
         named: dict[int, list[int]] = {fact: [] for fact in facts}
         for fact, other in snapshot_rows.mentions(tx, facts, hidden=True):
             named[fact].append(other)
@@ -447,10 +434,6 @@ class Standing:
             _successors(snapshot),
             _named(tx, snapshot, facts),
         )
-
-
-def _later(one: int | None, other: int | None) -> int | None:
-    return None if one is None or other is None else max(one, other)
 
 
 def _note_successors(found: dict[int, Ended], key: str, attribute: str, segments: Iterable[Segment]) -> None:

@@ -1,15 +1,8 @@
-"""From the nodes of any forest to those above them: sums, means, and the ancestors of the best leaves.
+"""From the nodes of any forest to those above and below them: sums, means, ancestors, and relevance along the edges.
 
-A forest is given as plain arrays with one row a node: `parent` has the row of the node above, -1 at a root, and
-`level` rises from a child to its parent, by one or by more. `Ascent` checks them once, for many questions of one forest.
-
-
-Relevance on the nodes of any forest, propagated along its edges; what goes from leaves to their ancestors is `ascent`.
-
-A forest is given as plain arrays with one row a node: `parent` has the row of the node above, -1 at a root, and
-`level` rises from a child to its parent, by one or by more. Rows may stand in any order, and there may be several
-trees. Every step is a pass over arrays; what is returned depends on the rows alone.
-
+A forest is given as plain arrays with one row a node: `parent` has the row of the node above, -1 at a root, and `level` rises
+from a child to its parent, by one or by more. Rows may stand in any order, and there may be several trees. `Ascent` checks
+them once, for many questions of one forest. Every step is a pass over arrays; what is returned depends on the rows alone.
 """
 
 from __future__ import annotations
@@ -48,7 +41,9 @@ class Ascent:
 
     def __init__(self, parent: Ints, level: Ints) -> None:
         check_parents(parent, len(level))
-        _check_levels(parent, level)
+        below = np.flatnonzero(parent >= 0)
+        if (level[parent[below]] <= level[below]).any():  # going up would not come to an end
+            raise ValueError("a node's parent is not on a higher level than the node")
         self.parent, self.level = parent, level
 
     @cached_property
@@ -117,13 +112,6 @@ def check_parents(parent: Ints, count: int) -> None:
         raise ValueError(f"there are {len(parent)} parents for {count} nodes")
     if count and (parent.min() < -1 or parent.max() >= count):
         raise ValueError("a node's parent is not a row of the forest")
-
-
-def _check_levels(parent: Ints, level: Ints) -> None:
-    """Refuse a parent that is not above its child: going up would not come to an end."""
-    below = np.flatnonzero(parent >= 0)
-    if (level[parent[below]] <= level[below]).any():
-        raise ValueError("a node's parent is not on a higher level than the node")
 
 
 def ancestors(leaves: Ints, parent: Ints, level: Ints, budgets: Mapping[int, int]) -> Ancestors:
@@ -270,15 +258,27 @@ def propagate(
         >>> propagate(np.array([0.8, 0.2, 0.0]), tree, "top-down", decay=0.5, horizon=1).round(3).tolist()
         [0.533, 0.267, 0.133]
     """
-    _check_flow(policy, decay, horizon)
+    if policy not in ("top-down", "bottom-up", "none"):
+        raise ValueError(f"policy={policy!r}: give 'top-down', 'bottom-up' or 'none'")
+    if not 0 <= decay <= 1:
+        raise ValueError(f"decay={decay!r}: give a number from 0 to 1")
+    if horizon < 0:
+        raise ValueError(f"horizon={horizon!r}: give a whole number of at least 0")
     check_parents(parent, len(shares))
     scores: Scores = np.asarray(shares, dtype=np.float64).copy()
     if policy == "none" or decay == 0:
         return scores
-    edges = _Edges.of(parent, policy)
+    below = np.flatnonzero(parent >= 0)
+    above = parent[below]
+    children = np.bincount(above, minlength=len(parent))
     step, weight = scores.copy(), 1.0
     for done in range(horizon):
-        before, step = step, edges.sent(step)
+        before = step
+        if policy == "top-down":
+            step = np.zeros(len(before))
+            step[below] = before[above] / children[above]
+        else:
+            step = np.bincount(above, before[below], len(before)).astype(np.float64)
         weight *= decay
         if np.array_equal(step, before):
             # And so it is from now on: everything is lost.
@@ -304,41 +304,6 @@ def decay_sum(decay: float, horizon: int) -> float:
     if decay in (0, 1):
         return 1.0 + decay * horizon
     return math.expm1((horizon + 1) * math.log1p(decay - 1)) / (decay - 1)
-
-
-class _Edges(NamedTuple):
-    """The edges of a forest, and how relevance goes along them."""
-
-    below: Ints
-    above: Ints
-    """The nodes that have a parent, and the parent of each."""
-    children: Ints
-    policy: Policy
-
-    @classmethod
-    def of(cls, parent: Ints, policy: Policy) -> _Edges:
-        """Return the edges that a forest has."""
-        below = np.flatnonzero(parent >= 0)
-        above = parent[below]
-        children = np.bincount(above, minlength=len(parent))
-        return cls(below, above, children, policy)
-
-    def sent(self, shares: Scores) -> Scores:
-        """Return what every node has after all of it went one edge on."""
-        if self.policy == "top-down":
-            sent: Scores = np.zeros(len(shares))
-            sent[self.below] = shares[self.above] / self.children[self.above]
-            return sent
-        return np.bincount(self.above, shares[self.below], len(shares)).astype(np.float64)
-
-
-def _check_flow(policy: str, decay: float, horizon: int) -> None:
-    if policy not in ("top-down", "bottom-up", "none"):
-        raise ValueError(f"policy={policy!r}: give 'top-down', 'bottom-up' or 'none'")
-    if not 0 <= decay <= 1:
-        raise ValueError(f"decay={decay!r}: give a number from 0 to 1")
-    if horizon < 0:
-        raise ValueError(f"horizon={horizon!r}: give a whole number of at least 0")
 
 
 def bounded(leaf_counts: Ints, total: int | Ints, share: float) -> NDArray[np.bool_]:

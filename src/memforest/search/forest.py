@@ -1,18 +1,14 @@
 """The trees of one index as arrays, as they were in one snapshot: shape, times, spans, and what leaves stand for.
 
 Rows of turns and facts are those of the snapshot that it was made for. What was computed on a forest is kept with it
-(`once_per_forest`); how it is read and brought up to date: `memforest.search.cache`.
-
-
-Reading the forest of an index from the store: columns of its trees and nodes, and the vectors of its summaries.
-
-The forest of an earlier moment: that of the whole memory without the leaves of what was not held then.
+(`once_per_forest`). `load_forest` reads one from the store; `memforest.search.cache` brings it up to date; `forest_without`
+makes that of an earlier moment: the whole one without the leaves of what was not held then.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
 from itertools import islice
@@ -261,8 +257,9 @@ class Nodes:
 def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes:
     """Return the nodes of an index, all of them when `only` is None."""
     summarised: list[int] = []
-    inner, packed, windows = _inner_columns(_inner(indexes.inner_rows(tx, owner, only), summarised))
-    leaf = _number_columns(indexes.leaf_rows(tx, owner, only), len(indexes.LeafRow._fields))
+    inner, packed, windows = _inner_columns(indexes.inner_rows(tx, owner, only), summarised)
+    blocks = (np.array(block, dtype=np.int64).T for block in _blocks(indexes.leaf_rows(tx, owner, only)))
+    leaf = np.concatenate([np.zeros((len(indexes.LeafRow._fields), 0), dtype=np.int64), *blocks], axis=1)
     ids = np.concatenate([inner[0], leaf[0]])
     order = np.argsort(ids, kind="stable")
     above, below = len(inner[0]), len(leaf[0])
@@ -287,34 +284,21 @@ def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes
     )
 
 
-def _inner(found: Iterable[indexes.InnerRow], leaves: list[int]) -> Iterator[indexes.InnerRow]:
-    """Yield the inner nodes of some rows, and put the ids of the others, which are leaves, into a list."""
-    for row in found:
-        if row.level:
-            yield row
-        else:
-            leaves.append(row.id)
-
-
 def _blocks(found: Iterable[Any]) -> Iterable[list[Any]]:
     source = iter(found)
     while block := list(islice(source, BLOCK)):
         yield block
 
 
-def _number_columns(found: Iterable[tuple[int, ...]], width: int) -> Ints:
-    """Return rows of whole numbers as columns, shape (width, rows)."""
-    parts = [np.array(block, dtype=np.int64).T for block in _blocks(found)]
-    return np.concatenate([np.zeros((width, 0), dtype=np.int64), *parts], axis=1)
-
-
 def _inner_columns(
-    found: Iterable[indexes.InnerRow],
+    found: Iterable[indexes.InnerRow], leaves: list[int]
 ) -> tuple[Ints, Ints, NDArray[np.object_]]:
-    """Return the numbers of inner nodes as columns, the ids of their children, and their windows."""
+    """Return the numbers of inner nodes as columns, the ids of their children, and their windows; put those of leaves into a list."""
     numbers, children = [np.zeros((8, 0), dtype=np.int64)], [b""]
     windows: list[str | None] = []
-    for block in _blocks(found):
+    for rows in _blocks(found):
+        leaves += [row.id for row in rows if not row.level]
+        block = [row for row in rows if row.level]
         part = [
             (
                 id_,
@@ -328,17 +312,13 @@ def _inner_columns(
             )
             for id_, tree, level, packed, start, end, lo, hi, _ in block
         ]
-        numbers.append(np.array(part, dtype=np.int64).T)
+        numbers.append(np.array(part, dtype=np.int64).reshape(-1, 8).T)
         children += [row.children for row in block]
         windows += [row.window for row in block]
     packed = np.frombuffer(b"".join(children), dtype="<u4").astype(np.int64)
-    return np.concatenate(numbers, axis=1), packed, _objects(windows)
-
-
-def _objects(values: list[Any]) -> NDArray[np.object_]:
-    found = np.empty(len(values), dtype=np.object_)
-    found[:] = values
-    return found
+    objects = np.empty(len(windows), dtype=np.object_)
+    objects[:] = windows
+    return np.concatenate(numbers, axis=1), packed, objects
 
 
 def item_rows(snapshot: Snapshot, kind: NDArray[np.int8], first: Ints, last: Ints) -> tuple[Ints, Ints]:
@@ -375,7 +355,7 @@ def adopt(parent: Ints, place: Ints, above: Ints, children: Ints, counts: Ints, 
 def load_forest(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
     """Read all of an index's trees."""
     nodes, trees = read_nodes(tx, owner), indexes.tree_rows(tx, owner)
-    tree_ids = as_array([tree.id for tree in trees])
+    tree_ids = as_array([tree for tree, *_ in trees])
     inner = np.flatnonzero(nodes.kind == INNER)
     parent, place = np.full(len(nodes.ids), NONE, dtype=np.int64), np.zeros(len(nodes.ids), dtype=np.int64)
     adopt(parent, place, inner, rows_of(nodes.ids, nodes.children), nodes.child_count[inner], owner)
@@ -393,9 +373,9 @@ def load_forest(tx: Tx, snapshot: Snapshot, owner: str) -> Forest:
         inner=inner,
         stored=nodes.stored,
         tree_ids=tree_ids,
-        tree_kind=tuple(tree.kind for tree in trees),
-        tree_scope=as_array([tree.scope for tree in trees]),
-        tree_root=rows_of(nodes.ids, as_array([tree.root or NONE for tree in trees])),
+        tree_kind=tuple(kind for _, kind, *_ in trees),
+        tree_scope=as_array([scope for _, _, scope, _ in trees]),
+        tree_root=rows_of(nodes.ids, as_array([root or NONE for *_, root in trees])),
         turns=snapshot.turns,
         facts=snapshot.facts,
         summarised=nodes.summarised,
@@ -441,7 +421,7 @@ def forest_without(whole: Forest, snapshot: Snapshot) -> Forest:
         item=item[rows],
         item_end=end[rows],
         inner=now[inner],
-        stored=_taken(whole.stored, kept[whole.inner]),
+        stored=Inner(*(getattr(whole.stored, one.name)[kept[whole.inner]] for one in fields(whole.stored))),
         tree_root=now[whole.tree_root],
         turns=snapshot.turns,
         facts=snapshot.facts,
@@ -470,16 +450,6 @@ def _items(whole: Forest, snapshot: Snapshot) -> tuple[Ints, Ints, NDArray[np.bo
     retold = np.r_[0, np.cumsum(np.isin(whole.turns.ids, as_array(snapshot.retold)))]
     torn[runs] = (held < last - first) | (retold[last] > retold[first])
     return item, end, torn
-
-
-def _taken(stored: Inner, kept: NDArray[np.bool_]) -> Inner:
-    return Inner(
-        stored.start_ms[kept],
-        stored.end_ms[kept],
-        stored.span_lo[kept],
-        stored.span_hi[kept],
-        stored.window[kept],
-    )
 
 
 def vectors_without(whole: EmbeddedForest, forest: Forest) -> VectorTable:

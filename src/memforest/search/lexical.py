@@ -1,20 +1,13 @@
-"""The lexical leg: BM25 over the tokens that FTS5 indexes.
+"""The lexical leg: BM25 over the tokens that FTS5 indexes, with its postings held in memory.
 
-FTS5 is the durable, incremental inverted index. Two things of it are ours: its postings are held in memory while a
-memory is in use (`memforest.search.lexical`), and the scores, because its own ``bm25()`` has fixed constants
-(k1 1.2, b .75). Source of ours: k1 .9 and b .4 are the values tuned for short passages in Anserini
-(https://github.com/castorini/anserini); on conversations they measured 0.7 recall@10 better than 1.2/.75.
+FTS5 is the durable, incremental inverted index. The scores are ours, because its own ``bm25()`` has fixed constants
+(k1 1.2, b .75): k1 .9 and b .4 are the values tuned for short passages in Anserini (https://github.com/castorini/anserini);
+on conversations they measured 0.7 recall@10 better than 1.2/.75.
 
-
-Which turn or fact holds which token, and how often: the inverted index in memory.
-
-FTS5 has the same on disk, but one term's rows come out of it a Python object at a time, which takes a tenth of a
-second for a name that half of a large memory holds. Here a term's postings are two slices of two arrays. They
-are read once, from the text of the word rows, and then brought up to date with the rows that were written since.
-
-A posting takes three to eight bytes, so all of them are a few hundredths of the vectors; a memory of more than
-`MAX_TOKENS` tokens is read from FTS5 term by term instead.
-
+One term's rows come out of FTS5 a Python object at a time, which takes a tenth of a second for a name that half of a large
+memory holds. In memory a term's postings are two slices of two arrays. They are read once, from the text of the word
+rows, and then brought up to date with the rows that were written since. A posting takes three to eight bytes, so all of
+them are a few hundredths of the vectors; a memory of more than `MAX_TOKENS` tokens is read from FTS5 term by term.
 """
 
 from __future__ import annotations
@@ -59,25 +52,12 @@ class Postings:
     items: NDArray[np.integer]
     counts: NDArray[np.integer]
     later: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
-    later_terms: Mapping[str, tuple[Ints, Ints]] = field(default_factory=dict)
+    later_terms: Mapping[str, tuple[Ints, ...]] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays."""
         return self.starts.nbytes + self.items.nbytes + self.counts.nbytes
-
-    @property
-    def top(self) -> int:
-        """The largest item, 0 when there is none."""
-        return max(int(self.items.max(initial=0)), max(self.later, default=0))
-
-    def of(self, term: str) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        """Return the items that hold a term by the arrays, and how often; without what came later."""
-        number = self.terms.get(term)
-        if number is None:
-            return self.items[:0], self.counts[:0]
-        part = slice(self.starts[number], self.starts[number + 1])
-        return self.items[part], self.counts[part]
 
 
 def read_postings(tx: Tx, kind: Kind) -> Postings:
@@ -100,14 +80,9 @@ def read_postings(tx: Tx, kind: Kind) -> Postings:
         change=derived.last_word_change(tx),
         terms=dict(numbers),
         starts=np.searchsorted(term, np.arange(len(numbers) + 1)),
-        items=_narrow(held),
-        counts=_narrow(counts),
+        items=held.astype(np.min_scalar_type(int(held.max(initial=0)))),  # the smallest type that holds them
+        counts=counts.astype(np.min_scalar_type(int(counts.max(initial=0)))),
     )
-
-
-def _narrow(values: Ints) -> NDArray[np.integer]:
-    """Return values in the smallest unsigned type that holds them."""
-    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
 def bring_up_to_date(tx: Tx, kind: Kind, old: Postings) -> Postings:
@@ -129,13 +104,8 @@ def bring_up_to_date(tx: Tx, kind: Kind, old: Postings) -> Postings:
         items=old.items,
         counts=old.counts,
         later=later,
-        later_terms={token: _columns(rows) for token, rows in found.items()},
+        later_terms={token: tuple(np.array(rows, dtype=np.int64).T) for token, rows in found.items()},
     )
-
-
-def _columns(rows: list[tuple[int, int]]) -> tuple[Ints, Ints]:
-    items, counts = np.array(rows, dtype=np.int64).T
-    return items, counts
 
 
 K1 = 0.9
@@ -178,7 +148,7 @@ def bm25_of_runs(
     k1: float = K1,
     b: float = B,
 ) -> Scores:
-    """Return the BM25 score of every run of turns, the words of which are those of its turns together, shape (count,).
+    """Return the BM25 score of every run of turns, each taken as one document, shape (count,).
 
     Args:
         tx: a read transaction of the snapshot's generation.
@@ -215,8 +185,22 @@ def _found(
     if not wanted:
         return
     words = None if float(lengths.astype(np.float64).sum()) > max_tokens else _words(tx, snapshot, kind)
+    rows: _Rows
+    counts: NDArray[np.integer]
     for token in wanted:
-        rows, counts = _stored(tx, snapshot, kind, token) if words is None else words.rows(token)
+        if words is None:  # read from disk
+            row_of = snapshot.turn_row if kind == "turn" else snapshot.fact_row
+            found = [(row_of[item], n) for item, n in derived.postings(tx, kind, token) if item in row_of]
+            rows, counts = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        else:
+            held, number = words.postings, words.postings.terms.get(token)
+            part = slice(0) if number is None else slice(held.starts[number], held.starts[number + 1])
+            rows, counts = words.unchanged[held.items[part]], held.counts[part]
+            if (later := held.later_terms.get(token)) is not None:
+                rows = np.concatenate([rows, words.row_of[later[0]]])
+                counts = np.concatenate([counts, later[1]])
+            here = rows >= 0
+            rows, counts = (rows, counts) if here.all() else (rows[here], counts[here])
         if len(rows):
             yield rows, counts
 
@@ -231,25 +215,13 @@ class _PostingRows:
     unchanged: _Rows
     """The same, and -1 for items of which the arrays of the postings tell what was."""
 
-    def rows(self, token: str) -> tuple[_Rows, NDArray[np.integer]]:
-        """Return the rows that hold a token, and how often."""
-        items, counts = self.postings.of(token)
-        rows = self.unchanged[items]
-        if len(self.postings.later):
-            later = self.postings.later_terms.get(token)
-            if later is not None:
-                rows = np.concatenate([rows, self.row_of[later[0]]])
-                counts = np.concatenate([counts, later[1]])
-        here = rows >= 0
-        return (rows, counts) if here.all() else (rows[here], counts[here])
-
 
 _known: WeakKeyDictionary[Snapshot, dict[Kind, _PostingRows]] = WeakKeyDictionary()
 _before: WeakKeyDictionary[Snapshot, dict[Kind, Postings]] = WeakKeyDictionary()
 
 
 def carry_words(old: Snapshot, new: Snapshot) -> None:
-    """Let a memory's next snapshot begin with the postings of the one before, whose questions have read them."""
+    """Hand the postings of a snapshot to the memory's next one, which brings them up to date."""
     had = dict(_known.get(old, {}))  # a copy, as another thread may be adding to it
     _before[new] = {**_before.get(old, {}), **{kind: words.postings for kind, words in had.items()}}
 
@@ -261,7 +233,14 @@ def _words(tx: Tx, snapshot: Snapshot, kind: Kind) -> _PostingRows:
         old = _before.get(snapshot, {}).get(kind)
         postings = read_postings(tx, kind) if old is None else bring_up_to_date(tx, kind, old)
         ids = (snapshot.turns if kind == "turn" else snapshot.facts).ids
-        row_of = np.full(max(int(ids.max(initial=0)), postings.top) + 1, -1, dtype=np.int64)
+        row_of = np.full(
+            1
+            + max(
+                int(ids.max(initial=0)), int(postings.items.max(initial=0)), max(postings.later, default=0)
+            ),
+            -1,
+            dtype=np.int64,
+        )
         row_of[ids] = np.arange(len(ids))
         unchanged = row_of
         if postings.later:
@@ -270,11 +249,3 @@ def _words(tx: Tx, snapshot: Snapshot, kind: Kind) -> _PostingRows:
         found = known.setdefault(kind, _PostingRows(postings, row_of, unchanged))
         _before.get(snapshot, {}).pop(kind, None)
     return found
-
-
-def _stored(tx: Tx, snapshot: Snapshot, kind: Kind, token: str) -> tuple[_Rows, NDArray[np.integer]]:
-    """Return the rows that hold a token, read from disk."""
-    row_of = snapshot.turn_row if kind == "turn" else snapshot.fact_row
-    read = [(row_of[item], n) for item, n in derived.postings(tx, kind, token) if item in row_of]
-    rows, counts = np.array(read, dtype=np.int64).reshape(-1, 2).T
-    return rows, counts

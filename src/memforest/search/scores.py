@@ -1,14 +1,13 @@
-"""Scores of rows: cosines, BM25, z-scores, order, and the best of groups and levels. Higher is better everywhere.
+"""Scores of rows: cosines, BM25, z-scores, order, the best of groups and levels, and choosing answers by their time.
 
-Choosing one of several answers by when they were said: the last one, the first one, the one before another.
-
-Parts of a node's or a leaf's score that need nothing but arrays: two channels as one, nearness in time, strength.
+Higher is better everywhere. All of it needs nothing but arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,16 +44,11 @@ def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> Scores:
         >>> cosines(np.eye(2, dtype=np.float32), np.array([0.0, 1.0], dtype=np.float32)).tolist()
         [0.0, 1.0]
     """
-    out = np.empty(len(rows), dtype=np.float32)
-    _dot_rows(rows, vector, out)
-    return out.astype(np.float64)
+    return np.asarray(_dot_rows(rows, vector, out=np.empty(len(rows), dtype=np.float32)), dtype=np.float64)
 
 
-def _dot_rows(rows: NDArray[np.float32], vector: NDArray[np.float32], out: NDArray[np.float32]) -> None:
-    if hasattr(np, "vecdot"):  # NumPy 2.0; takes 0.7 of the time of the other
-        np.vecdot(rows, vector, out=out)
-    else:
-        np.einsum("nd,d->n", rows, vector, out=out)
+_dot_rows: Callable[..., NDArray[np.float32]] = getattr(np, "vecdot", None) or partial(np.einsum, "nd,d->n")
+"""`vecdot`, of NumPy 2.0, takes 0.7 of the time of the other."""
 
 
 def cosines_of_two(
@@ -72,8 +66,8 @@ def cosines_of_two(
     found = np.empty((2, len(rows)), dtype=np.float32)
     for first in range(0, len(rows), _ROWS_AT_ONCE):
         part = slice(first, first + _ROWS_AT_ONCE)
-        _dot_rows(rows[part], one, found[0, part])
-        _dot_rows(rows[part], other, found[1, part])
+        _dot_rows(rows[part], one, out=found[0, part])
+        _dot_rows(rows[part], other, out=found[1, part])
     return found[0].astype(np.float64), found[1].astype(np.float64)
 
 
@@ -171,23 +165,20 @@ class Groups:
             for groups, rows in self.layers[1:]:
                 best[groups] = np.maximum(best[groups], values[rows])
             return best
-        return np.asarray(np.maximum.reduceat(self._together(values), self.starts))
+        together = values if self.members is None else values[self.members]
+        return np.asarray(np.maximum.reduceat(together, self.starts))
 
     def total(self, values: Scores) -> Scores:
         """Return the sum of each group's values, in the order of `starts`."""
-        return (
-            np.asarray(np.add.reduceat(self._together(values), self.starts))
-            if len(self.starts)
-            else np.zeros(0)
-        )
+        if not len(self.starts):
+            return np.zeros(0)
+        together = values if self.members is None else values[self.members]
+        return np.asarray(np.add.reduceat(together, self.starts))
 
     @property
     def first(self) -> NDArray[np.int64]:
         """The first row of each group."""
         return self.starts if self.members is None else self.members[self.starts]
-
-    def _together(self, values: Scores) -> Scores:
-        return values if self.members is None else values[self.members]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,31 +231,28 @@ class Levels:
             >>> Levels.of(np.array([[0, 0, 1, 1]])).flow(np.array([1.0, 3.0, 1.0, 0.0])).tolist()
             [1.0, 1.0, -1.0, -1.0]
         """
-        best, worth = values, []
+        best = values
+        worth: list[tuple[Scores, float]] = []
         for level, leaves in zip(self.groups, self.leaves, strict=True):
             best = level.best(best)
-            worth.append(_standard_of(best, leaves, self.count))
+            # z-scores of the groups, each of which stands for all its leaves, and that of the other leaves, worth 0.
+            others = self.count - float(leaves.sum())
+            mean = float((best * leaves).sum()) / self.count  # no `@`: it wakes other threads
+            centred = best - mean
+            spread = float(
+                np.sqrt((float((centred * centred * leaves).sum()) + others * mean * mean) / self.count)
+            )
+            worth.append((np.zeros(len(best)), 0.0) if spread < 1e-12 else (centred / spread, -mean / spread))
         down, outside = np.zeros(0), 0.0
         for level, (own, none) in zip(reversed(self.groups), reversed(worth), strict=True):
             own = own + down if len(down) else own
             outside += none
             down = np.repeat(own, level.sizes)
             if level.members is not None:
-                spread = np.full(level.count, outside)
-                spread[level.members] = down
-                down = spread
+                of_leaves = np.full(level.count, outside)
+                of_leaves[level.members] = down
+                down = of_leaves
         return down if self.groups else np.zeros(self.count)
-
-
-def _standard_of(values: Scores, weights: Scores, count: int) -> tuple[Scores, float]:
-    """Return the z-scores of values that stand for `weights` rows each, and that of the other rows, worth 0."""
-    others = count - float(weights.sum())
-    mean = float((values * weights).sum()) / count  # no `@`: it wakes other threads
-    centred = values - mean
-    spread = float(np.sqrt((float((centred * centred * weights).sum()) + others * mean * mean) / count))
-    if spread < 1e-12:
-        return np.zeros(len(values)), 0.0
-    return centred / spread, -mean / spread
 
 
 def leading(scores: Scores, ties: NDArray[np.int64], count: int) -> NDArray[np.int64]:
@@ -376,25 +364,17 @@ def choose_by_time(
     logits = relevance - _ASKS * asks
     likely = 1 / (1 + np.exp(-np.clip(logits - max(logits[within].max() - _MARGIN, -_MARGIN), -50, 50)))
     likely = np.where(within, likely, 0.0)
-    inside = _beside(kind, place, None if anchored is None else anchored & (likely > _NAMED))
-    likely = np.where(inside, likely, 0.0)
+    if kind in ("predecessor", "successor"):  # only what was said on the asked side of the anchor
+        named = place[anchored & (likely > _NAMED)] if anchored is not None else place[:0]
+        if not len(named):
+            return None
+        likely = np.where(place < named.min() if kind == "predecessor" else place > named.max(), likely, 0.0)
     ordered = np.argsort(place if kind in _FIRST else -place)
     left = np.cumprod(np.r_[1.0, 1 - likely[ordered]])[:-1]
     weight = np.zeros(len(likely))
     weight[ordered] = likely[ordered] * left
     best = int(weight.argmax())
     return best if weight[best] > 0 and logits[best] >= LEAST_LOGIT else None
-
-
-def _beside(kind: str, place: NDArray[np.int64], anchored: Flags | None) -> Flags:
-    """Return what was said on the asked side of the anchor; everything where a question has none."""
-    if kind not in ("predecessor", "successor"):
-        return np.ones(len(place), dtype=np.bool_)
-    if anchored is None or not anchored.any():
-        return np.zeros(len(place), dtype=np.bool_)
-    named = place[anchored]
-    beside: Flags = place < named.min() if kind == "predecessor" else place > named.max()
-    return beside
 
 
 Ints = NDArray[np.int64]
@@ -432,12 +412,11 @@ def activation(
         kept = np.zeros(len(near))
         kept[first] = near[first]
         near = kept
-    return weight * _by_maximum(near) + (1 - weight) * _by_maximum(np.asarray(lexical, dtype=np.float64))
-
-
-def _by_maximum(values: Scores) -> Scores:
-    most = float(values.max(initial=0.0))
-    return values / most if most > 0 else np.zeros(len(values))
+    by_maximum = []
+    for values in (near, np.asarray(lexical, dtype=np.float64)):
+        most = float(values.max(initial=0.0))
+        by_maximum.append(values / most if most > 0 else np.zeros(len(values)))
+    return weight * by_maximum[0] + (1 - weight) * by_maximum[1]
 
 
 def time_overlap(

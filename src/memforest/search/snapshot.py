@@ -1,14 +1,12 @@
 """The snapshot that a query reads: turns, facts, states and mentions of one memory as arrays, as of one moment.
 
-It is read as a whole once (`memforest.search.snapshot`) and from then on brought up to date by what was written
-(`memforest.search.cache`); either way the result is the same, and it never changes. Turns are ordered by session time and position, so a turn's neighbours in its session tree are the rows
-beside it. Facts point at the turns that support them. Trees are not in it: they are views of what was said, and each
-index's are read when it is asked (`memforest.search.cache`).
+It is read as a whole once (`load_snapshot`), in columns and blocks, without a copy of all rows, and from then on brought up
+to date by what was written (`memforest.search.cache`), by splices: tables of rows made from an older one and rows read.
+Either way the result is the same, and it never changes.
 
-
-Splices: a table of rows made from an older one and rows read, and the renumbering that follows.
-
-Reading a snapshot from the store: columns of turns and facts, in blocks, without a copy of all rows.
+Turns are ordered by session time and position, so a turn's neighbours in its session tree are the rows beside it. Facts
+point at the turns that support them. Trees are not in it: they are views of what was said, and each index's are read when
+it is asked (`memforest.search.cache`).
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Literal, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -440,9 +439,6 @@ def joined(first: C, second: C, take: Ints) -> C:
     )
 
 
-# -- reading columns ------------------------------------------------------------------------------
-
-
 def _blocks(found: Iterable[Any]) -> Iterable[list[Any]]:
     source = iter(found)
     while block := list(islice(source, BLOCK)):
@@ -465,21 +461,24 @@ def read_turns(
     parts = []
     for block in _blocks(snapshot.turn_rows(tx, only)):
         n = len(block)
+        ids, sessions, speakers, said_ms, texts, roles = zip(*block, strict=True)
         parts.append(
             TurnColumns(
-                ids=_ints(row.id for row in block),
-                session=_ints(row.session for row in block),
-                speaker=_ints(codes.setdefault(row.speaker, len(codes)) for row in block),
-                role=np.fromiter((_ROLE_CODES.get(row.role or "", 0) for row in block), np.int8, n),
-                said_ms=_ints(row.said_ms for row in block),
-                asks=np.fromiter((any(m in row.text for m in QUESTION_MARKS) for row in block), np.bool_, n),
-                asks_last=np.fromiter((asks(row.text) for row in block), np.bool_, n),
-                known=np.fromiter(known([row.text for row in block]), np.float32, n),
+                ids=_ints(ids),
+                session=_ints(sessions),
+                speaker=_ints(codes.setdefault(name, len(codes)) for name in speakers),
+                role=np.fromiter((_ROLE_CODES.get(role or "", 0) for role in roles), np.int8, n),
+                said_ms=_ints(said_ms),
+                asks=np.fromiter(
+                    (any(mark in text for mark in QUESTION_MARKS) for text in texts), np.bool_, n
+                ),
+                asks_last=np.fromiter(map(asks, texts), np.bool_, n),
+                known=np.fromiter(known(list(texts)), np.float32, n),
                 length=np.zeros(n, dtype=np.float32),
                 muted=np.zeros(n, dtype=np.bool_),
             )
         )
-    found = _together(TurnColumns, parts)
+    found: TurnColumns = _together(TurnColumns, parts)
     return replace(found, length=_lengths(tx, "turn", found.ids, only is None))
 
 
@@ -500,7 +499,7 @@ def read_facts(tx: Tx, only: Collection[int] | None = None, *, hidden: bool = Fa
                 length=np.zeros(len(block), dtype=np.float32),
             )
         )
-    found = _together(FactColumns, parts)
+    found: FactColumns = _together(FactColumns, parts)
     return replace(found, length=_lengths(tx, "fact", found.ids, only is None))
 
 
@@ -517,26 +516,19 @@ _TYPES: Mapping[str, Any] = {
 }
 
 
-def _together(kind: type[C], parts: Sequence[C]) -> C:
+def _together(kind: Any, parts: Sequence[Any]) -> Any:
     """Return columns one behind the other; none of them when there are no parts."""
-    return kind(*_columns(kind, parts))
-
-
-def _columns(kind: Any, parts: Sequence[Any]) -> list[NDArray[Any]]:
-    columns = []
-    for column in fields(kind):
-        empty = np.zeros(0, dtype=_TYPES.get(column.name, np.int64))
-        columns.append(np.concatenate([empty, *(getattr(part, column.name) for part in parts)]))
-    return columns
+    columns = (
+        np.concatenate([np.zeros(0, dtype=_TYPES.get(one.name, np.int64)), *map(attrgetter(one.name), parts)])
+        for one in fields(kind)
+    )
+    return kind(*columns)
 
 
 def _lengths(tx: Tx, kind: Literal["turn", "fact"], ids: Ints, everything: bool) -> Floats:
     """Return the number of lexical tokens of items."""
     counts = derived.word_counts(tx, kind, None if everything else ids.tolist())
     return np.array([counts.get(i, 0) for i in ids.tolist()], dtype=np.float32)
-
-
-# -- from columns to a snapshot -------------------------------------------------------------------
 
 
 def by_appearance(codes: Ints, names: Sequence[str]) -> tuple[Ints, tuple[str, ...]]:
@@ -572,10 +564,6 @@ def dated_turns(n: int, pairs: Ints, stated: Bools) -> Bools:
     return dated
 
 
-def _pairs(found: Sequence[tuple[int, int]]) -> Ints:
-    return np.array(found, dtype=np.int64).reshape(-1, 2)
-
-
 def _vectors(tx: Tx, kind: derived.ItemKind, ids: Ints, dimension: int) -> VectorTable:
     table = VectorTable.blank(len(ids), dimension)
     for items, vectors in derived.vector_blocks(tx, kind):
@@ -600,9 +588,9 @@ def load_snapshot(tx: Tx, known: Known = all_known, *, hidden: bool = False) -> 
     turns = joined(turns, _together(TurnColumns, ()), np.argsort(rank, kind="stable"))
     speaker, speakers = by_appearance(turns.speaker, list(codes))
     facts = read_facts(tx, hidden=hidden)
-    pairs = _pairs(snapshot.supports(tx, hidden=hidden))
+    pairs = np.array(snapshot.supports(tx, hidden=hidden), dtype=np.int64).reshape(-1, 2)
     pairs = np.stack([rows_of(facts.ids, pairs[:, 0]), rows_of(turns.ids, pairs[:, 1])], axis=1)
-    mentions = _pairs(snapshot.mentions(tx, hidden=hidden))
+    mentions = np.array(snapshot.mentions(tx, hidden=hidden), dtype=np.int64).reshape(-1, 2)
     mentions[:, 0] = rows_of(facts.ids, mentions[:, 0])
     return Snapshot(
         generation=meta.generation(tx),

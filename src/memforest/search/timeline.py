@@ -1,27 +1,21 @@
 """What was true when: the values an attribute of an entity had, as intervals in time order.
 
-A timeline is derived from observations ("Bob lives in Davis", said on a day or dated by itself). An
-observation of another value ends the one before: that is what *superseded* means here, and why it is
-reversible - take the observation away and the interval grows back.
+A timeline is derived from observations ("Bob lives in Davis", said on a day or dated by itself). An observation of another
+value ends the one before: that is what *superseded* means here, and why it is reversible - take the observation away and
+the interval grows back.
 
 Example:
-    >>> from memforest.search.timeline import Observation, timeline
-    >>> for s in timeline([Observation(10, "a", 1, "Davis", previous="Boston"), Observation(30, "b", 2, "Miami")]):
+    >>> from memforest.search.timeline import StateFact, timeline
+    >>> for s in timeline([StateFact(10, "a", 1, "Davis", previous="Boston"), StateFact(30, "b", 2, "Miami")]):
     ...     print(s.value, s.start_ms, s.end_ms, s.facts)
     Boston None 10 (1,)
     Davis 10 30 (1,)
     Miami 30 None (2,)
 
-
-Finding what a new observation superseded from the observations around it, without reading the whole timeline.
-
-A timeline is read from its beginning, so what stood before an observation depends on all that came earlier. But
-where a value follows another one for certain, a segment begins whatever was before; from there on reading gives
-what reading all would. So only the observations since such a place are read, and more when there is none or
-when it matters what was earlier. The result always equals `memforest.search.timeline.superseded`.
-
-
-Timelines of a memory's states, and the end of each fact's validity.
+A timeline is read from its beginning, so what stood before an observation depends on all that came earlier. But where a
+value follows another one for certain, a segment begins whatever was before; from there on reading gives what reading all
+would. So `superseded_by` reads only the observations since such a place, and more when there is none or when it matters
+what was earlier. Its result always equals that of `superseded`.
 """
 
 from __future__ import annotations
@@ -122,63 +116,46 @@ def superseded(observations: Iterable[StateFact], new: Iterable[StateFact]) -> s
     return found
 
 
-def _never_held(_seen: StateFact) -> bool:
-    return False
-
-
 def observe(
-    segments: list[Segment], seen: StateFact, held: Callable[[StateFact], bool] = _never_held
+    segments: list[Segment], seen: StateFact, held: Callable[[StateFact], bool] | None = None
 ) -> Segment | None:
     """Read the next observation, in time order, into the segments of those before it.
 
     Args:
         segments: changed in place.
         seen: the observation.
-        held: whether an ended value held in some segment that is not among `segments`.
+        held: whether an ended value held in some segment that is not among `segments`; None when there is no other.
 
     Returns:
         The segment that was the last one, if a new one takes its place.
     """
     last = segments[-1] if segments else None
     if seen.change == "end":
-        return _end(segments, last, seen, held)
-    if last is not None and last.end_ms is None and same_value(last.value, seen.value):
+        if last is not None and same_value(last.value, seen.value):
+            if last.end_ms is None:
+                segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
+            return None
+        earlier = range(len(segments) - 2, -1, -1)
+        before = next((i for i in earlier if same_value(segments[i].value, seen.value)), None)
+        if before is not None:
+            segments[before] = _supported(segments[before], seen.fact)
+            return None
+        if held is not None and held(seen):
+            return None
+    elif last is not None and last.end_ms is None and same_value(last.value, seen.value):
         segments[-1] = _supported(last, seen.fact)
         return None
-    _close(segments, seen.at_ms)
+    if last is not None and last.end_ms is None:
+        segments[-1] = replace(last, end_ms=seen.at_ms)
+    if seen.change == "end":  # of a value that no observation has named yet
+        segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
+        return last
     left = None if seen.previous is None or same_value(seen.previous, seen.value) else seen.previous
     if left and not (last is not None and same_value(last.value, left)):
         # "moved from Davis to Miami" tells of Davis too, when nothing else has.
         segments.append(Segment(left, None, seen.at_ms, (seen.fact,)))
     segments.append(Segment(seen.value, seen.at_ms, None, (seen.fact,)))
     return last
-
-
-def _end(
-    segments: list[Segment], last: Segment | None, seen: StateFact, held: Callable[[StateFact], bool]
-) -> Segment | None:
-    """End a value: that of the last segment, of an earlier one, or one that no observation has named yet."""
-    if last is not None and same_value(last.value, seen.value):
-        if last.end_ms is None:
-            segments[-1] = _supported(replace(last, end_ms=seen.at_ms), seen.fact)
-        return None
-    before = next(
-        (i for i in range(len(segments) - 2, -1, -1) if same_value(segments[i].value, seen.value)), None
-    )
-    if before is not None:
-        segments[before] = _supported(segments[before], seen.fact)
-        return None
-    if held(seen):
-        return None
-    _close(segments, seen.at_ms)
-    segments.append(Segment(seen.value, None, seen.at_ms, (seen.fact,)))
-    return last
-
-
-def _close(segments: list[Segment], at_ms: int) -> None:
-    if segments and segments[-1].end_ms is None:
-        last = segments[-1]
-        segments[-1] = Segment(last.value, last.start_ms, at_ms, last.facts)
 
 
 def _supported(segment: Segment, fact: int) -> Segment:
@@ -223,7 +200,8 @@ def superseded_by(seen: StateFact, past: Past) -> set[int]:
     while True:
         window = past.before(seen, most)
         try:
-            before = _replaced(window, seen, past, whole=len(window) < most)
+            segments, held = _segments(window, past, whole=len(window) < most)
+            before = observe(segments, seen, held)
             return set() if before is None else {*before.facts} - {seen.fact}
         except _Unsure:
             most *= 8
@@ -246,12 +224,6 @@ def segments_since(seen: StateFact, past: Past, since_ms: int) -> list[Segment]:
             return _segments(window, past, whole=len(window) < most, since_ms=since_ms)[0]
         except _Unsure:
             most *= 8
-
-
-def _replaced(window: Sequence[StateFact], seen: StateFact, past: Past, *, whole: bool) -> Segment | None:
-    """Return the segment that an observation supersedes; `whole`: nothing is stored before the window."""
-    segments, held = _segments(window, past, whole=whole)
-    return observe(segments, seen, held)
 
 
 def _segments(
@@ -385,21 +357,18 @@ def segments_of(attribute: str, states: list[StateSeen]) -> list[tuple[Segment, 
 
 
 def _chains(attribute: str, states: list[StateSeen]) -> list[list[StateSeen]]:
-    """Return the observations of an attribute by timeline: all in one, but of what is unspecified those linked by a value.
+    """Return an attribute's observations grouped by timeline: one group, or for the unspecified attribute one per linked values.
 
     Who swapped the oolong for sencha and later one gym for another has changed two things, and neither ended the other.
     """
     if attribute != UNSPECIFIED:
         return [states]
-    chains: list[list[StateSeen]] = []
-    for state in states:
-        linked = [chain for chain in chains if any(_linked(state, other) for other in chain)]
+    chains: list[list[int]] = []  # of places
+    for place, state in enumerate(states):
+        linked = [chain for chain in chains if any(_linked(state, states[other]) for other in chain)]
         chains = [chain for chain in chains if chain not in linked]
-        chains.append([*(other for chain in linked for other in chain), state])
-    place = {id(state): i for i, state in enumerate(states)}
-    return sorted(
-        (sorted(chain, key=lambda one: place[id(one)]) for chain in chains), key=lambda c: place[id(c[0])]
-    )
+        chains.append(sorted([*(other for chain in linked for other in chain), place]))
+    return [[states[place] for place in chain] for chain in sorted(chains)]
 
 
 def _linked(one: StateSeen, other: StateSeen) -> bool:
@@ -497,6 +466,7 @@ def differences(
 ) -> list[Difference]:
     """Return what was so at one of two times and not at the other, by entity and attribute.
 
+    A value that took the place of another one is told together with that.
     Only the timelines of which something was observed between the two are read: others say the same at both.
 
     Args:
@@ -515,7 +485,14 @@ def differences(
         for key, segments in _lines_of(snapshot, owner, attribute):
             before = _holding(segments, attribute, first_ms)
             after = _holding(segments, attribute, last_ms)
-            found += _different(key, before, after)
+            gone = [one for one in before if not any(same_value(one.value, other.value) for other in after)]
+            come = [one for one in after if not any(same_value(one.value, other.value) for other in before)]
+            if holds_many(attribute):
+                found += [Difference(key, one, None) for one in gone] + [
+                    Difference(key, None, one) for one in come
+                ]
+            elif gone or come:
+                found.append(Difference(key, gone[0] if gone else None, come[0] if come else None))
     return found
 
 
@@ -534,17 +511,6 @@ def _holding(segments: Sequence[Segment], attribute: str, at_ms: int) -> list[Se
     holding = [one for one in segments if one.holds_at(at_ms)]
     # A value that was left at a time that nobody knows held before all others.
     return holding[-1:]
-
-
-def _different(key: LineKey, before: Sequence[Segment], after: Sequence[Segment]) -> Iterable[Difference]:
-    """Yield the values that are only on one side; one that took the place of another together with that."""
-    gone = [one for one in before if not any(same_value(one.value, other.value) for other in after)]
-    come = [one for one in after if not any(same_value(one.value, other.value) for other in before)]
-    if holds_many(key[1]):
-        yield from (Difference(key, one, None) for one in gone)
-        yield from (Difference(key, None, one) for one in come)
-    elif gone or come:
-        yield Difference(key, gone[0] if gone else None, come[0] if come else None)
 
 
 @once_per_snapshot
@@ -575,20 +541,15 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
     for state in snapshot.states_with_ids(tx, new):
         if not holds_many(state.attribute):
             (seen,) = observations([state])
-            if state.attribute == UNSPECIFIED:
-                ended = _superseded_in_chain(tx, state, seen)
+            if state.attribute == UNSPECIFIED:  # of what was before only its own chain counts
+                before = [*snapshot.states_before(tx, state, -1), state]
+                chain = next(chain for chain in _chains(UNSPECIFIED, before) if state in chain)
+                ended = superseded(observations(chain), [seen])
             else:
                 past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
                 ended = superseded_by(seen, past)
             found |= {(fact, state.attribute) for fact in ended}
     return found
-
-
-def _superseded_in_chain(tx: Tx, state: StateSeen, seen: StateFact) -> set[int]:
-    """Return the facts that a change of something unspecified superseded: of those before it only its own chain counts."""
-    before = [*snapshot.states_before(tx, state, -1), state]
-    chain = next(chain for chain in _chains(UNSPECIFIED, before) if state in chain)
-    return superseded(observations(chain), [seen])
 
 
 class _StoredPast:

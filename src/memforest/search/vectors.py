@@ -1,18 +1,12 @@
-"""Vectors by row, for snapshots that share what has not changed.
+"""Vectors by row, the texts that are embedded and the tokens that are indexed, and making vectors of texts.
 
-The numbers stand in one array that only ever grows at its end; a table says which place of it each of its rows
-has. So a table that differs from another in a few rows costs those rows and one array of places, and
-whoever still reads the older one is not disturbed. When more than half of the places are unused, or the
-array is full, the next table gets an array of its own.
+The numbers of a `VectorTable` stand in one array that only ever grows at its end; a table says which place of it each of
+its rows has. So a table that differs from another in a few rows costs those rows and one array of places, and whoever
+still reads the older one is not disturbed. When more than half of the places are unused, or the array is full, the next
+table gets an array of its own.
 
-
-The texts of turns and facts that are embedded, and the tokens that are indexed.
-
-The date helps the lexical leg and hurts the dense one, so only the former has it (measured:
-a date prefix is +2.3 recall@10 for BM25 fusion and -1.9 for bge alone on LoCoMo).
-
-
-Making vectors of texts, each text once: from the store by its digest, else from the embedder.
+The date helps the lexical leg and hurts the dense one, so only the former has it (measured: a date prefix is +2.3
+recall@10 for BM25 fusion and -1.9 for bge alone on LoCoMo).
 """
 
 from __future__ import annotations
@@ -167,25 +161,21 @@ class VectorTable:
 
         Each is summed by itself, so it does not depend on where the row stands.
         """
-        (found,) = self._compared(lambda part: (cosines(part, vector),))
-        return found
+        return self.cosines_of_two(vector, vector)[0]
 
     def cosines_of_two(self, one: Floats, other: Floats) -> tuple[Scores, Scores]:
         """Return `cosines` with two unit vectors; the rows are read once."""
-        first, second = self._compared(lambda part: cosines_of_two(part, one, other))
-        return first, second
-
-    def _compared(self, compare: Callable[[Floats], tuple[Scores, ...]]) -> tuple[Scores, ...]:
-        """Return the result of a comparison for every row; rows are independent, so two halves may run in parallel."""
         array = self._shared.array[int(self._plain) : self._used]
         if len(array) < SIDE_BY_SIDE or (os.cpu_count() or 1) < 2:
-            found = compare(array)
-        else:
+            first, second = cosines_of_two(array, one, other)
+        else:  # rows are independent, so two halves may run in parallel
             middle = len(array) // 2
-            with Side(partial(compare, array[middle:])) as side:
-                head = compare(array[:middle])
-            found = tuple(np.concatenate(pair) for pair in zip(head, side.result(), strict=True))
-        return found if self._plain else tuple(np.take(one, self._places) for one in found)
+            with Side(partial(cosines_of_two, array[middle:], one, other)) as side:
+                head = cosines_of_two(array[:middle], one, other)
+            first, second = (np.concatenate(pair) for pair in zip(head, side.result(), strict=True))
+        if self._plain:
+            return first, second
+        return np.take(first, self._places), np.take(second, self._places)
 
     def cosines_at(self, rows: Ints, vector: Floats) -> Scores:
         """Return `cosines` of some rows, shape (len(rows),), at the cost of those."""
@@ -259,7 +249,8 @@ def asks(text: str) -> bool:
 
 def question_tokens(text: str) -> list[str]:
     """Return the tokens of a question as the lexical index spells them."""
-    return [_spelled(token) for token in lexical_tokens(text)]
+    # Characters at which SQLite's tokeniser would cut a token ("3.5") are replaced.
+    return [token if token.isalnum() else _NOT_INDEXED.sub("ˑ", token) for token in lexical_tokens(text)]
 
 
 def index_tokens(speaker: str, text: str, when: datetime) -> list[str]:
@@ -273,7 +264,7 @@ def day_text(when: datetime) -> str:
 
 
 def worded(question: str) -> float:
-    """Return which share of a question is no long number: to a vector numbers that differ in a digit are the same.
+    """Return the share of a question's characters that are not in long numbers, which vectors cannot tell apart.
 
     Example:
         >>> worded("+44 20 7946 0958"), worded("Whose cat is it?")
@@ -282,11 +273,6 @@ def worded(question: str) -> float:
     alone = [word for word in words(question) if len(word) >= LONG_NUMBER and word.isdigit()]
     digits = sum(map(len, (*alone, *long_numbers(question))))
     return 1.0 - min(1.0, digits / max(1, sum(ch.isalnum() for ch in question)))
-
-
-def _spelled(token: str) -> str:
-    """Return a token without characters at which SQLite's tokeniser would cut it ("3.5")."""
-    return token if token.isalnum() else _NOT_INDEXED.sub("ˑ", token)
 
 
 def digest(text: str) -> bytes:

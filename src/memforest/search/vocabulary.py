@@ -1,16 +1,13 @@
-"""The vocabulary of a memory: its terms, and which of them are values of changing attributes.
+"""The vocabulary of a memory: its terms, the values of changing attributes among them, and the topic of a question.
 
-Nobody lists beforehand that somebody has a podcast or a chess opening. So the noun phrases of a memory's
-statements are its terms, and those that are begun, ended, had or named are its values; values that take each
-other's place are of one kind (`memforest.search.attributes`).
+Nobody lists beforehand that somebody has a podcast or a chess opening. So the noun phrases of a memory's statements are its
+terms, and those that are begun, ended, had or named are its values; values that take each other's place are of one kind
+(`memforest.search.attributes`).
 
-
-The topic of a question about change: the kind of value it asks for ("What does Bob open with these days?").
-
-Every kind of a memory's values is scored by how near the statements that use them are to the question (about
-anybody: what counts is the topic), by the words in front of the values against the gap of the question
-("What does she work *on*", "*Where*"), and by the values that the question names itself.
-
+The topic of a question about change is the kind of value that it asks for ("What does Bob open with these days?"). Every
+kind is scored by how near the statements that use its values are to the question (about anybody: what counts is the
+topic), by the words in front of the values against the gap of the question ("What does she work *on*"), and by the values
+that the question names itself.
 """
 
 from __future__ import annotations
@@ -175,7 +172,7 @@ def _rows(ids: NDArray[np.int64], facts: Collection[int]) -> NDArray[np.int64]:
 
 
 def _marked(ids: NDArray[np.int64], facts: Collection[int]) -> NDArray[np.bool_]:
-    """Return which ids are among facts, all of which are there."""
+    """Return, for each id, whether it is one of some facts; all facts are among the ids."""
     found = np.zeros(len(ids), dtype=np.bool_)
     found[_rows(ids, facts)] = True
     return found
@@ -193,37 +190,6 @@ def _said_often(
     return {fact: times for (fact, times), known in zip(found.items(), here.tolist(), strict=True) if known}
 
 
-def make_vocabulary(
-    texts: Sequence[str],
-    people: frozenset[str],
-    vectors: NDArray[np.float32],
-    *,
-    states: Collection[tuple[str, str]] = (),
-    acting: frozenset[str] | None = None,
-    said: Mapping[int, tuple[int, ...]] | None = None,
-) -> Vocabulary:
-    """Return the vocabulary of some statements.
-
-    Args:
-        texts: the statements.
-        people: names of persons.
-        vectors: of the statements, shape (m, d); d may be 0.
-        states: (attribute, value) pairs that are known to be so.
-        acting: the people who act, and so are no values; a partner who is only talked of may be one.
-        said: number of a statement -> times, of those that were said more than once.
-    """
-    ids = np.arange(len(texts), dtype=np.int64)
-    return _vocabulary(
-        Readings().changed((), dict(enumerate(texts))),
-        ids,
-        people,
-        vectors,
-        states=states,
-        acting=people if acting is None else acting,
-        said=said or {},
-    )
-
-
 def _vocabulary(
     readings: Readings,
     ids: NDArray[np.int64],
@@ -235,7 +201,7 @@ def _vocabulary(
     said: Mapping[int, tuple[int, ...]],
     base: Vocabulary | None = None,
 ) -> Vocabulary:
-    """Return the vocabulary of some readings; what is the same in an older one is taken from that."""
+    """Return the vocabulary of readings; parts that an older one shares are taken from it."""
     names = frozenset(word.lower() for name in acting for word in (name, *name.split()))
     readings = readings.with_terms(names)
     terms = readings.terms
@@ -277,22 +243,22 @@ def _uses(
 
 
 def _values(seen: Readings) -> list[str]:
-    """Return the terms that are values, the most used ones if there are too many."""
-    terms = seen.terms
-    found = [term for term, rows in terms.items() if _may_be_value(term, len(rows), seen)]
+    """Return the terms that are values, the most used ones if there are too many.
+
+    A value is more than an accident: used often, or begun or had.
+    """
+    terms, found = seen.terms, []
+    for term, rows in terms.items():
+        often, turned = len(rows) >= MIN_USES, bool(seen.turned.begun[term])
+        if term in seen.named:
+            is_value = often or turned
+        else:
+            is_value = often and (turned or bool(seen.turned.held[term]) or term in seen.alone)
+        if is_value:
+            found.append(term)
     partial = _partial(found, terms, seen.named.keys())
     whole = [term for term in found if term not in partial]
-    sure = whole
-    return sorted(sure, key=lambda term: (-len(terms[term]), term))[:MAX_VALUES]
-
-
-def _may_be_value(term: str, uses: int, seen: Readings) -> bool:
-    """Return whether a term is more than an accident: used often, or begun or had."""
-    often = uses >= MIN_USES
-    turned = bool(seen.turned.begun[term])
-    if term in seen.named:
-        return often or turned
-    return often and (turned or bool(seen.turned.held[term]) or term in seen.alone)
+    return sorted(whole, key=lambda term: (-len(terms[term]), term))[:MAX_VALUES]
 
 
 def _partial(values: Iterable[str], terms: Mapping[str, Sequence[int]], named: Set[str]) -> set[str]:
@@ -345,12 +311,20 @@ class Topic:
     gap: Collection[str] = ()
 
 
-def choose_values(known: Vocabulary, topic: Topic) -> Iterator[dict[str, float]]:
-    """Yield the values of the kinds that a question may be about, the likeliest first, with how typical each value is."""
+def choose_values(known: Vocabulary, topic: Topic) -> Iterator[tuple[dict[str, float], float]]:
+    """Yield the values of the kinds that a question may be about, the likeliest kind first.
+
+    Yields:
+        How typical each value is, and how near the statements that use these values are to the question, as a share of
+        the nearest of all.
+    """
     if not known.kinds:
         return
-    fits = _fits(known, topic)
     about = known.about(topic.who)
+    dense = topic.dense
+    if about.any() and not about.all():  # what a fact owes to naming the person
+        dense = dense - np.where(about, dense[about].mean() - dense[~about].mean(), 0.0)
+    fits = standardise(dense) + LEXICAL * standardise(topic.lexical)
     near: Scores = np.array(
         [
             _best(fits[kind.rows])
@@ -363,28 +337,19 @@ def choose_values(known: Vocabulary, topic: Topic) -> Iterator[dict[str, float]]
         behind = np.array([sum(kind.fronts.get(word, 0.0) for word in topic.gap) for kind in known.kinds])
         near = standardise(near) + GAP * standardise(behind)
     anchored = known.named_in(topic.anchor)
-    named = anchored or _known_of(known, topic.attribute)
+    named = anchored or known.attributes.get(topic.attribute or "", frozenset())
     if named:
         share = np.array([len(named.intersection(kind.values)) / len(named) for kind in known.kinds])
         near = standardise(near) + NAMED * share
     for row in np.argsort(-near, kind="stable")[:MOST_KINDS].tolist():
-        yield _weighted(known, topic, known.kinds[row], anchored)
-
-
-def _weighted(known: Vocabulary, topic: Topic, kind: Kind, anchored: frozenset[str]) -> dict[str, float]:
-    """Return the values of a kind, and those that the anchor names, with how typical each is."""
-    chosen = dict(zip(kind.values, kind.typical, strict=True))
-    names = {value: weight for value, weight in chosen.items() if value in known.named}
-    if 2 * len(names) > len(chosen):
-        chosen = names  # "doctor" is no value beside "Dr Sun" and "Dr Ray"
-    weighted = {value: 0.1 + weight for value, weight in chosen.items()}
-    return (dict.fromkeys(anchored, 1.0) if anchored else _anchor_term(known, topic.anchor)) | weighted
-
-
-def nearness(known: Vocabulary, topic: Topic, values: dict[str, float]) -> float:
-    """Return how near the statements that use some values are to a question, as a share of the nearest of all."""
-    fits = _fits(known, topic)
-    return _best(fits[known.rows(values)]) / max(_best(fits), 1e-9)
+        kind = known.kinds[row]
+        chosen = dict(zip(kind.values, kind.typical, strict=True))
+        names = {value: weight for value, weight in chosen.items() if value in known.named}
+        if 2 * len(names) > len(chosen):
+            chosen = names  # "doctor" is no value beside "Dr Sun" and "Dr Ray"
+        weighted = {value: 0.1 + weight for value, weight in chosen.items()}
+        values = (dict.fromkeys(anchored, 1.0) if anchored else _anchor_term(known, topic.anchor)) | weighted
+        yield values, _best(fits[known.rows(values)]) / max(_best(fits), 1e-9)
 
 
 def _best(fits: Scores) -> float:
@@ -394,22 +359,8 @@ def _best(fits: Scores) -> float:
     return float(np.maximum(fits, 0.0).sum()) / NEAR
 
 
-def _fits(known: Vocabulary, topic: Topic) -> Scores:
-    """Return how near every fact is to the topic, by vector and words, less what it owes to naming the person."""
-    about = known.about(topic.who)
-    dense = topic.dense
-    if about.any() and not about.all():
-        dense = dense - np.where(about, dense[about].mean() - dense[~about].mean(), 0.0)
-    return standardise(dense) + LEXICAL * standardise(topic.lexical)
-
-
 def _anchor_term(known: Vocabulary, anchor: str) -> dict[str, float]:
     """Return the longest phrase of an anchor that the memory uses, though nothing else shows it to be a value."""
     phrases = (p for s in read_statement(anchor).sentences for p in s.phrases if p.term in known.terms)
     best = max(phrases, key=lambda p: (len(p.term.split()), -p.start), default=None)
     return {} if best is None else {best.term: 1.0}
-
-
-def _known_of(known: Vocabulary, attribute: str | None) -> frozenset[str]:
-    """Return the values that statements are known to give to an attribute."""
-    return known.attributes.get(attribute or "", frozenset())

@@ -1,11 +1,8 @@
-"""Consistency checks that SQL alone can do.
+"""Consistency checks that SQL alone can do: damage to the file, and rows that are impossible or contradict each other.
 
-Impossible and contradictory rows of the persistent tables, as far as SQL alone can find them.
-
-Each check is a query of the rows that are wrong, and the message that their columns fill. What no check can see:
-a changed value that could as well have been stored (a display name's spelling, a role, the attribute or value of a state,
-a negation, a session's metadata, when something was stored, what was spent).
-
+Each check is a query of the rows that are wrong, and the message that their columns fill. What no check can see: a changed
+value that could as well have been stored (a display name's spelling, a role, the attribute or value of a state, a
+negation, a session's metadata, when something was stored, what was spent).
 """
 
 from __future__ import annotations

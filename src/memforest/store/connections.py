@@ -1,30 +1,12 @@
-"""One connection: how it is opened and set up, and its read transactions.
+"""Connections to a memory's SQLite file: how one is opened and set up, its transactions, and its errors as ours.
 
-Source of the pragmas: https://www.sqlite.org/pragma.html, https://www.sqlite.org/wal.html.
+The library is Python's own SQLite, or SQLCipher for an encrypted file. SQLCipher's module has the same classes by the
+same names (PEP 249), but they are other classes: whoever catches an error of one catches that of both with `errors`.
 
+SQL expressions that only SQLite understands, and that many statements need, are named here once.
 
-The library that reads a file: Python's own SQLite, or SQLCipher for an encrypted one.
-
-SQLCipher's Python module has the same classes by the same names (PEP 249), but they are other classes; whoever catches
-an error of one catches that of both with `errors`.
-
-
-The `Tx` protocol: an open transaction of whichever engine keeps the memory.
-
-`memforest.store.connections.Connection` is SQLite's; what differs between engines in the text of a statement is
-named in `memforest.store.connections`.
-
-
-SQLite's SQL expressions that many statements need, each named once; another engine replaces this file.
-
-Source: https://www.sqlite.org/json1.html#jeach, https://www.sqlite.org/printf.html.
-
-
-SQLite's errors and the file system's as ours, each naming the file and what to do.
-
-Work in a savepoint, which may fail without its transaction.
-
-What the SQLite of this Python can do, for `memforest doctor`.
+Sources: https://www.sqlite.org/pragma.html, https://www.sqlite.org/wal.html, https://www.sqlite.org/json1.html#jeach,
+https://www.sqlite.org/printf.html.
 """
 
 from __future__ import annotations
@@ -34,12 +16,11 @@ import json
 import sqlite3
 import traceback
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
+from contextlib import closing, contextmanager
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from memforest.errors import (
     ConfigError,
@@ -117,53 +98,6 @@ Args = Sequence[Any] | Mapping[str, Any]
 """The values of a statement: for each ``?`` in order, or for each ``:name``."""
 
 
-class ResultRows(Protocol):
-    """The result of a statement, read row by row; each row is a tuple."""
-
-    @property
-    def rowcount(self) -> int:
-        """How many rows an INSERT, UPDATE or DELETE has written."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """Yield the rows that were not read yet."""
-
-    def fetchone(self) -> Any:
-        """Return the next row, None when there is none."""
-
-    def fetchmany(self, size: int, /) -> list[Any]:
-        """Return the next rows, at most `size`."""
-
-    def fetchall(self) -> list[Any]:
-        """Return all rows that were not read yet."""
-
-
-class Tx(Protocol):
-    """An open transaction: the argument of every function of the store."""
-
-    def execute(self, sql: str, args: Args = (), /) -> ResultRows:
-        """Run one statement."""
-
-    def executemany(self, sql: str, rows: Iterable[Args], /) -> ResultRows:
-        """Run one statement that writes, once with each of some rows of values."""
-
-    def insert(self, sql: str, args: Args = (), /) -> int:
-        """Insert one row and return the number that it was given.
-
-        Args:
-            sql: an INSERT that ends in ``RETURNING`` and the column of the number.
-            args: its values.
-
-        Raises:
-            LookupError: if nothing was inserted.
-        """
-
-    def ids(self, wanted: Iterable[int] | Iterable[str], /) -> object:
-        """Return row ids, or keys, as the one value of `memforest.store.connections.AMONG`; there may be any number.
-
-        Keys hold no NUL character, which no text of a memory does.
-        """
-
-
 def begin_anew(tx: Tx) -> None:
     """Begin a read transaction anew before its first read, so that it sees the newest commit."""
     tx.execute("ROLLBACK")
@@ -186,10 +120,18 @@ keeps by default, and with those it would compile most of them anew each time: 1
 
 
 class _Statements:
-    """What a connection has beyond the DB-API."""
+    """What a connection of ours has beyond the DB-API."""
 
     def insert(self, sql: str, args: Args = (), /) -> int:
-        """Insert one row and return the number that it was given; see `Tx.insert`."""
+        """Insert one row and return the number that it was given.
+
+        Args:
+            sql: an INSERT that ends in ``RETURNING`` and the column of the number.
+            args: its values.
+
+        Raises:
+            LookupError: if nothing was inserted.
+        """
         # To its end: a statement with rows left stays in the way of what comes next.
         rows = cast("Tx", self).execute(sql, args).fetchall()
         if not rows:
@@ -197,20 +139,19 @@ class _Statements:
         return int(rows[0][0])
 
     def ids(self, wanted: Iterable[int] | Iterable[str], /) -> str:
-        """Return row ids or keys as one value; see `Tx.ids`."""
+        """Return row ids, or keys, as the one value of `AMONG`; there may be any number.
+
+        Keys hold no NUL character, which no text of a memory does.
+        """
         return json.dumps(list(wanted))
 
 
 class Connection(_Statements, sqlite3.Connection):
-    """A connection to the file; in a transaction it is the `memforest.store.connections.Tx` of that."""
+    """A connection to the file; while it is in a transaction it is a `Tx`."""
 
 
-@cache
-def _kind_of(module: Any) -> type[Connection]:
-    """Return the class of connections of a library; SQLCipher's is another one of the same shape."""
-    if module is sqlite3:
-        return Connection
-    return cast("type[Connection]", type("Connection", (_Statements, module.Connection), {}))
+Tx = Connection
+"""An open transaction: the argument of every function of the store."""
 
 
 def connect(place: Path | str, timeout_s: float, key: FileKey | None = None) -> Connection:
@@ -226,6 +167,8 @@ def connect(place: Path | str, timeout_s: float, key: FileKey | None = None) -> 
         ConfigError: if there is a key and SQLCipher is not installed.
     """
     module = library(encrypted=key is not None)
+    # SQLCipher's connections are of another class of the same shape.
+    factory = Connection if key is None else type("Connection", (_Statements, module.Connection), {})
     conn: Connection = module.connect(
         place,
         uri=isinstance(place, str),
@@ -233,12 +176,12 @@ def connect(place: Path | str, timeout_s: float, key: FileKey | None = None) -> 
         isolation_level=None,
         check_same_thread=False,
         cached_statements=CACHED_STATEMENTS,
-        factory=_kind_of(module),
+        factory=factory,
     )
     if key is not None:
         conn.execute(f"PRAGMA key = {pragma_key(key)}").fetchall()
     # A flipped bit may leave a text that is no UTF-8: it must not hide the others. `verify` names it.
-    conn.text_factory = _decoded
+    conn.text_factory = partial(str, encoding="utf-8", errors="replace")
     return conn
 
 
@@ -248,10 +191,6 @@ def pragma_key(key: FileKey) -> str:
     Source: https://www.zetetic.net/sqlcipher/sqlcipher-api/#key, "Raw Key Data".
     """
     return f"\"x'{key.raw.hex()}'\""
-
-
-def _decoded(text: bytes) -> str:
-    return text.decode(errors="replace")
 
 
 def set_up_writer(conn: Tx) -> None:
@@ -300,7 +239,7 @@ def transaction(conn: Connection, *, writes: bool = False) -> Iterator[None]:
 
 
 def listed(values: str) -> str:
-    """Return the table, of the columns ``key`` and ``value``, of what is in a list or an object: a column's JSON, or "?" for one of `tx.ids`."""
+    """Return the SQL table (``key``, ``value``) of a JSON list or object: a column, or "?" for one bound by `tx.ids`."""
     return f"json_each({values})"
 
 
@@ -321,6 +260,7 @@ def is_object(column: str) -> str:
     return f"(CASE WHEN json_valid({column}) THEN json_type({column}) = 'object' ELSE 0 END)"
 
 
+@cache
 def place_tie(session_id: str, ordinal: str) -> str:
     """Return the expression by which leaves of one time are in order: by session, then by position in it."""
     return f"{session_id} || char(31) || printf('%06d', {ordinal})"
@@ -408,7 +348,7 @@ def sqlite_damage(tx: Tx) -> str | None:
 
 
 def _mapped(exc: Exception, path: Path) -> StoreError:
-    """Return our error for one of SQLite's; told by message, as 3.10 has no error codes.
+    """Return our error for one of SQLite's, chosen by its message, as Python 3.10 has no error codes.
 
     By whole phrases: a table or column that a wrong statement names may be called "busy" or "full".
     Source of the phrases: https://www.sqlite.org/src/file/src/main.c, `sqlite3ErrStr`.
@@ -456,7 +396,7 @@ def named(error: BaseException) -> str:
 
 
 class IndexProblem(str):
-    """A problem as a caller is told it; `logged` is what a log may have of it, which holds no words of a memory."""
+    """A problem in words for the caller; `logged` is the form for a log, without any words of a memory."""
 
     __slots__ = ("logged",)
     logged: str
@@ -493,38 +433,23 @@ async def attempted(work: Awaitable[object]) -> Exception | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class SqliteAbilities:
-    """The version of SQLite, and the two abilities without which there is no store."""
-
-    version: str
-    new_enough: bool
-    fts5: bool
-    strict: bool
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """What is missing, in words; empty when the store can work."""
-        needed = {
-            f"version {'.'.join(map(str, MIN_SQLITE))} or newer": self.new_enough,
-            "the FTS5 full-text index": self.fts5,
-            "STRICT tables": self.strict,
-        }
-        return tuple(name for name, there in needed.items() if not there)
-
-
-def sqlite_abilities() -> SqliteAbilities:
-    """Try out, in memory, what the store needs of SQLite."""
-    conn = sqlite3.connect(":memory:")
-    try:
-        return SqliteAbilities(
-            version=sqlite3.sqlite_version,
-            new_enough=sqlite3.sqlite_version_info >= MIN_SQLITE,
-            fts5=_runs(conn, "CREATE VIRTUAL TABLE words USING fts5 (text)"),
-            strict=_runs(conn, "CREATE TABLE strict_one (id INTEGER) STRICT"),
-        )
-    finally:
-        conn.close()
+def sqlite_abilities() -> tuple[str, list[str]]:
+    """Try out, in memory, what the store needs of SQLite; return its version and, in words, what it lacks."""
+    lacks = (
+        []
+        if sqlite3.sqlite_version_info >= MIN_SQLITE
+        else [f"version {'.'.join(map(str, MIN_SQLITE))} or newer"]
+    )
+    with closing(sqlite3.connect(":memory:")) as conn:
+        for name, statement in (
+            ("the FTS5 full-text index", "CREATE VIRTUAL TABLE words USING fts5 (text)"),
+            ("STRICT tables", "CREATE TABLE strict_one (id INTEGER) STRICT"),
+        ):
+            try:
+                conn.execute(statement)
+            except sqlite3.Error:
+                lacks.append(name)
+    return sqlite3.sqlite_version, lacks
 
 
 def cipher_version() -> str | None:
@@ -538,17 +463,6 @@ def cipher_version() -> str | None:
     except ConfigError:
         return None
     module = library(encrypted=True)
-    conn = module.connect(":memory:")
-    try:
+    with closing(module.connect(":memory:")) as conn:
         [[version]] = conn.execute("PRAGMA cipher_version").fetchall()
-    finally:
-        conn.close()
     return f"{version.split()[0]} (SQLite {module.sqlite_version})"
-
-
-def _runs(conn: sqlite3.Connection, statement: str) -> bool:
-    try:
-        conn.execute(statement)
-    except sqlite3.Error:
-        return False
-    return True

@@ -56,9 +56,6 @@ class AliasUse(NamedTuple):
     occurrence: int
 
 
-# -- turns ----------------------------------------------------------------------------------------
-
-
 def origin_of(tx: Tx, session: int) -> int | None:
     """Return the origin of a session's first turn; None where that was said here, or there is none."""
     row = tx.execute(
@@ -76,7 +73,7 @@ def speakers_of(tx: Tx, session: int) -> list[str]:
 
 
 def sessions_with_root(tx: Tx, root: str, first: str) -> dict[str, int]:
-    """Return id -> row of the sessions of an id, and of those whose id merges have made of it; the one of the id `first` first."""
+    """Return id -> row of the session with an id and of the sessions that merges named after it; `first` stands first."""
     rows = tx.execute(
         """SELECT session_id, id FROM session WHERE session_id IN (?, ?)
            OR (session_id > ? AND session_id < ?) ORDER BY session_id != ?, session_id""",
@@ -151,7 +148,7 @@ def occurrence_counts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
 
 
 def fact_places(tx: Tx, rows: Collection[int]) -> dict[int, tuple[Any, ...]]:
-    """Return what decides where facts stand and what their leaves say: identity, times, place, speaker, verdict, occurrences."""
+    """Return the columns that decide where facts stand and what their leaves say: identity, times, speaker, text, verdict, number of occurrences."""
     found = tx.execute(
         f"""SELECT id, fact_id, start_ms, end_ms, said_ms, tie, speaker, text, verdict,
             (SELECT count(*) FROM occurrence WHERE fact = fact.id) FROM fact WHERE id {AMONG}""",
@@ -178,9 +175,6 @@ def facts_with_identities(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
     """Return fact id -> row id of those facts that are stored."""
     rows = tx.execute(f"SELECT fact_id, id FROM fact WHERE fact_id {AMONG}", (tx.ids(fact_ids),))
     return dict(rows.fetchall())
-
-
-# -- statements -----------------------------------------------------------------------------------
 
 
 def occurrences(tx: Tx, chunks: Collection[int]) -> list[StoredOccurrence]:

@@ -1,16 +1,11 @@
-"""Corrections: what people have decided of statements, where those were said, and the verdicts that follow.
+"""Corrections and choices: what people have decided of statements and of entities; and what a memory held at a moment.
 
-Choices: what people have decided of two entities, that they are one or that they are two.
+A correction has places: where its statement was said. The verdicts of facts follow from the corrections that hold. Of the
+choices about two entities (that they are one, or that they are two) the newest counts; the ones before stay, so that
+taking it back leaves what was so before. A choice goes with either of its entities.
 
-Of a pair the newest counts; the ones before stay, so that taking it back leaves what was so before. A choice goes with
-either of its entities.
-
-
-What a memory did not hold yet at an earlier moment, read by index: turns, occurrences, states, verdicts, deletions.
-
-A turn is held from when it was stored; an occurrence from when it, its fact and all of its turns were. What was deleted
-since is not there to be read: `deleted_since` counts it.
-
+What a memory did not hold yet at an earlier moment is read by index. A turn is held from when it was stored; an occurrence
+from when it, its fact and all of its turns were. What was deleted since is not there to be read: `deleted_since` counts it.
 """
 
 from __future__ import annotations
@@ -126,7 +121,7 @@ def decided_since(tx: Tx, at_ms: int) -> bool:
 
 
 def facts_looked_at(tx: Tx) -> list[FactRow]:
-    """Return the facts that corrections may decide of, undone ones too: by identity, and by where they were said."""
+    """Return the facts that any correction may affect, undone ones included: by identity, and by where they were said."""
     rows = tx.execute(
         """SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.fact_id
            UNION SELECT f.id FROM correction c JOIN fact f ON f.fact_id = c.made
@@ -204,9 +199,6 @@ def corrections_of(
     return [Correction(*row) for row in rows]
 
 
-# -- places ---------------------------------------------------------------------------------------
-
-
 def add_places(tx: Tx, correction: int, places: Iterable[SentencePlace]) -> None:
     """Note where the statement of a correction was said."""
     tx.executemany(
@@ -216,7 +208,7 @@ def add_places(tx: Tx, correction: int, places: Iterable[SentencePlace]) -> None
 
 
 def drop_places(tx: Tx, places: Iterable[HeldPlace]) -> None:
-    """Delete places in whose turns another thing is said now."""
+    """Delete places whose turns say something else now."""
     tx.executemany(
         """DELETE FROM correction_place WHERE correction = ? AND quote = ? AND (session_id, turn_id) =
            (SELECT s.session_id, t.turn_id FROM turn t JOIN session s ON s.id = t.session WHERE t.id = ?)""",
@@ -259,9 +251,6 @@ def corrections_at(
     return {row[0]: Correction(*row[3:]) for row in rows}, [HeldPlace(*row[:3]) for row in rows]
 
 
-# -- chunks ----------------------------------------------------------------------------------------
-
-
 def turns_of_chunks(tx: Tx, chunks: Collection[int]) -> dict[int, int]:
     """Return turn -> chunk for the turns of chunks, in their order."""
     rows = tx.execute(
@@ -287,24 +276,17 @@ def chunks_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
     return {row[0] for row in rows}
 
 
-class StoredTurns(NamedTuple):
-    """When the last turn of an occurrence was stored, and (session id, turn id) of all."""
-
-    stored_ms: int
-    turns: list[tuple[str, str]]
-
-
-def stored_times(tx: Tx, fact: int) -> dict[int, StoredTurns]:
-    """Return by occurrence of a fact when its turns were stored, and which those are."""
+def stored_times(tx: Tx, fact: int) -> dict[int, tuple[int, list[tuple[str, str]]]]:
+    """Return, by occurrence of a fact, when the last of its turns was stored, and (session id, turn id) of all."""
     rows = tx.execute(
         """SELECT o.id, t.stored_ms, s.session_id, t.turn_id FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
            JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session WHERE o.fact = ? ORDER BY o.id, t.ordinal""",
         (fact,),
     )
-    found: dict[int, StoredTurns] = {}
+    found: dict[int, tuple[int, list[tuple[str, str]]]] = {}
     for row, stored_ms, session_id, turn_id in rows:
-        before = found.get(row, StoredTurns(stored_ms, []))
-        found[row] = StoredTurns(max(before.stored_ms, stored_ms), [*before.turns, (session_id, turn_id)])
+        latest_ms, turns = found.get(row, (stored_ms, []))
+        found[row] = max(latest_ms, stored_ms), [*turns, (session_id, turn_id)]
     return found
 
 
@@ -359,7 +341,7 @@ def shown_facts(tx: Tx, facts: Collection[int]) -> dict[int, FactRow]:
 
 
 def put_verdict(tx: Tx, fact: int, verdict: int) -> None:
-    """Write what is decided of a fact."""
+    """Set the verdict of a fact."""
     tx.execute("UPDATE fact SET verdict = ? WHERE id = ?", (verdict, fact))
 
 
@@ -382,7 +364,7 @@ class ChoiceRow(NamedTuple):
 
 
 def add(tx: Tx, verdict: Verdict, entity: int, other: int, made_ms: int) -> int:
-    """Record a decision, which counts from now on, and return its id; who calls raises the generation.
+    """Insert a choice about two entities and return its id; the caller raises the generation.
 
     It is never dated before an earlier one of the pair, whatever the clock says.
 
@@ -418,7 +400,7 @@ def history(tx: Tx) -> list[ChoiceRow]:
 
 
 def read(tx: Tx, known_ms: int | None = None) -> list[ChoiceRow]:
-    """Return the choices that count, one a pair, the oldest first; with a moment those that counted then, of what is there now."""
+    """Return the newest choice of each pair of entities, the oldest first; with `known_ms`, the newest by that moment."""
     newest: dict[tuple[int, int], ChoiceRow] = {}
     for one in history(tx):
         if known_ms is None or one.made_ms <= known_ms:
@@ -427,25 +409,13 @@ def read(tx: Tx, known_ms: int | None = None) -> list[ChoiceRow]:
     return list(newest.values())
 
 
-def remove(tx: Tx, choice: int) -> bool:
-    """Take a decision back, and return whether it was there; who calls raises the generation."""
-    return tx.execute("DELETE FROM choice WHERE id = ?", (choice,)).rowcount > 0
-
-
-class DeletedCounts(NamedTuple):
-    """How many turns and facts that were held at a moment have been deleted since."""
-
-    turns: int
-    facts: int
-
-
 def later_turns(tx: Tx, known_ms: int) -> list[int]:
     """Return the turns that were stored after a moment."""
     return [row for (row,) in tx.execute("SELECT id FROM turn WHERE stored_ms > ?", (known_ms,))]
 
 
 def turns_having(tx: Tx, having: str) -> list[int]:
-    """Return the turns whose metadata, or that of their session, has all of some (a JSON object); a turn's own goes first."""
+    """Return the turns whose metadata holds all of a JSON object's entries; a turn's own metadata overrides its session's."""
     wanted = json.loads(having)
     about = {
         session: json.loads(metadata)
@@ -475,7 +445,7 @@ def keys_unknown(tx: Tx, having: str) -> list[str]:
 
 
 def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> list[tuple[int, int]]:
-    """Return (occurrence, fact) of what is not held: stored after a moment, or told by some turns that are not held.
+    """Return (occurrence, fact) pairs that were not held at a moment: stored later, or supported by a turn that was not held.
 
     What a correction has put in the place of a statement was stored with the correction.
 
@@ -523,7 +493,7 @@ def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:
 
 
 def updates_taken_back(tx: Tx, known_ms: int) -> int:
-    """Return how many updates held at a moment and were undone since: what they said is deleted then."""
+    """Return how many updates that held at a moment were undone since, which deletes what they said."""
     found = tx.execute(
         f"SELECT count(*) FROM correction c WHERE c.kind = 'update' AND c.undone_ms > ? AND {HELD_FROM} <= ?",
         (known_ms, known_ms),
@@ -531,12 +501,12 @@ def updates_taken_back(tx: Tx, known_ms: int) -> int:
     return int(found.fetchone()[0])
 
 
-def deleted_since(tx: Tx, known_ms: int) -> DeletedCounts:
-    """Return how much that was held at a moment, UTC ms, has been deleted since."""
+def deleted_since(tx: Tx, known_ms: int) -> tuple[int, int]:
+    """Return how many turns and facts that were held at a moment, UTC ms, have been deleted since."""
     found = dict(
         tx.execute(
             """SELECT kind, sum(count) FROM tombstone WHERE deleted_ms > ? AND stored_ms <= ? GROUP BY kind""",
             (known_ms, known_ms),
         ).fetchall()
     )
-    return DeletedCounts(found.get("turn", 0), found.get("fact", 0))
+    return found.get("turn", 0), found.get("fact", 0)

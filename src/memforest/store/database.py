@@ -1,28 +1,18 @@
-"""Connections to one memory's SQLite file: pragmas, transactions, and the mapping of SQLite's errors.
+"""One memory's database: connections, transactions, forks, and the schema of the file.
 
-One file per user. Writes are short ``BEGIN IMMEDIATE`` transactions on one connection behind a lock;
-reads run on other connections inside a read transaction, so a reader sees one state of the whole
-database and never waits for a writer (WAL). No transaction may be held across a model call.
+One file per user. Writes are short ``BEGIN IMMEDIATE`` transactions on one connection behind a lock; reads run on other
+connections inside a read transaction, so a reader sees one state of the whole database and never waits for a writer
+(WAL). No transaction may be held across a model call.
 
-Source of the pragmas: https://www.sqlite.org/pragma.html, https://www.sqlite.org/wal.html.
+No SQLite connection crosses a fork, and no thread is inside SQLite while one happens. SQLite keeps, per process and
+file, which locks it holds. A forked child inherits that knowledge but not the locks, also for connections that it opens
+itself, so another process may delete the log that the child writes to
+(https://www.sqlite.org/howtocorrupt.html section 2.6). Therefore a fork waits until no thread is in a transaction, closes
+every connection, and both processes open theirs anew at the next use. If a transaction outlasts `WAIT_S`, or the fork is
+made from inside one, the child can use every memory but those in use at that moment, which it refuses with an error.
 
-
-Forks: no SQLite connection crosses one, and no thread is inside SQLite while one happens.
-
-SQLite keeps, per process and file, which locks it holds. A forked child inherits that knowledge but not the
-locks, also for connections that it opens itself, so another process may delete the log that the child
-writes to (https://www.sqlite.org/howtocorrupt.html section 2.6). Therefore a fork waits until no thread is in
-a transaction, closes every connection, and both processes open theirs anew at the next use.
-
-Transactions are short, so the wait is too. If one outlasts `WAIT_S`, or the fork is made from inside one, the
-child can use every memory but those in use at that moment, which it refuses with an error.
-
-
-The schema of a file: made whole when the file is new, and the only one that is read.
-
-`PRAGMA user_version` has its number (https://www.sqlite.org/pragma.html#pragma_user_version). Nothing has been released, so a
-file of another schema is refused and not upgraded.
-
+`PRAGMA user_version` holds the number of the schema (https://www.sqlite.org/pragma.html#pragma_user_version). Nothing has
+been released, so a file of another schema is refused and not upgraded.
 """
 
 from __future__ import annotations
@@ -47,6 +37,7 @@ from memforest.errors import (
     StoreError,
     StoreKeyError,
     StoreLockedError,
+    StoreWriteError,
     TimestampError,
 )
 from memforest.protection import AnyKey
@@ -62,7 +53,7 @@ from memforest.store.connections import (
     sqlite_damage,
     transaction,
 )
-from memforest.store.files import DatabaseFile, raw_open, release
+from memforest.store.files import UNKNOWN, DatabaseFile, descriptors, release
 
 WAIT_S = 10.0
 """How long a fork waits for the transactions of other threads."""
@@ -87,7 +78,8 @@ class ForkGate:
         depth = getattr(self._own, "depth", 0)
         if not depth:
             with self._change:
-                self._change.wait_for(lambda: not self._forks)
+                while self._forks:
+                    self._change.wait()
                 self._inside += 1
         self._own.depth = depth + 1
         try:
@@ -128,19 +120,6 @@ _END = re.compile(r";\n+(?!\s|END;)")
 def version(tx: Tx) -> int:
     """Return the number of a file's schema; 0 when it has none yet."""
     return int(tx.execute("PRAGMA user_version").fetchone()[0])
-
-
-def require_schema(tx: Tx, name: str) -> None:
-    """Refuse a file of another schema.
-
-    Raises:
-        SchemaVersionError: if the file `name` has another schema than this version's.
-    """
-    if (found := version(tx)) != VERSION:
-        raise SchemaVersionError(
-            f"{name!r} has schema {found} and this memforest reads schema {VERSION} alone; "
-            "export it with the version that wrote it, and import that here"
-        )
 
 
 def make_schema(tx: Tx) -> None:
@@ -231,30 +210,25 @@ class Database:
 
     def _open_writer(self, *, existed: bool = True) -> Connection:
         """Return the writing connection, opened if there is none."""
-        self.file.require_writable()
+        if self.file.readonly:
+            raise StoreWriteError(
+                f"{self.path.name!r} cannot be written: the file or its directory is read-only"
+            )
         if self._writer is None:
-            with self._told_of_replacement(), mapped_errors(self.path):
-                conn = self._connect()
+            conn = None
             try:
-                with self._told_of_replacement():
-                    self._set_up(conn, existed)
-            except BaseException:
-                self._drop(conn)
+                with mapped_errors(self.path):
+                    conn = self._connect()
+                self._set_up(conn, existed)
+            except BaseException as exc:
+                if conn is not None:
+                    self._drop(conn)
+                if isinstance(exc, ForeignStoreError | StoreKeyError | CorruptStoreError):
+                    # Another file may have taken its place; one that was encrypted meanwhile is overwritten.
+                    self.file.require_same()
                 raise
             self._writer = conn
         return self._writer
-
-    @contextmanager
-    def _told_of_replacement(self) -> Iterator[None]:
-        """Raise `StoreReplacedError` for a file that cannot be read because another one has taken its place.
-
-        One that was encrypted meanwhile is overwritten; see `memforest.store.upkeep`.
-        """
-        try:
-            yield
-        except (ForeignStoreError, StoreKeyError, CorruptStoreError):
-            self.file.require_same()
-            raise
 
     def _set_up(self, conn: Connection, existed: bool) -> None:
         """Claim a new file, or check an old one, and set the pragmas.
@@ -266,7 +240,12 @@ class Database:
         while True:
             try:
                 with mapped_errors(self.path, lambda: sqlite_damage(conn)):
-                    self._check_ours(conn, existed)
+                    found = conn.execute("PRAGMA application_id").fetchone()[0]
+                    tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+                    if found != APPLICATION_ID:
+                        if existed and (found != 0 or tables):
+                            raise self._foreign()
+                        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                     self.file.require_same()  # a log would be made for the file that has its name now
                     set_up_writer(conn)
                 return
@@ -278,9 +257,10 @@ class Database:
     def _look(self) -> None:
         """Check that a file is ours, without writing to it; an empty one passes."""
         with mapped_errors(self.path):
-            conn = self._take_reader()
+            conn = self._connect()
+            set_up_reader(conn)
             found = conn.execute("PRAGMA application_id").fetchone()[0]
-            self._return_reader(conn)
+            self._idle.append(conn)
         if self.file.existed and found != APPLICATION_ID:
             raise self._foreign()
         self.file.require_key_in_use()
@@ -294,15 +274,6 @@ class Database:
     def _drop(self, conn: Connection) -> None:
         self._opened.discard(conn)
         conn.close()
-
-    def _check_ours(self, conn: Connection, existed: bool) -> None:
-        found = conn.execute("PRAGMA application_id").fetchone()[0]
-        tables = conn.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if found == APPLICATION_ID:
-            return
-        if existed and (found != 0 or tables):
-            raise self._foreign()
-        conn.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
     def _foreign(self) -> ForeignStoreError:
         return ForeignStoreError(f"{self.path.name!r} is another program's database; use another directory")
@@ -338,14 +309,27 @@ class Database:
             CorruptStoreError: if it fails on rows that contradict each other.
         """
         with GATE.inside(), mapped_errors(self.path, self._diagnosis, TimestampError):
-            conn = self._take_reader()
+            with self._readers_lock:
+                self._require_open()
+                while self._idle and self.file.readonly and self.file.outdated:
+                    self._drop(self._idle.pop())
+                idle = self._idle.pop() if self._idle else None
+            conn = idle or self._connect()
+            if idle is None:
+                set_up_reader(conn)
             try:
                 with transaction(conn):
                     self._check_schema(conn)
                     yield conn
-                    self.file.check_unchanged()
+                    if self.file.readonly:
+                        self.file.check_unchanged()
             finally:
-                self._return_reader(conn)
+                with self._readers_lock:
+                    kept = not self._closed and len(self._idle) < MAX_IDLE_READERS
+                    if kept:
+                        self._idle.append(conn)
+                if not kept:
+                    self._drop(conn)
 
     @contextmanager
     def fresh(self) -> Iterator[Tx]:
@@ -411,27 +395,11 @@ class Database:
         Raises:
             SchemaVersionError: if that is so.
         """
-        if self._has_schema:
-            require_schema(tx, self.path.name)
-
-    def _take_reader(self) -> Connection:
-        with self._readers_lock:
-            self._require_open()
-            if self._idle and self.file.outdated:
-                while self._idle:
-                    self._drop(self._idle.pop())
-            if self._idle:
-                return self._idle.pop()
-        conn = self._connect()
-        set_up_reader(conn)
-        return conn
-
-    def _return_reader(self, conn: Connection) -> None:
-        with self._readers_lock:
-            if not self._closed and len(self._idle) < MAX_IDLE_READERS:
-                self._idle.append(conn)
-                return
-        self._drop(conn)
+        if self._has_schema and (found := tx.execute("PRAGMA user_version").fetchone()[0]) != VERSION:
+            raise SchemaVersionError(
+                f"{self.path.name!r} has schema {found} and this memforest reads schema {VERSION} alone; "
+                "export it with the version that wrote it, and import that here"
+            )
 
     def _require_open(self) -> None:
         if self._closed:
@@ -446,7 +414,7 @@ class Database:
         the next: SQLite must not close it, as that would drop the process's POSIX locks on the file.
         Source: https://www.sqlite.org/howtocorrupt.html section 2.2; `os_unix.c`, "POSIX Advisory Locks".
         """
-        more = 1 + raw_open(self.file.identity)
+        more = 1 + len(descriptors.get(self.file.identity or UNKNOWN, ()))
         return len(self._opened) + self._most_opened + more if self._opened else 0
 
     @contextmanager
@@ -490,12 +458,6 @@ class Database:
                 if all(one.file.identity != self.file.identity for one in others):
                     release(self.file.identity)
 
-    def _let_go(self) -> None:
-        """Close every connection before a fork; nobody is using one."""
-        self._idle.clear()
-        self._writer = None
-        _close_all(self._opened)
-
 
 def _close_all(connections: set[Connection]) -> None:
     """Close connections that nobody uses any more."""
@@ -511,7 +473,9 @@ _forbidden: set[Path] = set()
 def _before_fork() -> None:
     if GATE.shut():
         for db in members(_alive):
-            db._let_go()
+            db._idle.clear()
+            db._writer = None
+            _close_all(db._opened)
 
 
 def _after_fork_in_child() -> None:

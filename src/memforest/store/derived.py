@@ -1,6 +1,6 @@
 """Derived rows: summaries, vectors and word rows. Every one can be made again from the persistent tables.
 
-Values as BLOBs, the same on every machine: node ids, vectors, and texts that can be made again.
+Values are BLOBs, the same on every machine: node ids, vectors, and compressed texts.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def unpack_ids(blob: bytes) -> tuple[int, ...]:
 
 
 def as_stored(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return vectors rounded to what is stored of them, so that it is the same before they are written and after.
+    """Return vectors rounded to the stored precision, so that they are the same before writing and after reading.
 
     Example:
         >>> as_stored(np.array([0.1, 0.5], dtype=np.float32)).tolist()
@@ -178,7 +178,7 @@ def stored_vectors(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, 
 
 
 def copy_vectors(tx: Tx, kind: ItemKind, rows: Iterable[tuple[int, bytes, bytes]]) -> None:
-    """Store (item, digest, vector as it is stored) of items that have none, as `stored_vectors` of another memory has them."""
+    """Insert (item, digest, packed vector) rows from another memory's `stored_vectors`; the items have no vector yet."""
     tx.executemany(f"INSERT INTO {VECTOR_TABLES[kind]} VALUES (?, ?, ?)", rows)
 
 
@@ -229,7 +229,7 @@ def vectors_of_leaf(tx: Tx, leaf: int) -> list[NDArray[np.float32]]:
 
 
 def kept_texts(tx: Tx, nodes: Collection[int] | None = None) -> dict[int, str]:
-    """Return the texts of those nodes, of all or some, whose vector is the mean of their children's, and that have none yet."""
+    """Return the summaries of nodes, all or some, that lack a vector and are to get the mean of their children's."""
     among, args = ("", ()) if nodes is None else (f"AND d.node {AMONG}", (tx.ids(nodes),))
     rows = tx.execute(
         f"""SELECT d.node, d.text FROM derived_summary d LEFT JOIN derived_node_vector v ON v.item = d.node
@@ -259,7 +259,7 @@ def drop_vectors(tx: Tx, kind: ItemKind, items: Iterable[int]) -> None:
 
 
 def drop_other_vectors(tx: Tx, kind: ItemKind, items: Iterable[tuple[int, bytes]]) -> None:
-    """Delete the vectors of items whose text has another digest than the given one."""
+    """Delete the vectors of (item, digest) pairs whose stored digest differs."""
     tx.executemany(f"DELETE FROM {VECTOR_TABLES[kind]} WHERE item = ? AND digest <> ?", list(items))
 
 
@@ -350,7 +350,7 @@ def reindex_words(tx: Tx) -> None:
 
 
 def forget_word_changes(tx: Tx) -> None:
-    """Note that it is not known any more which word rows have changed."""
+    """Break the log of word changes, so that every reader reads all words anew."""
     tx.execute("INSERT INTO derived_word_change (kind, item) VALUES ('all', 0)")  # the gap says so
     tx.execute("DELETE FROM derived_word_change")
 
@@ -381,7 +381,7 @@ def _deletes_in_place(tx: Tx, table: str) -> bool:
 
 
 def _begins_a_page(tx: Tx, table: str, lost: Collection[str]) -> bool:
-    """Return whether the beginning of a page of the index is noted by a token that no row has any more."""
+    """Return whether a page of the index begins with a token that no row holds any more."""
     terms = {f"0{token}".encode(): token for token in lost}  # "0" marks the terms of the main index
     found = [terms[term] for (term,) in tx.execute(f"SELECT term FROM {table}_idx") if term in terms]
     kind = next(kind for kind, name in _WORDS.items() if name == table)

@@ -1,19 +1,14 @@
-"""Names as they were spelled: how occurrences of facts call an entity, where that is not by its label alone.
+"""What occurrences of facts say of entities beside naming them: how they spell names, short names, and relations.
 
-A mention without a row here spells the label, so most need none. An occurrence that spells a name in several ways has a
-row of each, the label among them; so what is counted does not depend on which spelling came first and became the label.
+A mention without a row of `name_use` spells the label, so most need none. An occurrence that spells a name in several ways
+has a row of each, the label among them; so what is counted does not depend on which spelling came first and became the
+label.
 
+An alias is a short name by which occurrences call an entity; an unused one is deleted. Where occurrences mean two entities
+by one alias, it stands for the one that was called so first, whichever session was stored first.
 
-Aliases: short names by which occurrences call an entity. An unused alias is deleted.
-
-Where occurrences mean two entities by one alias, it stands for the one that was called so first, whichever
-session was stored first.
-
-
-Relations: what an occurrence of a fact says of two entities that it names. A relation goes with its occurrence.
-
-They are observations; what the graph makes of them (edges with weights, intervals and evidence) is kept nowhere.
-
+A relation goes with its occurrence. What the graph makes of relations (edges with weights, intervals and evidence) is kept
+nowhere.
 """
 
 from __future__ import annotations
@@ -27,14 +22,6 @@ from memforest.store.facts import OccurrenceRef
 
 SPEAKS = 1
 """The bit of a mention's roles that names nobody: who speaks."""
-
-
-class NameUse(NamedTuple):
-    """A name by which an occurrence calls an entity."""
-
-    occurrence: int
-    entity: int
-    name: str
 
 
 class Spelled(NamedTuple):
@@ -54,50 +41,6 @@ def add_name(tx: Tx, occurrence: int, entity: int, spelled: Collection[str], lab
         "INSERT INTO name_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
         [(occurrence, entity, name) for name in sorted(spelled)],
     )
-
-
-def counts(tx: Tx, entities: Collection[int] | None = None) -> dict[int, dict[str, int]]:
-    """Return entity -> name -> in how many occurrences it is spelled so, of all names but the label.
-
-    The label has the rest of what `mentions_named` counts.
-
-    Args:
-        tx: a transaction.
-        entities: whose names; None for those of all.
-    """
-    of, args = _of("n.entity", tx, entities)
-    rows = tx.execute(
-        f"""SELECT n.entity, n.name, count(*) FROM name_use n JOIN entity e ON e.id = n.entity
-            WHERE n.name != e.label {of} GROUP BY n.entity, n.name ORDER BY n.entity, n.name""",
-        args,
-    )
-    found: dict[int, dict[str, int]] = {}
-    for entity, name, count in rows:
-        found.setdefault(entity, {})[name] = count
-    return found
-
-
-def mentions_named(tx: Tx, entities: Collection[int] | None = None) -> dict[int, int]:
-    """Return entity -> how often occurrences spell a name of it: once each, or once for every spelling that one has.
-
-    Who only speaks there is not named. What `counts` does not have of it is spelled as the label.
-    """
-    of, args = _of("m.entity", tx, entities)
-    found: dict[int, int] = dict(
-        tx.execute(
-            f"""SELECT m.entity, count(*) FROM mention m WHERE (m.roles != {SPEAKS} OR EXISTS (SELECT 1 FROM name_use n
-                WHERE n.occurrence = m.occurrence AND n.entity = m.entity)) {of} GROUP BY m.entity""",
-            args,
-        ).fetchall()
-    )
-    of, args = _of("n.entity", tx, entities)
-    several = tx.execute(
-        f"""SELECT n.entity, count(*) - count(DISTINCT n.occurrence) FROM name_use n WHERE 1 {of} GROUP BY n.entity""",
-        args,
-    )
-    for entity, more in several:
-        found[entity] = found.get(entity, 0) + more
-    return found
 
 
 def uses(tx: Tx) -> list[Spelled]:
@@ -128,17 +71,12 @@ def named_apart(tx: Tx) -> list[tuple[int, int, int]]:
     ).fetchall()
 
 
-def of_occurrences(tx: Tx, occurrences: Collection[int]) -> list[NameUse]:
-    """Return the rows of occurrences, in order."""
-    rows = tx.execute(
+def of_occurrences(tx: Tx, occurrences: Collection[int]) -> list[tuple[int, int, str]]:
+    """Return (occurrence, entity, name) of the names that occurrences have a row of, in order."""
+    return tx.execute(
         f"SELECT occurrence, entity, name FROM name_use WHERE occurrence {AMONG} ORDER BY occurrence, entity, name",
         (tx.ids(occurrences),),
-    )
-    return [NameUse(*row) for row in rows]
-
-
-def _of(column: str, tx: Tx, entities: Collection[int] | None) -> tuple[str, tuple[object, ...]]:
-    return ("", ()) if entities is None else (f"AND {column} {AMONG}", (tx.ids(entities),))
+    ).fetchall()
 
 
 _USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurrence
@@ -179,7 +117,7 @@ def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
 
 
 def wrong_aliases(tx: Tx) -> list[tuple[str, str]]:
-    """Return (alias, what is wrong) of aliases whose entity is not the one that their uses give."""
+    """Return (alias, problem) of aliases that contradict their uses."""
     told = "stands for another entity than whom it is used for, or is used by nothing"
     rows = tx.execute(f"SELECT a.key FROM alias a WHERE a.entity IS NOT ({_USED.format(key='a.key')})")
     found = [(row[0], told) for row in rows]
@@ -198,7 +136,7 @@ STAMP = "graph_stamp"
 
 
 class RelationRow(NamedTuple):
-    """A relation that an occurrence of a fact tells, and when: `at_ms` is when the fact's stated time begins, else `said_ms`."""
+    """A relation that an occurrence of a fact states; `at_ms` is the start of the fact's stated time, else `said_ms`."""
 
     id: int
     fact: int
@@ -215,9 +153,9 @@ _RELATION = """SELECT r.id, r.fact, r.occurrence, r.source, r.label, r.target, c
 
 
 def add_relation(tx: Tx, occurrence: OccurrenceRef, source: int, label: str, target: int) -> None:
-    """Record that an occurrence of a fact tells a relation between two entities that it mentions.
+    """Store a relation between two entities that an occurrence of a fact states.
 
-    The same one told twice there is one; a relation of an entity to itself is none, and is not recorded.
+    A repeated relation of one occurrence is stored once; a relation of an entity to itself is not stored.
     """
     if source != target:
         tx.execute(
@@ -238,7 +176,7 @@ def read_relations(tx: Tx) -> list[RelationRow]:
 
 
 def of_facts(tx: Tx, facts: Collection[int]) -> list[RelationRow]:
-    """Return the relations that facts tell, by id."""
+    """Return the relations of facts, by id."""
     found = tx.execute(f"{_RELATION} WHERE r.fact {AMONG} ORDER BY r.id", (tx.ids(facts),))
     return [RelationRow(*row) for row in found]
 
@@ -250,5 +188,5 @@ def stamp(tx: Tx) -> int:
 
 
 def has_changed(tx: Tx) -> None:
-    """Move the stamp where rows were written past the triggers."""
+    """Raise the stamp after rows were written past the triggers."""
     meta.put(tx, STAMP, str(stamp(tx) + 1))

@@ -1,12 +1,7 @@
-"""Rows that a deletion reads and writes: turns with what hangs on them.
+"""Rows that a deletion reads, deletes and writes: turns with what hangs on them, and whatever repeats or tells of them.
 
-Counts of the rows that a deletion takes away, those that go with others included.
-
-Triggers of the connection count, so that nothing that goes is missed: rows that go with a row they refer to, and trees
-that an index edits.
-
-
-What repeats or tells of what is deleted: corrections, reasons, jobs, origins; and how much was deleted.
+`counting` counts the rows that a deletion takes away by triggers of the connection, so that nothing that goes is missed:
+rows that go with a row they refer to, and trees that an index edits.
 """
 
 from __future__ import annotations
@@ -37,7 +32,7 @@ def turns_by(tx: Tx, speaker: str) -> list[int]:
 
 
 def told_beside(tx: Tx) -> Iterator[tuple[int, str]]:
-    """Yield each turn with its metadata, if it has any, as it reads; the first turn of a session also with that of the session."""
+    """Yield (turn, metadata as readable JSON) of turns with metadata; a session's metadata comes with its first turn."""
     sql = """SELECT id, metadata FROM turn WHERE metadata != '{}' UNION ALL
         SELECT (SELECT t.id FROM turn t WHERE t.session = s.id ORDER BY t.ordinal LIMIT 1), s.metadata
         FROM session s WHERE s.metadata != '{}' AND EXISTS (SELECT 1 FROM turn t WHERE t.session = s.id)"""
@@ -71,9 +66,6 @@ def put_turn_anew(tx: Tx, turn: StoredTurn, text: str, metadata: str) -> int:
     (row,) = insert_turns(tx, [turn._replace(text=text, metadata=metadata)])
     tx.executemany("INSERT INTO occurrence_turn VALUES (?, ?)", [(one, row) for (one,) in held])
     return row
-
-
-# -- chunks and sessions ---------------------------------------------------------------------------
 
 
 def chunks_reading(
@@ -136,9 +128,6 @@ def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
     return True
 
 
-# -- occurrences ----------------------------------------------------------------------------------
-
-
 def facts_of_chunks(tx: Tx, chunks: Collection[int]) -> set[int]:
     """Return the facts that chunks support."""
     rows = tx.execute(f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG}", (tx.ids(chunks),))
@@ -197,7 +186,7 @@ def move_occurrence(tx: Tx, one: OccurrenceRow, fact: int) -> None:
 
 
 def still_heard(tx: Tx, session: int, speakers: Collection[str], gone: Collection[int]) -> set[str]:
-    """Return those speakers who say something in a session besides the turns that go."""
+    """Return the speakers who have turns in a session besides the given ones."""
     return {
         name
         for name in sorted(speakers)
@@ -355,7 +344,7 @@ def table_counts(tx: Tx) -> dict[str, int]:
 
 
 def owner_of(tx: Tx) -> str | None:
-    """Return whose memory a file is, in any version; None when it was never begun."""
+    """Return the user of a memory's file, whatever its version; None if the file was never begun."""
     if tx.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
         return None
     row = tx.execute("SELECT value FROM meta WHERE key = 'user_id'").fetchone()
@@ -411,7 +400,7 @@ def occurrences_made(tx: Tx, corrections: Collection[int]) -> dict[int, int]:
 
 
 def drop_corrections(tx: Tx, corrections: Collection[int]) -> None:
-    """Delete corrections, of which no occurrence is left; no merge brings them back."""
+    """Delete corrections that no occurrence is left of, and note them so that no merge brings them back."""
     wanted = tx.ids(corrections)
     keys = tx.execute(f"SELECT key FROM correction WHERE id {AMONG}", (wanted,)).fetchall()
     note_deleted(tx, (correction_digest(key) for (key,) in keys))
@@ -456,7 +445,7 @@ def drop_jobs(tx: Tx, repeats: Callable[[str], bool]) -> None:
 
 
 def drop_origins(tx: Tx, origins: Collection[int]) -> None:
-    """Delete those origins of which no turn is left."""
+    """Delete the origins that no turn refers to any more."""
     tx.execute(
         f"DELETE FROM origin WHERE id {AMONG} AND NOT EXISTS (SELECT 1 FROM turn WHERE turn.origin = origin.id)",
         (tx.ids(origins),),

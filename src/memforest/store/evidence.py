@@ -1,9 +1,7 @@
-"""Reads of the texts behind ranked hits, and of facts for listing.
+"""Reads of what stands behind hits: texts, occurrences and sources of facts; and what was written to a memory since a time.
 
-What was written to a memory since a time, oldest first: each kind is read by its index, a bounded number of rows.
-
-The order is total: by time, then by kind, then by row; so whoever has read up to a place goes on behind it.
-
+Writes are read oldest first, each kind by its index, a bounded number of rows. Their order is total: by time, then by kind,
+then by row; so whoever has read up to a place goes on behind it.
 """
 
 from __future__ import annotations
@@ -297,16 +295,8 @@ def session_ids(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
     return dict(found.fetchall())
 
 
-class OccurrenceSource(NamedTuple):
-    """The fact of an occurrence, and the turns that support it there."""
-
-    fact: int
-    turns: tuple[tuple[str, str], ...]
-    """(session id, turn id), in order."""
-
-
-def occurrence_sources(tx: Tx, occurrences: Collection[int]) -> dict[int, OccurrenceSource]:
-    """Return whose occurrences some are, and where they were said."""
+def occurrence_sources(tx: Tx, occurrences: Collection[int]) -> dict[int, tuple[int, list[tuple[str, str]]]]:
+    """Return, by occurrence, its fact and (session id, turn id) of the turns that support it there, in order."""
     found = tx.execute(
         f"""SELECT o.id, o.fact, s.session_id, t.turn_id FROM occurrence o
             JOIN occurrence_turn x ON x.occurrence = o.id JOIN turn t ON t.id = x.turn
@@ -315,7 +305,7 @@ def occurrence_sources(tx: Tx, occurrences: Collection[int]) -> dict[int, Occurr
     )
     sources = {}
     for (row, fact), rows in groupby(found, key=itemgetter(0, 1)):
-        sources[row] = OccurrenceSource(fact, tuple((session, turn) for *_, session, turn in rows))
+        sources[row] = fact, [(session, turn) for *_, session, turn in rows]
     return sources
 
 
@@ -327,16 +317,9 @@ def first_occurrence(tx: Tx, fact: int) -> int:
     return int(found[0] or 0)
 
 
-class Correction(NamedTuple):
-    """The statement that a correction is of, and the text it was given, if any."""
-
-    fact_id: str
-    text: str
-
-
-def corrections(tx: Tx, rows: Collection[int]) -> dict[int, Correction]:
-    """Return corrections by row."""
+def corrections(tx: Tx, rows: Collection[int]) -> dict[int, tuple[str, str]]:
+    """Return, by row of a correction, the id of the fact that it is about and the text that it was given, if any."""
     found = tx.execute(
         f"SELECT id, fact_id, coalesce(text, '') FROM correction WHERE id {AMONG}", (tx.ids(rows),)
     )
-    return {row: Correction(fact_id, text) for row, fact_id, text in found}
+    return {row: (fact_id, text) for row, fact_id, text in found}

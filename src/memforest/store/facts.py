@@ -1,12 +1,8 @@
 """Canonical facts with their occurrences, entities, mentions and states.
 
-The wordings of facts by their digests: near-duplicates are found without looking at every fact.
-
-What a statement's words of time mean, as one column holds it: JSON, times in UTC ms.
-
-Facts and their occurrences as they are inserted, many rows at once: by a write, and by a merge.
-
-The times that facts state, and the words in which they do.
+A fact is known by the digest of its wording, so that near-duplicates are found without looking at every fact. What its
+words of time mean is one column: JSON, times in UTC ms. Occurrences without a text, tie or dates of their own have those
+of their fact; a quote that is all of the only turn is not stored again.
 """
 
 from __future__ import annotations
@@ -232,18 +228,19 @@ QUOTE = """coalesce(o.quote, (SELECT t.text FROM occurrence_turn x JOIN turn t O
 """The quote of occurrence `o`: its own, else all of its turn."""
 
 
+_OCCURRENCES = f"""SELECT o.id, o.fact, o.chunk, o.speaker, coalesce(o.text, f.text), {QUOTE}, o.said_ms,
+    coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine,
+    (SELECT {gathered("turn")} FROM occurrence_turn WHERE occurrence = o.id),
+    coalesce(o.dates, f.dates), o.correction, coalesce(o.stored_ms, f.stored_ms)
+    FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact {AMONG} AND o.id NOT {AMONG}
+    ORDER BY o.said_ms, tie, o.id"""
+
+
 def occurrences(
     tx: Tx, facts: Collection[int], without: Collection[int] = ()
 ) -> dict[int, list[OccurrenceRow]]:
     """Return the occurrences of facts, each list in the order they were said; those with the ids `without` are left out."""
-    rows = tx.execute(
-        f"""SELECT o.id, o.fact, o.chunk, o.speaker, coalesce(o.text, f.text), {QUOTE}, o.said_ms,
-           coalesce(o.tie, f.tie) AS tie, o.topics, o.cosine, (SELECT {gathered("turn")} FROM occurrence_turn WHERE occurrence = o.id),
-           coalesce(o.dates, f.dates), o.correction, coalesce(o.stored_ms, f.stored_ms)
-           FROM occurrence o JOIN fact f ON f.id = o.fact WHERE o.fact {AMONG} AND o.id NOT {AMONG}
-           ORDER BY o.said_ms, tie, o.id""",
-        (tx.ids(facts), tx.ids(without)),
-    )
+    rows = tx.execute(_OCCURRENCES, (tx.ids(facts), tx.ids(without)))
     found: dict[int, list[OccurrenceRow]] = {fact: [] for fact in facts}
     for row in rows:
         topics, turns = tuple(json.loads(row[8])), tuple(sorted(json.loads(row[10])))
@@ -261,22 +258,18 @@ def facts_of_chunk(tx: Tx, chunk: int) -> list[int]:
 _ENTITY = "SELECT e.id, e.key, e.label, e.kind FROM entity e"
 
 
-def _entity(row: tuple[int, str, str, str]) -> EntityRow:
-    return EntityRow(*row)
-
-
 def entity_by_key(tx: Tx, key: str) -> EntityRow | None:
     """Return the entity with that key or alias, or None."""
     if (found := entity_with_key(tx, key)) is not None:
         return found
     row = tx.execute(f"{_ENTITY} JOIN alias a ON a.entity = e.id WHERE a.key = ?", (key,)).fetchone()
-    return None if row is None else _entity(row)
+    return None if row is None else EntityRow(*row)
 
 
 def entity_with_key(tx: Tx, key: str) -> EntityRow | None:
     """Return the entity with that key of its own, or None; aliases do not count."""
     row = tx.execute(f"{_ENTITY} WHERE e.key = ?", (key,)).fetchone()
-    return None if row is None else _entity(row)
+    return None if row is None else EntityRow(*row)
 
 
 def entity_with_row(tx: Tx, row: int) -> EntityRow:
@@ -288,11 +281,11 @@ def entity_with_row(tx: Tx, row: int) -> EntityRow:
     found = tx.execute(f"{_ENTITY} WHERE e.id = ?", (row,)).fetchone()
     if found is None:
         raise KeyError(row)
-    return _entity(found)
+    return EntityRow(*found)
 
 
 def demote(tx: Tx, entity: int) -> None:
-    """Make a participant who no longer speaks an entity like others."""
+    """Set the kind of a participant who no longer speaks to unknown."""
     tx.execute("UPDATE entity SET kind = 'unknown' WHERE id = ?", (entity,))
 
 
@@ -313,7 +306,7 @@ def drop_entities(tx: Tx, entities: Collection[int]) -> None:
 
 def entities(tx: Tx) -> list[EntityRow]:
     """Return all entities, by key."""
-    return [_entity(row) for row in tx.execute(f"{_ENTITY} ORDER BY e.key")]
+    return [EntityRow(*row) for row in tx.execute(f"{_ENTITY} ORDER BY e.key")]
 
 
 KINDS: tuple[EntityKind, ...] = (
@@ -504,7 +497,7 @@ def add_occurrence(
 
 
 def dated_words(tx: Tx, facts: Collection[int]) -> dict[int, tuple[str, ...]]:
-    """Return the words of facts that tell a date, of those that have some."""
+    """Return fact -> the words in it that state a date; facts without such words are left out."""
     rows = tx.execute(f"SELECT id, dates FROM fact WHERE dates != '[]' AND id {AMONG}", (tx.ids(facts),))
     return {fact: tuple(one.words for one in read_dates(dates)) for fact, dates in rows}
 

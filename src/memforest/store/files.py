@@ -1,30 +1,19 @@
-"""A memory's file in the file system: made for its owner alone, or looked at without leaving a trace.
+"""A memory's files: the database, made for its owner alone or looked at without a trace, its salt, and what is beside it.
 
-Everything here goes by names; only SQLite opens a database that is there, because closing it in any other way would
-drop the locks of every connection that this process has to it
-(https://www.sqlite.org/howtocorrupt.html section 2.2).
+Everything goes by names; only SQLite opens a database that is there, because closing it in any other way would drop the
+locks of every connection that this process has to it (https://www.sqlite.org/howtocorrupt.html section 2.2).
 
+The salt of an encrypted memory is in a file beside it, without which no key opens the memory or a backup of it. It is a
+JSON object: ``salt`` (hexadecimal digits), ``keys`` (`memforest.protection.FileKey.check` of each key that the memory may
+be encrypted with) and ``plain`` (whether it may be unencrypted). While a memory is encrypted, decrypted or given another
+key, two of these hold, so that the file never tells less than is needed.
 
-The salt of an encrypted memory, in a file beside it: without it no key opens the memory or a backup of it.
-
-The file is a JSON object: ``salt`` (hexadecimal digits), ``keys`` (of each key that the memory may be encrypted with what
-`memforest.protection.FileKey.check` says of it) and ``plain`` (whether it may be unencrypted). While a memory is encrypted,
-decrypted or given another key, two of these hold, so that there is no moment at which the file tells less than is needed.
-
-
-Overwriting the unused parts of pages, where SQLite leaves copies of rows that it has moved.
-
-"secure_delete" overwrites a row where it stands when it is deleted. When pages are balanced, rows move from one to
-another, and what they were stays in the gap between a page's pointers and its cells: a row that is deleted later would
-be overwritten in its last place alone. `VACUUM` writes such a file anew as a whole; here only the gaps are written,
-and only of pages that have changed since it was done last, as the log tells.
-
-It is done while the log is empty and nobody can write, and changes nothing that SQLite reads: readers may go on, and a
-write that is torn leaves a sound page.
+`scrub` overwrites the unused parts of pages, where SQLite leaves copies of rows that it has moved. "secure_delete"
+overwrites a row where it stands when it is deleted. When pages are balanced, rows move from one to another, and what they
+were stays in the gap between a page's pointers and its cells. `VACUUM` writes such a file anew as a whole; here only the
+gaps are written, and only of pages that have changed since it was done last, as the log tells. It is done while the log is
+empty and nobody can write, and changes nothing that SQLite reads: readers may go on, and a torn write leaves a sound page.
 Sources: https://www.sqlite.org/fileformat.html sections 1.3, 1.5, 1.6, 4.1; `rebuildPage` and `freeSpace` in btree.c.
-
-
-Files that a memory is written into, for people to keep: for their owner alone, and there whole or not at all.
 """
 
 from __future__ import annotations
@@ -41,8 +30,8 @@ import threading
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote_from_bytes
 
 from memforest.errors import (
@@ -98,20 +87,17 @@ def read(path: Path) -> Salt | None:
     except FileNotFoundError:
         return None
     try:
-        return _parsed(json.loads(found))
+        stored = json.loads(found)
+        salt, keys, plain = stored["salt"], stored["keys"], stored["plain"]
+        if not isinstance(keys, list) or not isinstance(plain, bool):
+            raise TypeError
+        if not all(isinstance(digits, str) and _DIGITS.fullmatch(digits) for digits in (salt, *keys)):
+            raise ValueError
+        return Salt(bytes.fromhex(salt), tuple(keys), plain)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise StoreKeyError(
             f"the salt file {place.name!r} is damaged; put a copy of it back: without the salt no key opens {path.name!r}"
         ) from None
-
-
-def _parsed(found: dict[str, object]) -> Salt:
-    salt, keys, plain = found["salt"], found["keys"], found["plain"]
-    if not isinstance(keys, list) or not isinstance(plain, bool):
-        raise TypeError
-    if not all(isinstance(one, str) and _DIGITS.fullmatch(one) for one in (salt, *keys)):
-        raise ValueError
-    return Salt(bytes.fromhex(str(salt)), tuple(map(str, keys)), plain)
 
 
 def write(path: Path, salt: Salt) -> None:
@@ -172,7 +158,7 @@ def _written(path: Path, salt: Salt) -> Path:
 
 
 def remove_unfinished(path: Path) -> None:
-    """Remove what writers of the salt of a memory's file have left that did not come to their end; none may be at work."""
+    """Delete the temporary salt files of interrupted writers; none may be at work."""
     for one in path.parent.glob(f"{salt_file(path).name}-*"):
         one.unlink(missing_ok=True)
 
@@ -256,7 +242,11 @@ class DatabaseFile:
         """Whether nobody else can use the file; False for somebody else's file that others can use."""
         refuse_link(path)
         refuse_link(salt_file(path))
-        self.readonly = readonly or _is_read_only(path)
+        # SQLite keeps its log beside the file: both must be writable.
+        how = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
+        self.readonly = readonly or (
+            path.exists() and not all(os.access(place, os.W_OK, **how) for place in (path, path.parent))
+        )
         self.key = key if isinstance(key, FileKey) else self._unlocked(key)
         """The key of the file; None for an unencrypted one."""
         self.readonly = self.readonly or self.plain_with_key
@@ -305,7 +295,7 @@ class DatabaseFile:
                 )
             return None
         if salt is None:
-            self.plain_with_key = _size_of(self.path) > 0
+            self.plain_with_key = self.path.exists() and self.path.stat().st_size > 0
             if self.plain_with_key or self.readonly:
                 return None
             salt, self._salt_made = make(self.path, key)
@@ -388,13 +378,6 @@ class DatabaseFile:
         if self.readonly and not self._seen[3] and self.outdated:
             raise StoreLockedError(f"{self.path.name!r} was written while it was read; try again")
 
-    def require_writable(self) -> None:
-        """Raise `StoreWriteError` for a file that is only looked at."""
-        if self.readonly:
-            raise StoreWriteError(
-                f"{self.path.name!r} cannot be written: the file or its directory is read-only"
-            )
-
 
 def uri_of(path: Path, *, unchanging: bool) -> str:
     """Return the URI that opens a file for reading alone.
@@ -406,14 +389,6 @@ def uri_of(path: Path, *, unchanging: bool) -> str:
     place = quote_from_bytes(os.fsencode(path.absolute().as_posix()), safe="/:")
     # Not `Path.as_uri`: SQLite wants the server of a Windows share behind an empty authority.
     return f"file://{'' if place[0] == '/' else '/'}{place}?mode=ro{'&immutable=1' if unchanging else ''}"
-
-
-def _size_of(path: Path) -> int:
-    """Return the size of a file, 0 when there is none."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def make_own(path: Path) -> None:
@@ -472,15 +447,6 @@ def _tighten(path: Path) -> bool:
     return private
 
 
-def _is_read_only(path: Path) -> bool:
-    """Return whether a file is there that this process may not write, or whose directory it may not write.
-
-    Both are needed: SQLite keeps its log beside the file.
-    """
-    how = {"effective_ids": True} if os.access in os.supports_effective_ids else {}
-    return path.exists() and not all(os.access(one, os.W_OK, **how) for one in (path, path.parent))
-
-
 def identity_of(path: Path) -> Identity | None:
     """Return the identity of the file at a path, None when there is none.
 
@@ -505,7 +471,7 @@ def state_of(path: Path) -> State:
 
 
 def remove_files(path: Path) -> int:
-    """Delete a database with what is beside it, the salt first; return how many files there were. Its last holder closes it.
+    """Delete a database and the files beside it, the salt first, and return how many there were; its last holder closes it.
 
     The database goes behind the log, so that no log is left for one that is made later in its place, and what somebody
     opened in between goes last.
@@ -515,29 +481,22 @@ def remove_files(path: Path) -> int:
     """
     salted = salt_file(path).exists()
     erase(path)  # first: without it the rest is noise, and so is every backup
-    all_beside = _all_beside(path)
-    return salted + sum(_unlinked(one) for one in (*all_beside, path, *all_beside))
+    all_beside = [beside(path, ending) for ending in BESIDE]
+    removed = int(salted)
+    for place in (*all_beside, path, *all_beside):
+        with suppress(FileNotFoundError):
+            place.unlink()
+            removed += 1
+    return removed
 
 
 def count_files(path: Path) -> int:
     """Return how many files a database has."""
-    return sum(one.exists() for one in (path, *_all_beside(path)))
-
-
-def _all_beside(path: Path) -> list[Path]:
-    return [beside(path, ending) for ending in BESIDE]
-
-
-def _unlinked(path: Path) -> bool:
-    try:
-        path.unlink()
-    except FileNotFoundError:
-        return False
-    return True
+    return sum(one.exists() for one in (path, *(beside(path, ending) for ending in BESIDE)))
 
 
 def beside(path: Path, suffix: str) -> Path:
-    """Return the file beside a memory's whose name has that ending more."""
+    """Return the file beside a memory's whose name is that of the memory with an ending."""
     return path.with_name(path.name + suffix)
 
 
@@ -550,41 +509,33 @@ CHUNK = 256
 """Pages read at once."""
 LOG_HEADER, FRAME_HEADER = 32, 24
 
-_raw: dict[Identity, dict[str, int]] = {}
+descriptors: dict[Identity, dict[str, int]] = {}
 """Descriptors of databases, by what their names end with: of the file itself, and of the log's index."""
 _lock = threading.Lock()
 
 
-class Log(NamedTuple):
-    """A write-ahead log: its first salt, which grows by one whenever it begins anew, and the pages that are in it."""
+def read_log(path: Path) -> tuple[int, frozenset[int]] | None:
+    """Return what the write-ahead log of a database holds; None when there is none, or an empty one.
 
-    salt: int
-    pages: frozenset[int]
-
-
-def read_log(path: Path) -> Log | None:
-    """Return what the log of a database holds; None when there is none, or an empty one."""
+    Returns:
+        Its first salt, which grows by one whenever the log begins anew, and the numbers of the pages that are in it.
+    """
     try:
         with path.with_name(f"{path.name}-wal").open("rb") as log:
             head = log.read(LOG_HEADER)
             if len(head) < LOG_HEADER:
                 return None
             size, salts = struct.unpack(">I", head[8:12])[0], head[16:24]
-            return Log(struct.unpack(">I", head[16:20])[0], frozenset(_frames(log.fileno(), size, salts)))
+            pages = set()
+            frame = log.read(FRAME_HEADER)
+            # Frames of the log's present round; those of earlier ones may follow.
+            while len(frame) == FRAME_HEADER and frame[8:16] == salts:
+                pages.add(struct.unpack(">I", frame[:4])[0])
+                log.seek(size, os.SEEK_CUR)
+                frame = log.read(FRAME_HEADER)
+            return struct.unpack(">I", head[16:20])[0], frozenset(pages)
     except FileNotFoundError:
         return None
-
-
-def _frames(log: int, size: int, salts: bytes) -> Iterator[int]:
-    """Yield the page numbers of the frames that are of the log's present round; those of earlier ones may follow."""
-    at = LOG_HEADER
-    while True:
-        os.lseek(log, at, os.SEEK_SET)
-        head = os.read(log, FRAME_HEADER)
-        if len(head) < FRAME_HEADER or head[8:16] != salts:
-            return
-        yield struct.unpack(">I", head[:4])[0]
-        at += FRAME_HEADER + size
 
 
 def scrub(path: Path, pages: Collection[int] | None = None) -> int:
@@ -609,8 +560,13 @@ def scrub(path: Path, pages: Collection[int] | None = None) -> int:
         wanted = range(1, count + 1) if pages is None else sorted(page for page in pages if page <= count)
         changed = 0
         for number, page in _read(raw, wanted, size):
-            gap = _gap(page, 100 if number == 1 else 0)
-            if gap is not None and any(page[gap]):
+            start = 100 if number == 1 else 0
+            if len(page) < start + 12 or page[start] not in (*LEAVES, *INNER):
+                continue  # no page of a b-tree
+            cells, content = struct.unpack(">HH", page[start + 3 : start + 7])
+            begin, end = start + (8 if page[start] in LEAVES else 12) + 2 * cells, content or 65536
+            gap = slice(begin, end)  # between pointers and cells
+            if begin < end <= len(page) and any(page[gap]):
                 os.lseek(raw, (number - 1) * size + gap.start, os.SEEK_SET)
                 os.write(raw, bytes(gap.stop - gap.start))
                 changed += 1
@@ -621,33 +577,13 @@ def scrub(path: Path, pages: Collection[int] | None = None) -> int:
 
 def _read(raw: int, wanted: Iterable[int], size: int) -> Iterator[tuple[int, bytes]]:
     """Yield pages by number; those that follow one another are read together."""
-    run: list[int] = []
-    for number in wanted:
-        if run and (number != run[-1] + 1 or len(run) == CHUNK):
-            yield from _run(raw, run, size)
-            run = []
-        run.append(number)
-    if run:
-        yield from _run(raw, run, size)
-
-
-def _run(raw: int, run: list[int], size: int) -> list[tuple[int, bytes]]:
-    os.lseek(raw, (run[0] - 1) * size, os.SEEK_SET)
-    read = os.read(raw, len(run) * size)
-    return [(number, read[at * size : (at + 1) * size]) for at, number in enumerate(run)]
-
-
-def _gap(page: bytes, start: int) -> slice | None:
-    """Return where a b-tree page is unused between pointers and cells; None for other pages, and for one that cannot be."""
-    if len(page) < start + 12 or page[start] not in (*LEAVES, *INNER):
-        return None
-    cells, content = struct.unpack(">HH", page[start + 3 : start + 7])
-    begin = start + (8 if page[start] in LEAVES else 12) + 2 * cells
-    end = content or 65536
-    return slice(begin, end) if begin < end <= len(page) else None
-
-
-# -- the descriptor ---------------------------------------------------------------------------------
+    # Numbers that follow one another differ from their positions by the same.
+    for _, group in groupby(enumerate(wanted), key=lambda pair: (pair[1] - pair[0], pair[0] // CHUNK)):
+        run = [number for _, number in group]
+        os.lseek(raw, (run[0] - 1) * size, os.SEEK_SET)
+        read = os.read(raw, len(run) * size)
+        for at, number in enumerate(run):
+            yield number, read[at * size : (at + 1) * size]
 
 
 def _descriptor(path: Path, suffix: str = "") -> int:
@@ -663,7 +599,7 @@ def _descriptor(path: Path, suffix: str = "") -> int:
         identity = identity_of(path)
         if identity is None:
             raise FileNotFoundError(path)
-        kept = _raw.setdefault(identity, {})
+        kept = descriptors.setdefault(identity, {})
         if suffix not in kept:
             mode = os.O_RDONLY if suffix else os.O_RDWR
             kept[suffix] = os.open(path.with_name(path.name + suffix), mode | getattr(os, "O_BINARY", 0))
@@ -673,13 +609,8 @@ def _descriptor(path: Path, suffix: str = "") -> int:
 def release(identity: Identity | None) -> None:
     """Close the descriptors of a database that this process has no connection to any more."""
     with _lock:
-        for raw in _raw.pop(identity, {}).values() if identity is not None else ():
+        for raw in descriptors.pop(identity, {}).values() if identity is not None else ():
             os.close(raw)
-
-
-def raw_open(identity: Identity | None) -> int:
-    """Return how many descriptors of a database there are."""
-    return len(_raw.get(identity, ())) if identity is not None else 0
 
 
 def raw_files(path: Path) -> Iterator[tuple[str, bytes]]:

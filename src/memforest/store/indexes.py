@@ -1,22 +1,13 @@
-"""The indexes of a memory: their settings, and cursors in the feed.
+"""The indexes of a memory: their settings, their cursors in the feed, and the feed itself.
 
-The feed: which turns, chunks, facts and entities were written, changed or deleted, in order.
+The feed notes which turns, chunks, facts and entities were written, changed or deleted, in order. Triggers write it, so no
+write path can forget to. A note says that an item is new, different or gone; whether it is gone is read from its table.
+Numbers are never given again. Each index has a cursor in the feed: up to where it has placed what was noted. The newest
+note of an item that is stored stays, so that an index added later reads the whole memory from the start of the feed;
+notes of what is gone go when every cursor has passed them.
 
-Triggers write it, so no write path can forget to. A note says that an item is new, different or gone; whether it is
-gone is read from its table. Numbers are never given again. Each index has a cursor in the feed: up to where it has
-placed what was noted. The newest note of an item that is stored stays, so that an index added later reads the whole
-memory from the start of the feed; notes of what is gone go when every cursor has passed them.
-
-
-Column reads of the trees of one index, for the arrays that a query works on.
-
-Which chunks were made otherwise than they would be now, and when facts were first stored.
-
-Vectors by the embedder that a memory is to have next, beside those in use until every text has one.
-
-A row goes with its text, by triggers, so what is there is of the present texts; readers and writers of the vectors in
-use notice nothing of it. `switch` puts them in the place of those in use.
-
+Vectors by the embedder that a memory is to have next stand beside those in use until every text has one. A row goes with
+its text, by triggers, so what is there is of the present texts; `switch` puts them in the place of those in use.
 """
 
 from __future__ import annotations
@@ -102,7 +93,7 @@ def stop(tx: Tx, name: str, reason: str) -> None:
 
 
 def go_on(tx: Tx, name: str) -> None:
-    """Forget why an index had stopped: it has placed what it could not, and its cursor may stand where it stood."""
+    """Clear the reason why an index had stopped; its cursor stays where it is."""
     tx.execute("UPDATE index_ SET reason = NULL WHERE name = ?", (name,))
 
 
@@ -201,7 +192,7 @@ def read(tx: Tx, after: int, limit: int | None = None, until: int | None = None)
 
 
 def note(tx: Tx, kind: Kind, items: Sequence[int]) -> None:
-    """Note items that are told otherwise although their rows have not changed: triggers see rows alone."""
+    """Add items to the feed whose text changed though their rows did not; triggers see rows alone."""
     code = KINDS.index(kind)
     tx.executemany("INSERT INTO feed (kind, item) VALUES (?, ?)", [(code, item) for item in items])
 
@@ -217,7 +208,8 @@ def compacted(tx: Tx) -> int:
     No cursor stands below it but of indexes that began from the start since (`IndexRow.began`): what was gone before
     that they never placed.
     """
-    return _number(tx, "feed_compacted", 0)
+    value = meta.get(tx, "feed_compacted") or ""
+    return int(value) if value.isdecimal() else 0  # `verify` names a damaged one
 
 
 def drop_repeated(tx: Tx, after: int) -> None:
@@ -234,8 +226,8 @@ def compact(tx: Tx) -> None:
 
     It reads the whole feed, so it is done once in `COMPACTED` notes.
     """
-    newest = feed_position(tx)
-    if newest < _number(tx, "feed_compact_next", COMPACTED):
+    newest, due = feed_position(tx), meta.get(tx, "feed_compact_next") or ""
+    if newest < (int(due) if due.isdecimal() else COMPACTED):
         return
     passed = min((row.cursor for row in rows(tx)), default=newest)
     tx.execute("DELETE FROM feed WHERE seq NOT IN (SELECT max(seq) FROM feed GROUP BY kind, item)")
@@ -249,23 +241,8 @@ def compact(tx: Tx) -> None:
     meta.put(tx, "feed_compact_next", str(newest + max(COMPACTED, waiting(tx, 0) // 4)))
 
 
-def _number(tx: Tx, key: str, default: int) -> int:
-    """Return a stored number; the default where there is none, or a damaged one, which `verify` names."""
-    value = meta.get(tx, key) or ""
-    return int(value) if value.isdecimal() else default
-
-
 LEAF_KINDS = ("chunk", "fact", "turn")
 """What a leaf may stand for: the columns of its row, the first that is filled."""
-
-
-class TreeRow(NamedTuple):
-    """A tree's head."""
-
-    id: int
-    kind: str
-    scope: int
-    root: int | None
 
 
 class InnerRow(NamedTuple):
@@ -308,12 +285,12 @@ def _own(tx: Tx, table: str, owner: str, only: Only) -> tuple[str, str, tuple[ob
     return source, "", (tx.ids(only), owner)
 
 
-def tree_rows(tx: Tx, owner: str, only: Only = None) -> list[TreeRow]:
-    """Return the heads of trees, by id."""
+def tree_rows(tx: Tx, owner: str, only: Only = None) -> list[tuple[int, str, int, int | None]]:
+    """Return (id, kind, scope, root) of trees, by id."""
     among = "" if only is None else f"AND id {AMONG}"
     args = (owner,) if only is None else (owner, tx.ids(only))
-    rows = tx.execute(f"SELECT id, kind, scope, root FROM tree WHERE owner = ? {among} ORDER BY id", args)
-    return [TreeRow(*row) for row in rows]
+    sql = f"SELECT id, kind, scope, root FROM tree WHERE owner = ? {among} ORDER BY id"
+    return tx.execute(sql, args).fetchall()
 
 
 def inner_rows(tx: Tx, owner: str, only: Only = None) -> Iterator[InnerRow]:
@@ -364,7 +341,7 @@ def chunks_cut_otherwise(tx: Tx, turns: int) -> int:
 
 
 def stale_sessions(tx: Tx, extractor: str, turns: int) -> list[int]:
-    """Return the sessions, in time order, that have a chunk of another maker or cut; of those that were read to their end.
+    """Return the fully read sessions, in time order, that have a chunk of another extractor or another length.
 
     Args:
         tx: a transaction.
@@ -401,7 +378,7 @@ _NEXT = "next_embedder"
 
 
 def next_embedder(tx: Tx) -> str | None:
-    """Return the embedder whose vectors are being made; None when none are."""
+    """Return the name of the embedder that vectors are being made with; None if none."""
     return meta.get(tx, _NEXT)
 
 
@@ -413,7 +390,7 @@ def begin(tx: Tx, model: str) -> None:
 
 
 def drop(tx: Tx) -> None:
-    """Delete the vectors that were made so far, and forget by which embedder."""
+    """Delete the vectors by the next embedder, and its name."""
     tx.execute("DELETE FROM derived_next_vector")
     meta.remove(tx, _NEXT)
 

@@ -1,19 +1,14 @@
 """Jobs as rows: work that an owner (an index) is to do later, once, in the first process that takes it.
 
-A job is `waiting` until it is due, `leased` to a holder while it is worked on, then `done`, or `failed` once it has
-been tried `MOST_TRIES` times. Its key is given once: adding it again changes nothing, in whatever state the job is.
+A job is `waiting` until it is due, `leased` to a holder while it is worked on, then `done`, or `failed` once it has been
+tried `MOST_TRIES` times. Its key is given once: adding it again changes nothing, in whatever state the job is.
 
-A lease ends at a time of the injected clock, so that the work of a process that has died is taken by another. Whoever
-holds one is named in the row, and each taking raises `tries`: a job is finished, failed or given back only by
-whom it is leased to (compare-and-set on both), and a holder that comes too late is told so.
+A lease ends at a time of the injected clock, so that the work of a process that has died is taken by another. The row
+names the holder, and each taking raises `tries`: only the holder of the lease can finish a job, fail it or give it back
+(compare-and-set on both), and a holder that comes too late gets False.
 
 A clock may go back. A lease that would last longer than `MOST_LEASE_MS`, and a further try that would wait longer than
 `MOST_BACKOFF_MS`, were noted by another time and count as over.
-
-
-What is stored of jobs: how many, which were given up, and which cannot be.
-
-Jobs of an owner that have failed: why, and trying them again now.
 """
 
 from __future__ import annotations
@@ -115,7 +110,7 @@ def again(tx: Tx, owner: str, key: str, *, due_ms: int) -> bool:
 
 
 def owners(tx: Tx) -> set[str]:
-    """Return whose jobs there are."""
+    """Return the owners that have jobs."""
     return {row[0] for row in tx.execute("SELECT DISTINCT owner FROM job")}
 
 
@@ -131,9 +126,6 @@ def remove(tx: Tx, owner: str, keys: Collection[str]) -> int:
 def drop(tx: Tx, owner: str) -> int:
     """Delete all jobs of an owner, their keys included, and return how many."""
     return tx.execute("DELETE FROM job WHERE owner = ?", (owner,)).rowcount
-
-
-# -- holding ----------------------------------------------------------------------------------------
 
 
 def take(tx: Tx, holder: str, kinds: Collection[JobKind], *, now_ms: int, lease_ms: int) -> Job | None:
@@ -237,19 +229,6 @@ def _job(row: Sequence[Any]) -> Job:
     return Job(found, owner, key, kind, json.loads(payload), tries, holder)
 
 
-def renew(tx: Tx, job: Job, *, now_ms: int, lease_ms: int) -> bool:
-    """Lengthen a lease to end `lease_ms` from now; return False if the job is not the holder's any more.
-
-    Raises:
-        InputError: if the lease is too long, or no time at all.
-    """
-    until = _until(now_ms, lease_ms)
-    done = tx.execute(
-        f"UPDATE job SET lease_until_ms = ? WHERE {_MINE}", (until, job.row, job.holder, job.tries)
-    )
-    return done.rowcount == 1
-
-
 def finish(tx: Tx, job: Job) -> bool:
     """Mark a job as done; return False if it is not the holder's any more. Twice is the same as once.
 
@@ -344,38 +323,13 @@ def _among(kinds: Collection[JobKind]) -> tuple[str, dict[str, Any]]:
     return f"(owner, kind) IN (VALUES {rows})", named
 
 
-# -- looking ----------------------------------------------------------------------------------------
-
-
 def any_open(tx: Tx) -> bool:
     """Return whether there is a job that waits or is leased."""
     return tx.execute("SELECT 1 FROM job WHERE state IN ('waiting', 'leased') LIMIT 1").fetchone() is not None
 
 
-def counts_of(tx: Tx, owner: str) -> dict[str, dict[str, int]]:
-    """Return how many jobs an owner has, by kind and by state."""
-    found: dict[str, dict[str, int]] = {}
-    rows = tx.execute(
-        "SELECT kind, state, count(*) FROM job WHERE owner = ? GROUP BY kind, state ORDER BY kind, state",
-        (owner,),
-    )
-    for kind, state, number in rows:
-        found.setdefault(kind, {})[state] = number
-    return found
-
-
 MOST_NAMED = 10
 """Most jobs given up that are named at once."""
-
-
-class FailedJob(NamedTuple):
-    """A job that was given up, and the reason of the last failure."""
-
-    owner: str
-    kind: str
-    key: str
-    tries: int
-    reason: str
 
 
 class JobCounts(NamedTuple):
@@ -384,7 +338,7 @@ class JobCounts(NamedTuple):
     states: dict[str, int]
     oldest_due_ms: int | None
     expired: int
-    failed: tuple[FailedJob, ...]
+    failed: tuple[tuple[str, str, str, int, str], ...]
     due: int
 
 
@@ -393,14 +347,14 @@ def total(tx: Tx) -> int:
     return int(tx.execute("SELECT count(*) FROM job").fetchone()[0])
 
 
-def given_up(tx: Tx) -> tuple[FailedJob, ...]:
-    """Return the first jobs that were given up."""
+def given_up(tx: Tx) -> tuple[tuple[str, str, str, int, str], ...]:
+    """Return (owner, kind, key, tries, reason of the last failure) of the first jobs that were given up."""
     rows = tx.execute(
         """SELECT owner, kind, key, tries, coalesce(reason, '') FROM job WHERE state = 'failed'
            ORDER BY id LIMIT ?""",
         (MOST_NAMED,),
     )
-    return tuple(FailedJob(*row) for row in rows)
+    return tuple(rows)
 
 
 def count(tx: Tx, *, now_ms: int) -> JobCounts:
@@ -441,7 +395,7 @@ _LOST: Sequence[tuple[str, str]] = (
 
 
 def job_problems(tx: Tx) -> list[str]:
-    """Return what is wrong with invalid rows of jobs."""
+    """Return a message for each invalid row of a job."""
     return [
         f"job {key!r} of {owner!r}: {message}"
         for condition, message in (*_WRONG, *_LOST)

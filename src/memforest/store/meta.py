@@ -1,18 +1,10 @@
-"""Settings of the memory itself: its user, its embedder, its generation and counters.
+"""Settings and counters of the memory itself, its log of changes, counts of its rows, and what models have cost.
 
-The change log: the rows written since a snapshot was made, from which it is brought up to date.
-
-Triggers write it, so no write path can forget to, and a process of an older version that has the file open
-keeps it too. A row says that a turn, fact, node, tree or entity is new, gone, or different in anything that a
-snapshot holds: a fact also when an occurrence, mention, state or vector of it was. Only the newest rows are
-kept; a reader further behind reads the memory anew.
-
-
-Counts of a memory's rows.
-
-Usage of models, summed over a memory's life.
-
-Nodes by the index that owns their trees.
+The change log says which rows were written since a snapshot was made, from which it is brought up to date. Triggers write
+it, so no write path can forget to, and a process of an older version that has the file open keeps it too. A row says that
+a turn, fact, node, tree or entity is new, gone, or different in anything that a snapshot holds: a fact also when an
+occurrence, mention, state or vector of it was. Only the newest rows are kept; a reader further behind reads the memory
+anew.
 """
 
 from __future__ import annotations
@@ -54,19 +46,6 @@ def changes_since(tx: Tx, seq: int) -> Changes | None:
     return Changes(*(frozenset(found[kind]) for kind in Changes._fields))
 
 
-def prune(tx: Tx, kept: int = KEPT) -> None:
-    """Delete all but the newest rows; the newest stays always, so that numbers are never given again.
-
-    Now and then the older notes of rows that have a newer one go too: half of the log. It reads all of it, so it is
-    done at few of the writes.
-    """
-    newest = change_position(tx)
-    indexes = tx.execute("SELECT count(*) FROM index_").fetchone()[0]
-    tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept * max(indexes, 1), 1),))
-    if newest % (KEPT // 2) < KEPT // 64:
-        tx.execute("DELETE FROM change WHERE seq NOT IN (SELECT max(seq) FROM change GROUP BY kind, item)")
-
-
 def forget(tx: Tx) -> None:
     """Forget what has changed, so that whoever has read the memory before reads all of it anew."""
     tx.execute("INSERT INTO change (kind, item) VALUES ('turn', 0), ('turn', 0)")  # the gap says: not known
@@ -101,12 +80,23 @@ def generation(tx: Tx) -> int:
     return int(tx.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
 
 
-def bump(tx: Tx) -> None:
+def bump(tx: Tx, kept: int = KEPT) -> None:
     """Raise the generation; called by every transaction that changes what a query could see.
 
-    The change log is cut to its bound on the way.
+    On the way the change log is cut to its newest rows; the newest stays always, so that numbers are never given again.
+    Now and then the older notes of rows that have a newer one go too: half of the log. That reads all of it, so it is
+    done at few of the writes.
+
+    Args:
+        tx: the write transaction.
+        kept: numbers of the log that are kept for each index of the memory.
     """
-    prune(tx)
+    newest, indexes = tx.execute(
+        "SELECT (SELECT coalesce(max(seq), 0) FROM change), (SELECT count(*) FROM index_)"
+    ).fetchone()
+    tx.execute("DELETE FROM change WHERE seq <= ?", (newest - max(kept * max(indexes, 1), 1),))
+    if newest % (KEPT // 2) < KEPT // 64:
+        tx.execute("DELETE FROM change WHERE seq NOT IN (SELECT max(seq) FROM change GROUP BY kind, item)")
     tx.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
 
 

@@ -1,28 +1,18 @@
 """Sessions, turns and chunks: the append-only record of a conversation, and the status of each chunk.
 
-The keys that writes were given, so that a write that comes again is known: digests, and which turns it stored.
+Every turn carries a digest from its first write on, by which damage to its text is found: SQLite keeps no checksums, so a
+flipped bit in a stored text reads like any other text. Nothing but a new ingest of the session replaces a digest.
 
-A key hangs on its session, and goes with it. Nothing of what was said is kept with it: what a write has brought is read
-from the rows that it made, as far as they are still there.
+The keys that writes were given are kept as digests, so that a write that comes again is known. A key hangs on its
+session, and goes with it; what the write has brought is read from the rows that it made, as far as they are still there.
 
-
-The digest that every turn carries from its first write on, by which damage to its text is found.
-
-SQLite keeps no checksums, so a flipped bit in a stored text reads like any other text. A digest is written with
-its turn and never again: nothing but a new ingest of the session replaces either.
-
-
-Turns as they are stored: what a write, a merge and a deletion put there, and how the latter two read them.
-
-Whose memory merged turns came from, and who of it is called otherwise here.
-
-Pages of facts, sessions and turns, each found by index from the key of the last item before it.
+Pages of facts, sessions and turns are each found by index from the key of the last item before it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple, cast
@@ -59,7 +49,7 @@ def add_key(tx: Tx, key: bytes, write: WriteKey) -> None:
 
 
 def move_keys(tx: Tx, session: int, first: int, by: int) -> None:
-    """Let the writes of a session's turns from the ordinal `first` on be of those that stand further behind now."""
+    """Move the keys of a session's writes from the ordinal `first` on, whose turns now stand `by` places further back."""
     held = [
         (json.loads(result), key)
         for key, result in tx.execute("SELECT key, result FROM write_key WHERE session = ?", (session,))
@@ -85,18 +75,13 @@ def find_key(tx: Tx, key: bytes) -> WriteKey | None:
     return WriteKey(found[0], found[1], result["first"], result["turns"], bool(result["replaced"]), found[3])
 
 
-class Brought(NamedTuple):
-    """The facts that a write has added, those that it has merged with what it said, and its observations of states; by row id."""
+def brought(tx: Tx, write: WriteKey) -> tuple[list[int], list[int], list[int]]:
+    """Return the rows that a write's turns led to, as far as they are still there.
 
-    added: list[int]
-    merged: list[int]
-    states: list[int]
+    Rows that an earlier write had made from a chunk that was read again with these turns are left out.
 
-
-def brought(tx: Tx, write: WriteKey) -> Brought:
-    """Return what the turns of a write have brought, as far as it is still there.
-
-    What an earlier write had told of a chunk that was read again with these turns is not among it.
+    Returns:
+        The facts that it has added, those that it has merged with others, and its observations of states.
     """
     found = tx.execute(
         """SELECT DISTINCT o.id, o.fact, o.stored_ms IS NULL FROM turn t JOIN occurrence_turn x ON x.turn = t.id
@@ -110,7 +95,7 @@ def brought(tx: Tx, write: WriteKey) -> Brought:
     states = tx.execute(
         f"SELECT id FROM state WHERE occurrence {AMONG} ORDER BY id", (tx.ids([row for row, *_ in found]),)
     )
-    return Brought([*added], [*merged], [row for (row,) in states])
+    return [*added], [*merged], [row for (row,) in states]
 
 
 def chunks_of(tx: Tx, write: WriteKey) -> list[int]:
@@ -151,15 +136,9 @@ def turn_digest(values: Iterable[Value]) -> bytes:
     """
     whole = blake2b(digest_size=16)
     for value in values:
-        raw = _bytes(value)
+        raw = value if value is None or isinstance(value, bytes) else str(value).encode()
         whole.update(b"-" if raw is None else b"%d:%b" % (len(raw), raw))
     return whole.digest()
-
-
-def _bytes(value: Value) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    return str(value).encode()
 
 
 def damaged_turns(
@@ -176,33 +155,19 @@ def damaged_turns(
     if session is not None:
         found = tx.execute(f"{_READ} WHERE t.session = ? AND t.ordinal >= ?", (session, first))
     elif turns is not None:
-        wanted = tx.ids(turns)
-        found = tx.execute(f"{_READ} WHERE t.id {AMONG}", (wanted,))
+        found = tx.execute(f"{_READ} WHERE t.id {AMONG}", (tx.ids(turns),))
     else:
         found = tx.execute(f"{_READ} ORDER BY t.session, t.ordinal")
-    return {one.row: one for one in _differing(found)}
-
-
-def fill_digests(tx: Tx) -> None:
-    """Give every turn the digest of what it is now; for a migration alone, as it would bless any damage."""
-    tx.executemany(
-        "UPDATE turn SET digest = ? WHERE id = ?",
-        [(turn_digest(values), row) for row, _, _, *values in tx.execute(f"{_READ} ORDER BY t.id")],
-    )
-
-
-def _differing(found: Iterable[tuple[Any, ...]]) -> Iterator[DamagedTurn]:
-    for row, session, stored, *values in found:
+    damaged = {}
+    for row, of_session, stored, *values in found:
         if turn_digest(values) != stored:
-            session_id, ordinal, turn_id = (_shown(value) for value in values[:3])
-            yield DamagedTurn(
-                row, session, values[1], f"turn {turn_id} (number {ordinal}) of session {session_id}"
+            texts = (
+                value.decode(errors="replace") if isinstance(value, bytes) else value for value in values[:3]
             )
-
-
-def _shown(value: Value) -> str:
-    text = value.decode(errors="replace") if isinstance(value, bytes) else value
-    return cut(repr(text), 60)
+            session_id, ordinal, turn_id = (cut(repr(text), 60) for text in texts)
+            name = f"turn {turn_id} (number {ordinal}) of session {session_id}"
+            damaged[row] = DamagedTurn(row, of_session, values[1], name)
+    return damaged
 
 
 MOST = 2**62
@@ -356,13 +321,6 @@ def session_with_row(tx: Tx, row: int) -> SessionRow:
     return _session(found)
 
 
-def sessions_with_rows(tx: Tx, rows: Sequence[int]) -> list[SessionRow]:
-    """Return sessions by row id, in the order that is given; those that there are."""
-    found = tx.execute(f"{_SESSION} WHERE s.id {AMONG} GROUP BY s.id", (tx.ids(rows),))
-    by_row = {row[0]: _session(row) for row in found}
-    return [by_row[row] for row in rows if row in by_row]
-
-
 def list_sessions(tx: Tx) -> list[SessionRow]:
     """Return all sessions in time order (ties by session id)."""
     rows = tx.execute(f"{_SESSION} GROUP BY s.id ORDER BY min(t.said_ms), s.session_id")
@@ -379,18 +337,10 @@ def waiting(tx: Tx) -> int:
     return int(tx.execute("SELECT count(*) FROM session WHERE status = 'received'").fetchone()[0])
 
 
-def known_ids(tx: Tx, session: int, ids: Sequence[str]) -> set[str]:
-    """Return which of these turn ids a session has already."""
-    rows = tx.execute(
-        f"SELECT turn_id FROM turn WHERE session = ? AND turn_id {AMONG}",
-        (session, tx.ids(ids)),
-    )
-    return {row[0] for row in rows}
-
-
 def has_turn(tx: Tx, session: int, turn_id: str) -> bool:
     """Return whether a session has a turn of this id."""
-    return bool(known_ids(tx, session, [turn_id]))
+    found = tx.execute("SELECT 1 FROM turn WHERE session = ? AND turn_id = ?", (session, turn_id))
+    return found.fetchone() is not None
 
 
 def turn_with_id(tx: Tx, session: int, turn_id: str) -> Turn | None:
@@ -470,7 +420,7 @@ def turn_rows(tx: Tx, session: int) -> set[int]:
 
 
 def speakers(tx: Tx) -> set[str]:
-    """Return the names of everyone who speaks in any session, as written; each is looked up, so that few turns are read."""
+    """Return the names of all speakers, as written; each is looked up by index, so few turns are read."""
     rows = tx.execute(
         """WITH RECURSIVE names (name) AS (SELECT min(speaker) FROM turn
            UNION ALL SELECT (SELECT min(speaker) FROM turn WHERE speaker > name) FROM names WHERE name IS NOT NULL)
@@ -537,7 +487,7 @@ def finish_chunk(
 
 
 def fail_again(tx: Tx, chunk: int, reason: str) -> None:
-    """Record why a chunk that had failed has failed again; what was read of it meanwhile stays."""
+    """Store the reason of a chunk's new failure; facts that were read from it before stay."""
     tx.execute("UPDATE chunk SET reason = ? WHERE id = ?", (reason, chunk))
 
 
@@ -563,10 +513,11 @@ def origins(tx: Tx) -> dict[int, Origin]:
 
 def put_origin(tx: Tx, origin: Origin, merged_ms: int) -> int:
     """Return the row id of an origin, which is inserted if it is not stored."""
+    names = json.dumps(dict(sorted(origin.names.items())), ensure_ascii=False)
     tx.execute(
         """INSERT INTO origin (memory, user_id, merged_ms, label, names) VALUES (?, ?, ?, ?, ?)
            ON CONFLICT (memory, user_id) DO NOTHING""",
-        (origin.memory, origin.user_id, merged_ms, origin.label, _object(origin.names)),
+        (origin.memory, origin.user_id, merged_ms, origin.label, names),
     )
     found = tx.execute(
         "SELECT id FROM origin WHERE memory = ? AND user_id = ?", (origin.memory, origin.user_id)
@@ -574,12 +525,8 @@ def put_origin(tx: Tx, origin: Origin, merged_ms: int) -> int:
     return int(found.fetchone()[0])
 
 
-def _object(names: Mapping[str, str]) -> str:
-    return json.dumps(dict(sorted(names.items())), ensure_ascii=False)
-
-
 def session_origins(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
-    """Return session -> the user whose memory it was merged from, of those sessions whose first turn was."""
+    """Return session -> user of the memory it was merged from; sessions whose first turn was said here are left out."""
     rows = tx.execute(
         f"""SELECT t.session, o.user_id FROM turn t JOIN origin o ON o.id = t.origin WHERE t.session {AMONG} AND t.ordinal =
            (SELECT min(f.ordinal) FROM turn f WHERE f.session = t.session)""",
@@ -594,13 +541,6 @@ class FactKey(NamedTuple):
     at_ms: int
     tie: str
     row: int
-
-
-class SessionKey(NamedTuple):
-    """Where a session stands: by its first time, then its id."""
-
-    first_ms: int
-    session_id: str
 
 
 FIRST_MS = -(2**63)
@@ -639,9 +579,12 @@ def shown_facts_after(
         where, args = [*where, _IN_SESSION], [*args, session]
     if entity is not None:
         named = "SELECT 1 FROM mention m WHERE m.fact = f.id AND m.entity = ?"
+        times, facts = tx.execute(
+            "SELECT (SELECT count(*) FROM mention WHERE entity = ?), (SELECT count(*) FROM fact)", (entity,)
+        ).fetchone()
         where.append(
             f"EXISTS ({named})"
-            if session is not None or _is_frequent(tx, entity)
+            if session is not None or times * RARE > facts
             else "f.id IN (SELECT m.fact FROM mention m WHERE m.entity = ?)"
         )
         args.append(entity)
@@ -658,13 +601,6 @@ def fact_keys(tx: Tx, facts: Collection[int]) -> list[tuple[FactKey, str]]:
         f"SELECT {_AT}, f.tie, f.id, f.fact_id FROM fact f WHERE f.id {AMONG}", (tx.ids(facts),)
     )
     return [(FactKey(*row[:3]), row[3]) for row in rows]
-
-
-def _is_frequent(tx: Tx, entity: int) -> bool:
-    named, facts = tx.execute(
-        "SELECT (SELECT count(*) FROM mention WHERE entity = ?), (SELECT count(*) FROM fact)", (entity,)
-    ).fetchone()
-    return bool(named * RARE > facts)
 
 
 def count_facts(tx: Tx, *, entity: int | None = None, session: int | None = None) -> int:
@@ -689,20 +625,20 @@ def count_facts(tx: Tx, *, entity: int | None = None, session: int | None = None
     return int(found.fetchone()[0])
 
 
-# -- sessions ---------------------------------------------------------------------------------------
-
-
-def sessions_after(tx: Tx, after: SessionKey | None, most: int) -> list[SessionRow]:
-    """Return sessions in time order (ties by id), from behind the key of another one."""
-    start = after or SessionKey(FIRST_MS, "")
+def sessions_after(tx: Tx, after: tuple[int, str] | None, most: int) -> list[SessionRow]:
+    """Return sessions in time order (ties by id), from behind the (first time in ms, id) of another one."""
+    first_ms, session_id = after or (FIRST_MS, "")
     rows = tx.execute(
         """SELECT s.id FROM turn t CROSS JOIN session s ON s.id = t.session
            WHERE t.said_ms >= ? AND (t.said_ms, s.session_id) > (?, ?) AND t.id =
            (SELECT u.id FROM turn u WHERE u.session = t.session ORDER BY u.said_ms, u.id LIMIT 1)
            ORDER BY t.said_ms, s.session_id LIMIT ?""",
-        (start.first_ms, *start, most),
+        (first_ms, first_ms, session_id, most),
     )
-    return sessions_with_rows(tx, [row for (row,) in rows])
+    wanted = [row for (row,) in rows]
+    found = tx.execute(f"{_SESSION} WHERE s.id {AMONG} GROUP BY s.id", (tx.ids(wanted),))
+    by_row = {row[0]: _session(row) for row in found}
+    return [by_row[row] for row in wanted if row in by_row]
 
 
 def count_sessions(tx: Tx) -> int:
@@ -729,9 +665,6 @@ def failed_chunks_of(tx: Tx, sessions: Collection[int]) -> Mapping[int, int]:
         (tx.ids(sessions),),
     )
     return dict(rows.fetchall())
-
-
-# -- turns ------------------------------------------------------------------------------------------
 
 
 def turns_after(tx: Tx, session: int, after: int, most: int) -> list[tuple[int, Turn, int]]:

@@ -1,8 +1,7 @@
 """Column reads of a whole memory, for the arrays that a query works on.
 
-Facts that are hidden (forgotten, or corrected by another) are not among them, nor is what they support, name or assert, unless
-they are asked for: what was held at an earlier moment may have been hidden since.
-
+Facts that are hidden (forgotten, or corrected by another) are not among them, nor what they support, name or assert,
+unless they are asked for: what was held at an earlier moment may have been hidden since.
 """
 
 from __future__ import annotations
@@ -10,19 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from memforest.store.connections import AMONG, Tx
+from memforest.store.connections import AMONG, AMONG_IDS, Tx
 from memforest.store.corrections import HOLDS, NOW
-
-
-class TurnRow(NamedTuple):
-    """A turn; in a snapshot turns stand by their session's first time, its id, and position."""
-
-    id: int
-    session: int
-    speaker: str
-    said_ms: int
-    text: str
-    role: str | None
 
 
 class FactColumns(NamedTuple):
@@ -71,20 +59,21 @@ Only = Collection[int] | None
 """Row ids that a read is limited to; None reads all."""
 
 
-def _among(tx: Tx, column: str, only: Only, word: str = "WHERE") -> tuple[str, tuple[object, ...]]:
+def _among(tx: Tx, column: str, only: Only) -> tuple[str, tuple[object, ...]]:
     """Return the condition that a column is among some ids, with its argument."""
-    if only is None:
-        return "", ()
-    return f"{word} {column} {AMONG}", (tx.ids(only),)
+    return ("", ()) if only is None else (f"WHERE {column} {AMONG}", (tx.ids(only),))
 
 
 _HIDDEN = "(SELECT id FROM fact WHERE verdict > 1)"
 """The facts that are hidden; an index has just these."""
 
 
-def _shown(column: str, hidden: bool) -> str:
-    """Return the condition that a fact is not hidden; one that always holds when hidden ones are wanted too."""
-    return "TRUE" if hidden else f"{column} NOT IN {_HIDDEN}"
+def _of_facts(tx: Tx, column: str, only: Only, hidden: bool) -> tuple[str, tuple[object, ...]]:
+    """Return the condition that a column's fact is among some, with its argument; hidden facts are left out unless wanted."""
+    shown = "TRUE" if hidden else f"{column} NOT IN {_HIDDEN}"
+    return (
+        (f"WHERE {shown} ", ()) if only is None else (f"WHERE {shown} AND {column} {AMONG}", (tx.ids(only),))
+    )
 
 
 def session_spans(tx: Tx, only: Only = None) -> list[SessionSpan]:
@@ -98,29 +87,27 @@ def session_spans(tx: Tx, only: Only = None) -> list[SessionSpan]:
     return [SessionSpan(*row) for row in rows]
 
 
-def turn_rows(tx: Tx, only: Only = None) -> Iterator[TurnRow]:
-    """Yield the turns of sessions, by session and position."""
+def turn_rows(tx: Tx, only: Only = None) -> Iterator[tuple[int, int, str, int, str, str | None]]:
+    """Yield (id, session, speaker, said ms, text, role) of the turns of sessions, by session and position."""
     where, args = _among(tx, "session", only)
-    rows = tx.execute(
-        f"SELECT id, session, speaker, said_ms, text, role FROM turn {where} ORDER BY session, ordinal", args
-    )
-    return (TurnRow(*row) for row in rows)
+    sql = f"SELECT id, session, speaker, said_ms, text, role FROM turn {where} ORDER BY session, ordinal"
+    return iter(tx.execute(sql, args))
 
 
 def sessions_of(tx: Tx, turns: Collection[int]) -> set[int]:
     """Return the sessions of turns that there are."""
-    where, args = _among(tx, "id", turns)
-    return {row[0] for row in tx.execute(f"SELECT DISTINCT session FROM turn {where}", args)}
+    rows = tx.execute(f"SELECT DISTINCT session FROM turn WHERE id {AMONG}", (tx.ids(turns),))
+    return {row[0] for row in rows}
 
 
 def fact_rows(tx: Tx, only: Only = None, *, hidden: bool = False) -> Iterator[FactColumns]:
     """Yield facts, by id."""
-    where, args = _among(tx, "f.id", only, "AND")
+    where, args = _of_facts(tx, "f.id", only, hidden)
     rows = tx.execute(
         f"""SELECT f.id, coalesce((SELECT m.entity FROM mention m JOIN entity e ON e.id = m.entity
                 WHERE m.fact = f.id AND e.kind = 'participant' AND e.label = f.speaker LIMIT 1), 0),
             f.start_ms, f.end_ms, f.said_ms, f.fact_id, f.verdict = 1 FROM fact f
-            WHERE {_shown("f.id", hidden)} {where} ORDER BY f.id""",
+            {where} ORDER BY f.id""",
         args,
     )
     return (FactColumns(*row) for row in rows)
@@ -150,28 +137,28 @@ def said_often(tx: Tx, only: Only = None, without: Collection[int] = ()) -> dict
 
 def supports(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[tuple[int, int]]:
     """Return distinct (fact, turn) pairs of facts."""
-    where, args = _among(tx, "o.fact", only, "AND")
+    where, args = _of_facts(tx, "o.fact", only, hidden)
     return tx.execute(
         f"""SELECT DISTINCT o.fact, x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
-            WHERE {_shown("o.fact", hidden)} {where} ORDER BY 1, 2""",
+            {where} ORDER BY 1, 2""",
         args,
     ).fetchall()
 
 
 def mentions(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[tuple[int, int]]:
     """Return distinct (fact, entity) pairs of facts."""
-    where, args = _among(tx, "fact", only, "AND")
+    where, args = _of_facts(tx, "fact", only, hidden)
     return tx.execute(
-        f"SELECT DISTINCT fact, entity FROM mention WHERE {_shown('fact', hidden)} {where} ORDER BY 1, 2",
+        f"SELECT DISTINCT fact, entity FROM mention {where} ORDER BY 1, 2",
         args,
     ).fetchall()
 
 
 def muted_turns(tx: Tx) -> list[int]:
-    """Return the turns that may not speak for themselves, as they say what is hidden: where that is known to have been said.
+    """Return the turns that must not be shown as they are, because they state a hidden fact.
 
-    A correction's places are there before the statement is extracted anew; a statement that is hidden may have been said in
-    others too.
+    These are the places of corrections, which are known before the facts are extracted anew, and the turns that support
+    hidden facts.
     """
     rows = tx.execute(
         f"""SELECT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id WHERE o.fact IN {_HIDDEN}"""
@@ -196,9 +183,9 @@ _STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact
 
 def states_seen(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[StateSeen]:
     """Return every observation of a state by facts: dated by the fact itself, else by each time it was said."""
-    where, args = _among(tx, "s.fact", only, "AND")
+    where, args = _of_facts(tx, "s.fact", only, hidden)
     rows = tx.execute(
-        f"{_STATES} WHERE {_shown('s.fact', hidden)} {where} ORDER BY s.entity, s.attribute, s.at_ms, tie, s.fact, s.id",
+        f"{_STATES} {where} ORDER BY s.entity, s.attribute, s.at_ms, tie, s.fact, s.id",
         args,
     )
     return [StateSeen(*row) for row in rows]
@@ -211,11 +198,10 @@ def occurrences_of_states(tx: Tx) -> dict[int, int]:
 
 def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
     """Return observations by row id."""
-    where, args = _among(tx, "s.id", rows, "AND")
-    return [
-        StateSeen(*row)
-        for row in tx.execute(f"{_STATES} WHERE s.fact NOT IN {_HIDDEN} {where} ORDER BY s.id", args)
-    ]
+    found = tx.execute(
+        f"{_STATES} WHERE s.fact NOT IN {_HIDDEN} AND s.id {AMONG} ORDER BY s.id", (tx.ids(rows),)
+    )
+    return [StateSeen(*row) for row in found]
 
 
 def states_of_chunk(tx: Tx, chunk: int) -> list[int]:
@@ -227,27 +213,27 @@ def states_of_chunk(tx: Tx, chunk: int) -> list[int]:
     return [row for (row,) in found]
 
 
-_OF = f"s.fact NOT IN {_HIDDEN} AND s.entity = ? AND s.attribute = ?"
-_BEFORE = f"{_OF} AND s.at_ms <= ? AND (s.at_ms, coalesce(o.tie, f.tie), s.fact, s.id) < (?, ?, ?, ?)"
-
-
-def _before(state: StateSeen) -> tuple[int, str, int, int, str, int, int]:
-    return state.entity, state.attribute, state.at_ms, state.at_ms, state.tie, state.fact, state.row
+_OF = f"s.fact NOT IN {_HIDDEN} AND s.entity = :entity AND s.attribute = :attribute"
+_BEFORE = f"{_OF} AND s.at_ms <= :at_ms AND (s.at_ms, coalesce(o.tie, f.tie), s.fact, s.id) < (:at_ms, :tie, :fact, :row)"
+"""The observations of an attribute before another one, whose values are bound by name."""
 
 
 def states_before(tx: Tx, state: StateSeen, most: int) -> list[StateSeen]:
     """Return the latest observations of an attribute before another one, in time order; all if `most` is negative."""
     rows = tx.execute(
         f"""{_STATES} WHERE {_BEFORE}
-            ORDER BY s.at_ms DESC, tie DESC, s.fact DESC, s.id DESC LIMIT ?""",
-        (*_before(state), most),
+            ORDER BY s.at_ms DESC, tie DESC, s.fact DESC, s.id DESC LIMIT :most""",
+        {**state._asdict(), "most": most},
     )
     return [StateSeen(*row) for row in rows][::-1]
 
 
 def states_of_attribute(tx: Tx, entity: int, attribute: str) -> list[StateSeen]:
     """Return every observation of an attribute of an entity, in time order."""
-    rows = tx.execute(f"{_STATES} WHERE {_OF} ORDER BY s.at_ms, tie, s.fact, s.id", (entity, attribute))
+    rows = tx.execute(
+        f"{_STATES} WHERE {_OF} ORDER BY s.at_ms, tie, s.fact, s.id",
+        {"entity": entity, "attribute": attribute},
+    )
     return [StateSeen(*row) for row in rows]
 
 
@@ -255,19 +241,18 @@ def values_of(tx: Tx, entity: int, attribute: str) -> set[str]:
     """Return every value that an attribute of an entity is known to have had."""
     rows = tx.execute(
         f"SELECT DISTINCT value, previous FROM state s WHERE {_OF}",
-        (entity, attribute),
+        {"entity": entity, "attribute": attribute},
     )
     return {value for row in rows for value in row if value is not None}
 
 
 def values_before(tx: Tx, state: StateSeen, values: Collection[str]) -> list[tuple[str, str | None]]:
     """Return (value, previous) of the observations of an attribute before another one that name some values."""
-    wanted = tx.ids(values)
     rows = tx.execute(
         f"""SELECT DISTINCT s.value, s.previous FROM state s JOIN occurrence o ON o.id = s.occurrence
-            JOIN fact f ON f.id = s.fact WHERE {_BEFORE} AND (s.value {AMONG}
-                OR s.previous {AMONG})""",
-        (*_before(state), wanted, wanted),
+            JOIN fact f ON f.id = s.fact WHERE {_BEFORE} AND (s.value {AMONG_IDS}
+                OR s.previous {AMONG_IDS})""",
+        {**state._asdict(), "ids": tx.ids(values)},
     )
     return rows.fetchall()
 
@@ -289,9 +274,10 @@ def names(tx: Tx) -> dict[str, int]:
 
 def keys_of(tx: Tx, entities: Collection[int]) -> set[str]:
     """Return the keys and aliases of entities."""
-    own, args = _among(tx, "id", entities)
-    other, _ = _among(tx, "entity", entities)
-    found = tx.execute(f"SELECT key FROM entity {own} UNION SELECT key FROM alias {other}", (*args, *args))
+    found = tx.execute(
+        f"SELECT key FROM entity WHERE id {AMONG_IDS} UNION SELECT key FROM alias WHERE entity {AMONG_IDS}",
+        {"ids": tx.ids(entities)},
+    )
     return {row[0] for row in found}
 
 

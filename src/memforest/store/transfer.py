@@ -1,16 +1,11 @@
-"""The rows of a memory that an export carries, and how each is written in it; the same table serves the import.
+"""The rows of a memory that an export carries: how each is written in it, reading them, and inserting them elsewhere.
 
-A part is one table. Its rows stand in the order of their ids and are numbered from 1; a reference to a row is its
-number. Row ids are of one file alone, and have gaps where something was deleted; numbers are of the export.
+A part is one table; the same table of parts serves the import. Its rows stand in the order of their ids and are numbered
+from 1; a reference to a row is its number. Row ids are of one file alone, and have gaps where something was deleted; numbers
+are of the export.
 
-
-Reading the rows of a memory as an export writes them.
-
-Inserting the rows of an export into an empty memory.
-
-Rows go in by the hundred, past the triggers that note single changes: a memory that was empty is noted as a whole. A
+Rows go into an empty memory by the hundred, past the triggers that note single changes: the memory is noted as a whole. A
 row that cannot be is found among its batch and named by its line.
-
 """
 
 from __future__ import annotations
@@ -561,8 +556,6 @@ class RowWriter:
             first = self.count(part.numbered) - len(self._rows) + at + 1
             columns.insert(0, range(first, first + len(rows)))
         return list(zip(*columns, strict=True))
-
-    # -- references ---------------------------------------------------------------------------
 
     def _how(self, column: Column) -> _Reading | None:
         if column.form == "ref":

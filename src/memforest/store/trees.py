@@ -1,26 +1,18 @@
-"""Trees and their inner nodes in SQLite: a write-back `Arena` for one transaction. Leaves: `memforest.store.trees`.
+"""Trees in SQLite: heads, inner nodes and leaves, and a write-back `Arena` of them for one transaction.
 
-A leaf that has a summary of its own has a row among the nodes too, of level 0 and with the same id: it has what a leaf
-has not, a version and a dirty mark, and the summary hangs on it as on any node.
+A leaf stands for a fact, a chunk or a run of turns; where in time it stands is read from that. A leaf that has a summary
+of its own has a row among the nodes too, of level 0 and with the same id: the row has its version and dirty mark, and the
+summary hangs on it as on any node.
 
-
-The leaves of trees: the fact, chunk or run of turns that each stands for.
-
-Where in time that is is read from what they stand for.
-
-
-Nodes of a tree that its index keeps in a table of its own: marking them, and taking leaves away whose items are gone.
-
-Whole trees of another memory, copied with their summaries and vectors.
-
-Nodes and leaves get new ids; their places in time order, intervals and marks stay what they are.
-
+`graft` copies whole trees of another memory with their summaries and vectors: nodes and leaves get new ids; their places
+in time order, intervals and marks stay what they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from memforest.nodes import Node, TreeHead
 from memforest.store import derived, meta
@@ -55,36 +47,6 @@ from first to last turn."""
 
 _COLUMN = {"fact": "fact", "chunk": "chunk", "turn": "turn"}
 """Item kind -> the column of `leaf` that has the item."""
-
-
-def leaves_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
-    """Return leaves by id, without those whose item does not exist."""
-    found = {}
-    for leaf, tree, start, tie, end, kind, item, last in tx.execute(_LEAVES, {"ids": tx.ids(ids)}):
-        found[leaf] = Node(
-            id=leaf,
-            tree=tree,
-            level=0,
-            key=(start, tie),
-            start_ms=start,
-            end_ms=end,
-            count=1,
-            children=(),
-            item_kind=kind,
-            item=item,
-            version=1,
-            dirty=False,  # unless it has a summary of its own (`memforest.store.trees`)
-            item_last=last,
-        )
-    return found
-
-
-def put_leaf(tx: Tx, leaf: Node) -> None:
-    """Store which item a leaf stands for; its time is that of the item."""
-    tx.execute(
-        f"INSERT INTO leaf (id, tree, {_COLUMN[leaf.item_kind or '']}, last) VALUES (?, ?, ?, ?)",
-        (leaf.id, leaf.tree, leaf.item, leaf.item_last),
-    )
 
 
 def drop_leaves(tx: Tx, ids: Iterable[int]) -> None:
@@ -155,10 +117,10 @@ _LEAF_FACTS = f"""
 
 
 def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
-    """Return what leaves say, by their ids: of a fact what was said; of a chunk or a run its turns; each line with the speaker.
+    """Return the texts of leaves, by id: a fact's quote or text; the turns of a chunk or a run; each line with its speaker.
 
-    A fact that a model worded, or any extractor but the local rules, or a correction, is told in its own words. A fact that is
-    hidden has no text. Turns are told as `told_lines` has them.
+    A fact from the local rules is shown by its quote; any other fact by its own text. A hidden fact has no text. Turns are
+    shown by `told_lines`.
     """
     facts: list[int] = []
     runs: list[int] = []
@@ -174,10 +136,9 @@ def leaf_texts(tx: Tx, found: Iterable[Node]) -> dict[int, str]:
 
 
 def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
-    """Return what may be told of turns: the line of each, by row id, as it was said.
+    """Return, by row id, the lines that may be shown for turns: "speaker: text" as it was said.
 
-    In the place of a damaged turn there is a line that says so; in that of a turn that says what is hidden are the facts that
-    it supports and that are not.
+    A damaged turn has a line that says so; a turn that says something hidden has the shown facts that it supports.
     """
     if not said:
         return {}
@@ -189,7 +150,7 @@ def told_lines(tx: Tx, said: Mapping[int, str]) -> dict[int, list[str]]:
 
 
 def _shown_of_muted(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
-    """Return, for those of some turns that are muted, the facts that they support and that are not hidden, in order."""
+    """Return muted turn -> texts of the shown facts that it supports, in order."""
     muted = set(muted_turns(tx)).intersection(turns)
     rows = tx.execute(
         f"""SELECT x.turn, f.text FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence
@@ -225,28 +186,7 @@ _DIRTY_OF = "tree t CROSS JOIN node n ON n.tree = t.id", "AND t.owner = ?"
 _ID_BLOCK = 64
 
 
-def _node(row: tuple[object, ...]) -> Node:
-    rowid, tree, level, key_ms, key_tie, start, end, count, children, version, dirty, *more = row
-    span_lo, span_hi, window, state = more
-    return Node(
-        id=rowid,  # type: ignore[arg-type]  # STRICT columns: integers and texts are what they say
-        tree=tree,  # type: ignore[arg-type]
-        level=level,  # type: ignore[arg-type]
-        key=(key_ms, key_tie),  # type: ignore[arg-type]
-        start_ms=start,  # type: ignore[arg-type]
-        end_ms=end,  # type: ignore[arg-type]
-        count=count,  # type: ignore[arg-type]
-        children=unpack_ids(children),  # type: ignore[arg-type]
-        item_kind=None,
-        item=None,
-        version=version,  # type: ignore[arg-type]
-        dirty=bool(dirty),
-        span=None if span_lo is None else (span_lo, span_hi),  # type: ignore[arg-type]
-        window=window,  # type: ignore[arg-type]
-        state=state,  # type: ignore[arg-type]
-    )
-
-
+@dataclass(slots=True, eq=False)
 class SqliteArena:
     """The nodes of one file, read when first touched. Leaves are written at once, inner nodes back by `flush`.
 
@@ -257,15 +197,14 @@ class SqliteArena:
         summarised: the kinds of items whose leaves get a summary of their own.
     """
 
-    def __init__(self, tx: Tx, summarised: Collection[str] = ()) -> None:
-        self._tx = tx
-        self._summarised = summarised
-        self._nodes: dict[int, Node] = {}
-        self._changed: set[int] = set()
-        self._dropped: set[int] = set()
-        self._next = 0
-        self._end = 0
-        self.written = 0
+    tx: Tx
+    summarised: Collection[str] = ()
+    written: int = field(default=0, init=False)
+    _nodes: dict[int, Node] = field(default_factory=dict, init=False)
+    _changed: set[int] = field(default_factory=set, init=False)
+    _dropped: set[int] = field(default_factory=set, init=False)
+    _next: int = field(default=0, init=False)
+    _end: int = field(default=0, init=False)
 
     def get(self, node_id: int) -> Node:
         """Return a node.
@@ -279,14 +218,14 @@ class SqliteArena:
         """Return nodes in the order of their ids, reading what is not at hand in one statement."""
         missing = [i for i in ids if i not in self._nodes]
         if missing:
-            found = nodes_with_ids(self._tx, missing)
+            found = nodes_with_ids(self.tx, missing)
             self._nodes.update({i: node for i, node in found.items() if i not in self._dropped})
         return [self._nodes[i] for i in ids]
 
     def new_id(self) -> int:
         """Return an id that no node of this file has had."""
         if self._next == self._end:
-            self._next = meta.take_ids(self._tx, "node", _ID_BLOCK)
+            self._next = meta.take_ids(self.tx, "node", _ID_BLOCK)
             self._end = self._next + _ID_BLOCK
         self._next += 1
         return self._next - 1
@@ -295,8 +234,11 @@ class SqliteArena:
         """Insert or change an inner node, or insert a leaf."""
         self._nodes[node.id] = node
         if not node.level:
-            put_leaf(self._tx, node)
-        if node.level or node.item_kind in self._summarised:
+            self.tx.execute(
+                f"INSERT INTO leaf (id, tree, {_COLUMN[node.item_kind or '']}, last) VALUES (?, ?, ?, ?)",
+                (node.id, node.tree, node.item, node.item_last),
+            )
+        if node.level or node.item_kind in self.summarised:
             self._changed.add(node.id)
         else:
             self.written += 1
@@ -308,7 +250,7 @@ class SqliteArena:
             KeyError: if there is none with that id.
         """
         if not self.get(node_id).level:
-            drop_leaves(self._tx, (node_id,))
+            drop_leaves(self.tx, (node_id,))
         self._changed.discard(node_id)
         del self._nodes[node_id]
         self._dropped.add(node_id)
@@ -317,39 +259,37 @@ class SqliteArena:
         """Write everything back; the derived rows of dropped nodes go with them."""
         if self._dropped:
             gone = [(i,) for i in sorted(self._dropped)]
-            self._tx.executemany("DELETE FROM node WHERE id = ?", gone)
-            self._tx.executemany("DELETE FROM derived_node_vector WHERE item = ?", gone)
-        self._tx.executemany(
+            self.tx.executemany("DELETE FROM node WHERE id = ?", gone)
+            self.tx.executemany("DELETE FROM derived_node_vector WHERE item = ?", gone)
+        self.tx.executemany(
             f"""INSERT INTO node ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
                 ON CONFLICT (id) DO UPDATE SET key_ms = excluded.key_ms, key_tie = excluded.key_tie,
                 start_ms = excluded.start_ms, end_ms = excluded.end_ms, count = excluded.count,
                 children = excluded.children, version = excluded.version, dirty = excluded.dirty,
                 span_lo = excluded.span_lo, span_hi = excluded.span_hi, window = excluded.window,
                 state = excluded.state""",
-            [self._row(self._nodes[i]) for i in sorted(self._changed)],
+            [
+                (
+                    node.id,
+                    node.tree,
+                    node.level,
+                    *node.key,
+                    node.start_ms,
+                    node.end_ms,
+                    node.count,
+                    pack_ids(node.children),
+                    node.version,
+                    int(node.dirty),
+                    *(node.span or (None, None)),
+                    node.window,
+                    node.state,
+                )
+                for node in map(self._nodes.__getitem__, sorted(self._changed))
+            ],
         )
         self.written += len(self._changed) + len(self._dropped)
         self._changed.clear()
         self._dropped.clear()
-
-    @staticmethod
-    def _row(node: Node) -> tuple[object, ...]:
-        return (
-            node.id,
-            node.tree,
-            node.level,
-            node.key[0],
-            node.key[1],
-            node.start_ms,
-            node.end_ms,
-            node.count,
-            pack_ids(node.children),
-            node.version,
-            int(node.dirty),
-            *(node.span or (None, None)),
-            node.window,
-            node.state,
-        )
 
 
 def find_head(tx: Tx, owner: str, kind: str, scope: int) -> TreeHead | None:
@@ -409,7 +349,7 @@ def scopes(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, int]]:
 
 
 def put_head(tx: Tx, owner: str, kind: str, scope: int, head: TreeHead) -> TreeHead:
-    """Store a head; one whose `tree` is 0 is new and comes back with its id."""
+    """Store a tree's head and return it; one whose `tree` is 0 is inserted and gets its id."""
     if head.tree == 0:
         tree = meta.take_ids(tx, "tree")
         tx.execute(
@@ -446,20 +386,54 @@ def drop_tree(tx: Tx, head: TreeHead) -> None:
 
 
 def nodes_with_ids(tx: Tx, ids: Collection[int]) -> dict[int, Node]:
-    """Return nodes and leaves by id."""
-    rows = tx.execute(f"SELECT {_COLUMNS} FROM node WHERE id {AMONG}", (tx.ids(ids),))
-    stored = {row[0]: _node(row) for row in rows}
+    """Return nodes and leaves by id, without leaves whose item does not exist."""
+    stored = {}
+    for row in tx.execute(f"SELECT {_COLUMNS} FROM node WHERE id {AMONG}", (tx.ids(ids),)):
+        node, tree, level, key_ms, key_tie, start, end, count, children, version, dirty, *more = row
+        span_lo, span_hi, window, state = more
+        stored[node] = Node(
+            id=node,
+            tree=tree,
+            level=level,
+            key=(key_ms, key_tie),
+            start_ms=start,
+            end_ms=end,
+            count=count,
+            children=unpack_ids(children),
+            item_kind=None,
+            item=None,
+            version=version,
+            dirty=bool(dirty),
+            span=None if span_lo is None else (span_lo, span_hi),
+            window=window,
+            state=state,
+        )
     found = {i: node for i, node in stored.items() if node.level}
-    if rest := [i for i in ids if i not in found]:
-        for i, leaf in leaves_with_ids(tx, rest).items():
-            if (marks := stored.get(i)) is not None:
-                leaf.version, leaf.dirty = marks.version, marks.dirty
-            found[i] = leaf
+    rest = [i for i in ids if i not in found]
+    for leaf, tree, start, tie, end, kind, item, last in (
+        tx.execute(_LEAVES, {"ids": tx.ids(rest)}) if rest else ()
+    ):
+        marks = stored.get(leaf)  # of a leaf that has a summary of its own
+        found[leaf] = Node(
+            id=leaf,
+            tree=tree,
+            level=0,
+            key=(start, tie),
+            start_ms=start,
+            end_ms=end,
+            count=1,
+            children=(),
+            item_kind=kind,
+            item=item,
+            version=1 if marks is None else marks.version,
+            dirty=marks is not None and marks.dirty,
+            item_last=last,
+        )
     return found
 
 
 def node_texts(tx: Tx, nodes: Collection[Node]) -> dict[int, str]:
-    """Return what nodes say: their summaries, or of leaves without one their items; of other nodes nothing."""
+    """Return the texts of nodes: their summaries, or for leaves without one the texts of their items."""
     found = derived.summaries(tx, [node.id for node in nodes])
     return found | leaf_texts(tx, [node for node in nodes if not node.level and node.id not in found])
 
@@ -584,7 +558,7 @@ def drop_leaf_nodes(tx: Tx, nodes: Collection[int]) -> None:
 
 
 def mark_out_of_date(tx: Tx, nodes: Collection[int]) -> None:
-    """Mark these nodes dirty, with a new version; who calls sees to those above them."""
+    """Mark nodes dirty, with a new version; the caller marks the nodes above them."""
     tx.executemany(
         "UPDATE node SET dirty = 1, version = version + 1 WHERE id = ?", [(node,) for node in sorted(nodes)]
     )
@@ -627,6 +601,10 @@ def leaf_rows(tx: Tx, owner: str) -> dict[int, list[LeafRow]]:
     return found
 
 
+_NODE = """id, tree, key_tie, children, level, key_ms, start_ms, end_ms, count, version, dirty,
+    span_lo, span_hi, window, state"""
+
+
 def graft(
     tx: Tx, source: Tx, owner: str, grafts: Sequence[Graft], session_ids: Mapping[str, str], *, vectors: bool
 ) -> None:
@@ -641,7 +619,9 @@ def graft(
         vectors: whether vectors are of the same embedder, and are copied too.
     """
     tree = {one.head.tree: row for row, one in enumerate(grafts, meta.take_ids(tx, "tree", len(grafts)))}
-    inner = _nodes(source, tree)
+    inner = source.execute(
+        f"SELECT {_NODE} FROM node WHERE tree {AMONG} ORDER BY id", (source.ids(tree),)
+    ).fetchall()
     old = sorted({*(row[0] for row in inner), *(leaf.row for one in grafts for leaf in one.leaves)})
     first = meta.take_ids(tx, "node", len(old))
     new = {row: first + at for at, row in enumerate(old)}
@@ -665,46 +645,28 @@ def graft(
         "INSERT INTO leaf (id, tree, fact, chunk, turn, last) VALUES (?, ?, ?, ?, ?, ?)",
         [(new[leaf.row], tree[leaf.tree], *leaf[2:]) for one in grafts for leaf in one.leaves],
     )
+    moved = []
+    for node, of, tie, children, *rest in inner:
+        session, sign, place = tie.partition("\x1f")
+        tie = f"{session_ids.get(session, session)}{sign}{place}"
+        moved.append(
+            (new[node], tree[of], tie, pack_ids([new[child] for child in unpack_ids(children)]), *rest)
+        )
     tx.executemany(
         f"INSERT INTO node ({_NODE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [_moved(row, tree, new, session_ids) for row in inner],
+        moved,
     )
-    _copy_derived(tx, source, {row[0]: new[row[0]] for row in inner}, vectors)
-
-
-_NODE = """id, tree, key_tie, children, level, key_ms, start_ms, end_ms, count, version, dirty,
-    span_lo, span_hi, window, state"""
-
-
-def _nodes(source: Tx, trees: Collection[int]) -> list[tuple[Any, ...]]:
-    return source.execute(
-        f"SELECT {_NODE} FROM node WHERE tree {AMONG} ORDER BY id", (source.ids(trees),)
-    ).fetchall()
-
-
-def _moved(
-    row: tuple[Any, ...], tree: Mapping[int, int], new: Mapping[int, int], session_ids: Mapping[str, str]
-) -> tuple[Any, ...]:
-    node, of, tie, children, *rest = row
-    session, sign, place = tie.partition("\x1f")
-    tie = f"{session_ids.get(session, session)}{sign}{place}"
-    return new[node], tree[of], tie, pack_ids([new[child] for child in unpack_ids(children)]), *rest
-
-
-def _copy_derived(tx: Tx, source: Tx, new: Mapping[int, int], vectors: bool) -> None:
-    """Copy the summaries of nodes, and their vectors."""
+    nodes = source.ids([row[0] for row in inner])
     rows = source.execute(
-        f"SELECT node, text, maker, vector, inputs FROM derived_summary WHERE node {AMONG}",
-        (source.ids(new),),
+        f"SELECT node, text, maker, vector, inputs FROM derived_summary WHERE node {AMONG}", (nodes,)
     )
     tx.executemany(
         "INSERT INTO derived_summary VALUES (?, ?, ?, ?, ?)", [(new[row[0]], *row[1:]) for row in rows]
     )
-    if not vectors:
-        return
-    rows = source.execute(
-        f"SELECT item, digest, vector FROM derived_node_vector WHERE item {AMONG}", (source.ids(new),)
-    )
-    tx.executemany(
-        "INSERT INTO derived_node_vector VALUES (?, ?, ?)", [(new[row[0]], *row[1:]) for row in rows]
-    )
+    if vectors:
+        rows = source.execute(
+            f"SELECT item, digest, vector FROM derived_node_vector WHERE item {AMONG}", (nodes,)
+        )
+        tx.executemany(
+            "INSERT INTO derived_node_vector VALUES (?, ?, ?)", [(new[row[0]], *row[1:]) for row in rows]
+        )

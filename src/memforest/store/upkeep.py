@@ -1,27 +1,17 @@
-"""What a deletion does with the file itself: the log behind it, and the file as a whole.
+"""Work on a memory's file as a whole: purging it after a deletion, copying, removing and encrypting it.
 
-Where texts are in a memory's file: in its raw bytes, and in its rows when they are decoded.
+`copy_database` uses SQLite's online backup, which copies page by page through its bounded page cache. Inside a read
+transaction all pages are of one state, so no writer makes it begin anew.
+Source: https://www.sqlite.org/backup.html, https://www.sqlite.org/wal.html.
 
-A copy of a memory's file as one transaction sees it, made while others write.
-
-SQLite's online backup copies page by page through its bounded page cache. Inside a read transaction all pages are of one
-state, so nobody who writes makes it begin anew. Source: https://www.sqlite.org/backup.html, https://www.sqlite.org/wal.html.
-
-
-Removing the file of a memory that was made and never written.
-
-Encrypting a memory's file, decrypting it, or giving it another key: one file at a time, each in one step.
-
-The file is copied to a new one beside it, the copy is compared with it row by row and takes its place by a renaming; so
-at any moment there is a whole file under its name, and its salt says what that may be (`memforest.store.files`). Meanwhile
-nobody else has the file open: SQLite's exclusive lock is held, which no other connection in any process lets be taken.
-In the end the bytes of the old file are overwritten. After a crash the same call finishes what is left.
-
-Whoever waits for the lock has the old file open, and finds it overwritten; see `Database._told_of_replacement`.
-
+`recrypt` encrypts a memory's file, decrypts it, or gives it another key. The file is copied to a new one beside it, the
+copy is compared with it row by row and takes its place by a renaming; so at any moment there is a whole file under its
+name, and its salt says what that may be (`memforest.store.files`). Meanwhile nobody else has the file open: SQLite's
+exclusive lock is held, which no other connection in any process lets be taken. In the end the bytes of the old file are
+overwritten. After a crash the same call finishes what is left. Whoever waits for the lock has the old file open, and
+finds it overwritten; see `Database._open_writer`.
 Sources: https://www.zetetic.net/sqlcipher/sqlcipher-api/#sqlcipher_export, https://www.sqlite.org/howtocorrupt.html
 section 4.1 (why no log may be left beside a file that is renamed).
-
 """
 
 from __future__ import annotations
@@ -37,7 +27,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from memforest.errors import CorruptStoreError, ForeignStoreError, StoreKeyError, StoreLockedError
 from memforest.protection import FileKey, Key
@@ -81,7 +71,7 @@ ROUNDS = 3
 
 
 class Purged(NamedTuple):
-    """How a deletion ended: what the file says of "secure_delete", whether a reader holds the log, and whether the file was written anew."""
+    """How a purge ended: whether "secure_delete" is on, whether a reader still holds the log, and whether the file was rewritten."""
 
     secure_delete: bool
     wal_pending: bool
@@ -117,8 +107,10 @@ def _folded(db: Database, conn: Connection) -> bool:
     All pages are looked at where the log does not tell which have changed since the last time: it was begun anew
     meanwhile, or another connection has written just now.
     """
-    version, log = _data_version(conn), read_log(db.path)
-    known = log is not None and log.salt == db.next_salt
+    # `data_version` is another number when another connection has written.
+    of_data = "PRAGMA data_version"
+    version, log = conn.execute(of_data).fetchone(), read_log(db.path)
+    known = log is not None and log[0] == db.next_salt
     db.next_salt = None
     if conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         return False
@@ -128,21 +120,16 @@ def _folded(db: Database, conn: Connection) -> bool:
     with transaction(conn, writes=True):
         if read_log(db.path) is not None:
             return False  # somebody was quicker
-        known = known and version == _data_version(conn)
-        scrubbed = scrub(db.path, log.pages if known and log is not None else None)
+        known = known and version == conn.execute(of_data).fetchone()
+        scrubbed = scrub(db.path, log[1] if known and log is not None else None)
         if scrubbed:  # so that every other connection reads the pages anew too
             conn.execute("UPDATE meta SET value = value WHERE key = 'generation'")
-    version = _data_version(conn)
+    version = conn.execute(of_data).fetchone()
     if scrubbed and conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
         return False
-    if log is not None and version == _data_version(conn):
-        db.next_salt = (log.salt + (2 if scrubbed else 1)) % (1 << 32)
+    if log is not None and version == conn.execute(of_data).fetchone():
+        db.next_salt = (log[0] + (2 if scrubbed else 1)) % (1 << 32)
     return True
-
-
-def _data_version(conn: Connection) -> int:
-    """Return a number that is another one when another connection has written."""
-    return int(conn.execute("PRAGMA data_version").fetchone()[0])
 
 
 def vacuum(db: Database) -> None:
@@ -265,14 +252,6 @@ class Copied:
     damaged: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Contents:
-    sessions: int
-    turns: int
-    facts: int
-    digest: bytes
-
-
 def copy_database(db: Database, target: Path, check: Callable[[], None]) -> Copied:
     """Copy a database into an empty file, and check the copy against what was copied.
 
@@ -289,7 +268,7 @@ def copy_database(db: Database, target: Path, check: Callable[[], None]) -> Copi
         contents = _contents(tx)
         copy_of = DatabaseFile(target, readonly=False, key=db.file.key)
         with mapped_errors(target), closing(copy_of.connect(0.0)) as copy:
-            cast("Connection", tx).backup(copy, pages=PAGES, progress=lambda *_: check())
+            tx.backup(copy, pages=PAGES, progress=lambda *_: check())
     copied = Database(target, readonly=True, key=db.file.key)
     try:
         with copied.read() as tx:
@@ -302,18 +281,18 @@ def copy_database(db: Database, target: Path, check: Callable[[], None]) -> Copi
             damaged = tuple(one.name for one in damaged_turns(tx).values())
     finally:
         copied.close()
-    return Copied(contents.sessions, contents.turns, contents.facts, damaged)
+    return Copied(*contents[:3], damaged)
 
 
-def _contents(tx: Tx) -> _Contents:
-    """Return counts of what a memory holds, and one digest over the digests of its turns."""
+def _contents(tx: Tx) -> tuple[int, int, int, bytes]:
+    """Return how many sessions, turns and facts a memory holds, and one digest over the digests of its turns."""
     whole = blake2b(digest_size=16)
     for row, digest in tx.execute("SELECT id, digest FROM turn ORDER BY id"):
         whole.update(b"%d:%b" % (row, digest))
     sessions, turns, facts = (
         int(tx.execute(f"SELECT count(*) FROM {one}").fetchone()[0]) for one in ("session", "turn", "fact")
     )
-    return _Contents(sessions, turns, facts, whole.digest())
+    return sessions, turns, facts, whole.digest()
 
 
 def discard_unwritten(path: Path, key: Key | None = None, *, salt: bool = False) -> bool:
@@ -352,10 +331,8 @@ RETRY_S = 0.01
 CHUNK_BYTES = 1 << 20
 
 
-class _Way(NamedTuple):
-    """What a file may be: encrypted with a key, or with none."""
-
-    key: FileKey | None
+_Key = FileKey | None
+"""What a file is encrypted with; None for an unencrypted one."""
 
 
 def recrypt(path: Path, have: Key | None, want: Key | None, *, timeout_s: float) -> bool:
@@ -390,39 +367,40 @@ def recrypt(path: Path, have: Key | None, want: Key | None, *, timeout_s: float)
 
 def _recrypt(path: Path, found: Salt | None, have: Key | None, want: Key | None, deadline: float) -> bool:
     salt = found or Salt(files.new_salt(), plain=True)
-    old, new = (_Way(None if one is None else one.of_file(salt.salt)) for one in (have, want))
+    old, new = (None if one is None else one.of_file(salt.salt) for one in (have, want))
     ways = _ways(path, salt, old, new)
-    after = Salt(salt.salt, () if new.key is None else (new.key.check,), plain=new.key is None)
-    if _is_one(path, new, ways) and salt == after and not _left(path):
-        return False
+    after = Salt(salt.salt, () if new is None else (new.check,), plain=new is None)
+    if ways[0] == new and path.exists() and salt == after and not _left(path):
+        # Nothing is to do if the file is what is wanted, as the likeliest way opens it; nothing is written here.
+        with suppress(*errors()), closing(connect(path, 0, new)) as conn:
+            if conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                return False
     with _alone(path, ways, found, deadline) as (conn, way), ExitStack() as copies:
         if way == new and salt == after and not _left(path):  # another process has just come to its end
             return False
         if way != new:
-            both = Salt(salt.salt, _checks(old, new), plain=None in (old.key, new.key))
+            both = Salt(
+                salt.salt, tuple(key.check for key in (old, new) if key is not None), plain=None in (old, new)
+            )
             files.write(path, both)
             _copy(path, conn, way, new, copies)
             _switch(path, new, conn, copies)
-        if found is not None or new.key is not None:
+        if found is not None or new is not None:
             files.write(path, after)
         _wipe(path)
     return True
 
 
-def _checks(*ways: _Way) -> tuple[str, ...]:
-    return tuple(way.key.check for way in ways if way.key is not None)
-
-
-def _ways(path: Path, salt: Salt, old: _Way, new: _Way) -> list[_Way]:
-    """Return what a file may be by its salt and the keys that were given, what is likelier first.
+def _ways(path: Path, salt: Salt, old: _Key, new: _Key) -> list[_Key]:
+    """Return the keys that a file may be encrypted with, by its salt and the given keys, the likelier first.
 
     Raises:
         StoreKeyError: if it is encrypted with neither key.
     """
-    ways = [way for way in (new, old) if way.key is not None and way.key.check in salt.checks]
-    if None in (old.key, new.key) and (salt.plain or ways):
+    ways: list[_Key] = [way for way in (new, old) if way is not None and way.check in salt.checks]
+    if None in (old, new) and (salt.plain or ways):
         # A plain file may have been put beside the salt of an encrypted one.
-        ways.insert(0 if salt.plain else len(ways), _Way(None))
+        ways.insert(0 if salt.plain else len(ways), None)
     if not ways:
         raise StoreKeyError(
             f"{path.name!r} is not encrypted; `memforest encrypt` encrypts it"
@@ -433,24 +411,10 @@ def _ways(path: Path, salt: Salt, old: _Way, new: _Way) -> list[_Way]:
     return ways
 
 
-def _is_one(path: Path, wanted: _Way, ways: list[_Way]) -> bool:
-    """Return whether a file is what is wanted, as the first of these ways opens it; nothing is written."""
-    if ways[0] != wanted or not path.exists():
-        return False
-    try:
-        with closing(connect(path, 0, wanted.key)) as conn:
-            return bool(conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID)
-    except errors():
-        return False
-
-
-# -- alone with the file --------------------------------------------------------------------------
-
-
 @contextmanager
 def _alone(
-    path: Path, ways: list[_Way], salt: Salt | None, deadline: float
-) -> Iterator[tuple[Connection, _Way]]:
+    path: Path, ways: list[_Key], salt: Salt | None, deadline: float
+) -> Iterator[tuple[Connection, _Key]]:
     """Hold the file's exclusive lock, with an empty log: nobody else can read or write it.
 
     Args:
@@ -469,7 +433,17 @@ def _alone(
         before = identity_of(path)
         conn, way = _opened(path, ways)
         with closing(conn):
-            if _locked(conn):
+            try:
+                conn.execute("PRAGMA application_id").fetchone()
+                [[mode]] = conn.execute(
+                    "PRAGMA journal_mode = DELETE"
+                ).fetchall()  # the log is folded into the file
+                conn.execute("BEGIN EXCLUSIVE")
+            except errors() as exc:
+                if "is locked" not in str(exc):
+                    raise
+                mode = ""
+            if mode == "delete":
                 # Who was waited for may have put another file here.
                 if (identity_of(path), files.read(path)) != (before, salt):
                     raise StoreKeyError(f"{path.name!r} was given another key meanwhile; run this again")
@@ -482,7 +456,7 @@ def _alone(
         time.sleep(RETRY_S)
 
 
-def _opened(path: Path, ways: list[_Way]) -> tuple[Connection, _Way]:
+def _opened(path: Path, ways: list[_Key]) -> tuple[Connection, _Key]:
     """Return a connection to a file, and which of the ways opens it.
 
     Raises:
@@ -492,7 +466,7 @@ def _opened(path: Path, ways: list[_Way]) -> tuple[Connection, _Way]:
     if not path.exists():
         raise ForeignStoreError(f"there is no file {path.name!r}")
     for way in ways:
-        conn = connect(path, 0, way.key)
+        conn = connect(path, 0, way)
         try:
             conn.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
             if conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
@@ -513,23 +487,7 @@ def _opened(path: Path, ways: list[_Way]) -> tuple[Connection, _Way]:
     )
 
 
-def _locked(conn: Connection) -> bool:
-    """Fold the log into the file and take its exclusive lock; return whether that was possible."""
-    try:
-        conn.execute("PRAGMA application_id").fetchone()
-        [[mode]] = conn.execute("PRAGMA journal_mode = DELETE").fetchall()
-        conn.execute("BEGIN EXCLUSIVE")
-    except errors() as exc:
-        if "is locked" not in str(exc):
-            raise
-        return False
-    return bool(mode == "delete")
-
-
-# -- the copy -------------------------------------------------------------------------------------
-
-
-def _copy(path: Path, conn: Connection, old: _Way, new: _Way, kept: ExitStack) -> None:
+def _copy(path: Path, conn: Connection, old: _Key, new: _Key, kept: ExitStack) -> None:
     """Write a copy of a file beside it, as it is to be, and compare it.
 
     Args:
@@ -548,13 +506,13 @@ def _copy(path: Path, conn: Connection, old: _Way, new: _Way, kept: ExitStack) -
     make_own(copy)
     try:
         with ExitStack() as own:
-            both = _attached(copy, new, path, old, kept if old.key is None else own)
+            both = _attached(copy, new, path, old, kept if old is None else own)
             both.execute("PRAGMA journal_mode = OFF").fetchall()
             both.execute("PRAGMA synchronous = OFF")
             both.execute("SELECT sqlcipher_export('main', 'old')").fetchall()
             for name in ("application_id", "user_version"):
                 both.execute(f"PRAGMA {name} = {conn.execute(f'PRAGMA {name}').fetchone()[0]:d}")
-            again = _attached(copy, new, path, old, kept if old.key is None else own)
+            again = _attached(copy, new, path, old, kept if old is None else own)
             if (different := _difference(again)) is not None:  # read from the disk, not what was just written
                 raise CorruptStoreError(
                     f"{path.name!r}: its copy differs in {different}; run `memforest verify`, or restore it from a backup"
@@ -568,7 +526,7 @@ def _copy(path: Path, conn: Connection, old: _Way, new: _Way, kept: ExitStack) -
         raise
 
 
-def _attached(copy: Path, new: _Way, path: Path, old: _Way, closes: ExitStack) -> Connection:
+def _attached(copy: Path, new: _Key, path: Path, old: _Key, closes: ExitStack) -> Connection:
     """Open a copy with the file that it is of beside it, as the schema ``old``.
 
     Both are opened by SQLCipher, which reads unencrypted files too. It takes no locks on the old one: ours is held.
@@ -576,9 +534,9 @@ def _attached(copy: Path, new: _Way, path: Path, old: _Way, closes: ExitStack) -
     module = library(encrypted=True)
     both: Connection = module.connect(copy, uri=True, isolation_level=None)
     closes.callback(both.close)
-    if new.key is not None:
-        both.execute(f"PRAGMA key = {pragma_key(new.key)}").fetchall()
-    key = "" if old.key is None else pragma_key(old.key).strip('"')
+    if new is not None:
+        both.execute(f"PRAGMA key = {pragma_key(new)}").fetchall()
+    key = "" if old is None else pragma_key(old).strip('"')
     both.execute("ATTACH ? AS old KEY ?", (uri_of(path, unchanging=True), key))
     return both
 
@@ -600,10 +558,7 @@ def _difference(both: Connection) -> str | None:
     return None
 
 
-# -- the switch -----------------------------------------------------------------------------------
-
-
-def _switch(path: Path, new: _Way, conn: Connection, kept: ExitStack) -> None:
+def _switch(path: Path, new: _Key, conn: Connection, kept: ExitStack) -> None:
     """Put the copy in the place of the file, which stays beside it under another name until it is wiped.
 
     The new file is locked as the old one is, so that nobody else finishes what is under way here.
@@ -616,19 +571,19 @@ def _switch(path: Path, new: _Way, conn: Connection, kept: ExitStack) -> None:
         kept.close()
         conn.close()
     else:
-        held = kept.enter_context(closing(connect(copy, 0, new.key)))
+        held = kept.enter_context(closing(connect(copy, 0, new)))
         held.execute("BEGIN EXCLUSIVE")
     copy.replace(path)
     sync_directory(path.parent)
 
 
 def _left(path: Path) -> bool:
-    """Return whether there is something beside a file that a call which was interrupted has left."""
+    """Return whether an interrupted call has left files beside a file."""
     return any(beside(path, ending).exists() for ending in UNFINISHED)
 
 
 def _wipe(path: Path) -> None:
-    """Overwrite the old file and remove it, and whatever a call that was interrupted has left."""
+    """Overwrite and remove the old file, and whatever an interrupted call has left."""
     files.remove_unfinished(path)
     _overwrite(beside(path, "-new"))
     old = beside(path, "-old")

@@ -1,4 +1,4 @@
-"""Summaries of an index that says itself when each of its nodes is due, and wants to know which could not be made, and why.
+"""Summaries of a paced index, which says itself when each of its nodes is due, and wants to know which could not be made, and why.
 
 A wave is made of the nodes that the index chooses: dirty ones whose children are all clean. Nothing waits for the whole wave:
 of a summariser behind an endpoint each text is written as soon as it has come, so that what was paid for survives a crash.
@@ -6,14 +6,13 @@ Written is by compare-and-set: to a node that is still dirty, of the version tha
 read. A node that has the summary of just this request is marked clean, and nobody is asked.
 
 Several waves may be made at once, also of one memory. Who chooses sees to it that no node is in two of them.
-
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 
 from memforest.concurrency import to_thread
 from memforest.errors import BudgetError, ModelError, ModelRefusedError
@@ -27,7 +26,6 @@ from memforest.trees.refresh import (
     NodeWork,
     Refreshed,
     SummaryJob,
-    SummaryMade,
     Vectors,
     put,
     put_means,
@@ -42,29 +40,13 @@ WRITE_NODES = 128
 """Most nodes written in one transaction."""
 
 
-@dataclass(slots=True)
-class Consolidated(Refreshed):
-    """The result of a wave. `reasons` says by node why it was not made; `failures` which vectors are left."""
-
-    reasons: dict[int, str] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Wave:
-    """Nodes as they were read: their jobs, those that need no call, and the versions of their children."""
-
-    jobs: list[SummaryJob]
-    same: list[SummaryJob]
-    below: Mapping[int, int]
-
-
 async def consolidate(
     db: Database,
     choose: Callable[[Tx], Sequence[NodeWork]],
     summariser: Summariser,
     embed: Embed | None,
     model: str | None,
-) -> Consolidated:
+) -> Refreshed:
     """Make the summaries and vectors of nodes whose children have theirs, each written when it is there.
 
     Args:
@@ -78,30 +60,31 @@ async def consolidate(
         ModelRefusedError: if no call can succeed; what was made before is written.
         StoreError: if the database cannot be read or written.
     """
-    done = Consolidated()
+    done = Refreshed()
     with timed(done, "store_ms"):
-        wave, done.reasons = await to_thread(_read_due, db, choose, summariser)
-        kept = await to_thread(_keep, db, wave, summariser) if wave.same else frozenset()
+        due, same, below, done.reasons = await to_thread(_read_due, db, choose, summariser)
+        kept = await to_thread(_keep, db, same, below, summariser) if same else frozenset()
         done.nodes = len(kept)
     refused: ModelRefusedError | None = None
     under_way = {
         asyncio.ensure_future(_texts(jobs, summariser)): jobs
-        for jobs in _calls([job for job in wave.jobs if job.node.id not in kept], summariser)
+        for jobs in _calls([job for job in due if job.node.id not in kept], summariser)
     }
     try:
         while under_way:
             with timed(done, "summarise_ms"):
                 ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
             made = []
-            for job, text in (
-                (job, text) for task in ended for job, text in _pairs(under_way.pop(task), task)
-            ):
+            replies = [
+                pair for task in ended for pair in zip(under_way.pop(task), task.result(), strict=True)
+            ]
+            for job, text in replies:
                 if isinstance(text, ModelError):
                     done.reasons[job.node.id] = OVER_BUDGET if isinstance(text, BudgetError) else str(text)
                     refused = text if isinstance(text, ModelRefusedError) else refused
                 else:
-                    made.append(SummaryMade(job, text))
-            await _put(db, made, wave, summariser, embed, model, done)
+                    made.append(replace(job, text=text))
+            await _put(db, made, below, summariser, embed, model, done)
     finally:
         for task in under_way:
             task.cancel()
@@ -127,19 +110,10 @@ async def _texts(jobs: Sequence[SummaryJob], summariser: Summariser) -> list[str
         return [exc] * len(jobs)
 
 
-def _pairs(
-    jobs: Sequence[SummaryJob], task: asyncio.Future[list[str | ModelError]]
-) -> list[tuple[SummaryJob, str | ModelError]]:
-    return list(zip(jobs, task.result(), strict=True))
-
-
-# -- reading ----------------------------------------------------------------------------------------
-
-
 def _read_due(
     db: Database, choose: Callable[[Tx], Sequence[NodeWork]], summariser: Summariser
-) -> tuple[_Wave, dict[int, str]]:
-    """Return the nodes that can be made, and why others cannot be."""
+) -> tuple[list[SummaryJob], list[SummaryJob], dict[int, int], dict[int, str]]:
+    """Return the nodes that can be made, those of them that need no call, their children's versions, and why others cannot be."""
     with db.read() as tx:
         works = {work.node: work for work in choose(tx)}
         nodes = trees.nodes_with_ids(tx, list(works))
@@ -150,32 +124,28 @@ def _read_due(
         same = unchanged(tx, jobs, summariser, embeds=False)
     order = {node: place for place, node in enumerate(works)}
     jobs.sort(key=lambda job: order[job.node.id])
-    return _Wave(jobs, same, {child: node.version for child, node in below.items()}), dict.fromkeys(
-        waits, WAITS
-    )
-
-
-# -- writing ----------------------------------------------------------------------------------------
+    versions = {child: node.version for child, node in below.items()}
+    return jobs, same, versions, dict.fromkeys(waits, WAITS)
 
 
 async def _put(
     db: Database,
-    made: Sequence[SummaryMade],
-    wave: _Wave,
+    made: Sequence[SummaryJob],
+    below: Mapping[int, int],
     summariser: Summariser,
     embed: Embed | None,
     model: str | None,
-    done: Consolidated,
+    done: Refreshed,
 ) -> None:
-    """Write what has come, with its vectors."""
+    """Write finished summaries with their vectors."""
     for first in range(0, len(made), WRITE_NODES):
         part = made[first : first + WRITE_NODES]
         with timed(done, "embed_ms"):
             vectors = await _vectors_of(part, embed, done.failures)
 
-        def write(part: Sequence[SummaryMade] = part, vectors: Vectors = vectors) -> int:
+        def write(part: Sequence[SummaryJob] = part, vectors: Vectors = vectors) -> int:
             with db.write() as tx:
-                still = {job.node.id for job in _unmoved(tx, [one.job for one in part], wave.below)}
+                still = {job.node.id for job in _unmoved(tx, part, below)}
                 valid = [one for one in part if one.node.id in still]
                 _put_with_vectors(tx, valid, vectors, summariser, model)
                 trees.mark_clean(tx, [(one.node.id, one.node.version) for one in valid])
@@ -187,10 +157,12 @@ async def _put(
             done.nodes += await to_thread(write)
 
 
-def _keep(db: Database, wave: _Wave, summariser: Summariser) -> frozenset[int]:
-    """Mark those nodes clean that have their summary already; a vector that is a mean is made anew."""
+def _keep(
+    db: Database, jobs: Sequence[SummaryJob], below: Mapping[int, int], summariser: Summariser
+) -> frozenset[int]:
+    """Mark nodes clean that already have the summary asked for; make mean vectors anew."""
     with db.write() as tx:
-        same = unchanged(tx, _unmoved(tx, wave.same, wave.below), summariser, embeds=False)
+        same = unchanged(tx, _unmoved(tx, jobs, below), summariser, embeds=False)
         ids = [job.node.id for job in same]
         trees.mark_clean(tx, [(job.node.id, job.node.version) for job in same])
         stored = derived.summary_makers(tx, ids)
@@ -203,7 +175,7 @@ def _keep(db: Database, wave: _Wave, summariser: Summariser) -> frozenset[int]:
 
 
 def _unmoved(tx: Tx, jobs: Sequence[SummaryJob], below: Mapping[int, int]) -> list[SummaryJob]:
-    """Return the jobs of nodes that are dirty, of the version that was read, over children that are as they were read."""
+    """Return the jobs of dirty nodes that have not changed since they were read, nor have their children."""
     now = trees.nodes_with_ids(tx, [job.node.id for job in jobs])
     children = trees.nodes_with_ids(tx, [child for job in jobs for child in job.node.children])
     same = {child for child, node in children.items() if not node.dirty and node.version == below.get(child)}
@@ -217,8 +189,8 @@ def _unmoved(tx: Tx, jobs: Sequence[SummaryJob], below: Mapping[int, int]) -> li
     ]
 
 
-async def _vectors_of(made: Sequence[SummaryMade], embed: Embed | None, failures: list[str]) -> Vectors:
-    """Return the vectors of texts by their digests; none if they cannot be made: `failures` says why, and `resume` makes them."""
+async def _vectors_of(made: Sequence[SummaryJob], embed: Embed | None, failures: list[str]) -> Vectors:
+    """Return the vectors of texts by digest; none if the embedder fails: `failures` gets the reason, and `resume` makes them."""
     texts = [str(one.text) for one in made if one.vector == "own"]
     if embed is None or not texts:
         return {}
@@ -230,9 +202,9 @@ async def _vectors_of(made: Sequence[SummaryMade], embed: Embed | None, failures
 
 
 def _put_with_vectors(
-    tx: Tx, made: Sequence[SummaryMade], vectors: Vectors, summariser: Summariser, model: str | None
+    tx: Tx, made: Sequence[SummaryJob], vectors: Vectors, summariser: Summariser, model: str | None
 ) -> None:
-    """Store summaries with the vectors that there are of them; a mean is made of those of the children."""
+    """Store summaries with their vectors; means are made of the children's vectors."""
     put(tx, made, summariser)
     if vectors and meta.get(tx, "embedder") == model:
         own = [one for one in made if one.vector == "own"]

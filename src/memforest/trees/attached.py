@@ -1,16 +1,4 @@
-"""The indexes that one memory has; what they do inside a write transaction is `memforest.trees.attached`.
-
-What the indexes of a memory do inside a write transaction.
-
-Whatever a transaction writes is noted in the feed by triggers. What is about to change or to go is announced to all
-indexes first, while it is still stored; when everything is written, each index that is up to date places what was
-noted, and its cursor moves to the end of the feed. What an index raises undoes the transaction.
-
-
-The indexes by name, and their settings.
-
-Settings of an index that a memory keeps, and that the configuration names with another value.
-"""
+"""The indexes that one memory has, their settings, and what they do inside a write transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from memforest.config import Config
 from memforest.errors import ConfigError, CorruptStoreError, NotFoundError
@@ -29,69 +17,11 @@ from memforest.store.connections import Tx
 from memforest.store.indexes import IndexRow, Kind
 from memforest.trees.flat import FactsIndex, FlatIndex
 from memforest.trees.hmem import HMemIndex
-from memforest.trees.index import Index, Placed, Placing, following
+from memforest.trees.index import Index, Placed, Placing
 from memforest.trees.memforest import MemForestIndex
 from memforest.trees.refresh import NodeWork, bounded
 from memforest.trees.segtree import SegTreeIndex
 from memforest.trees.timem import TiMemIndex
-
-
-class Attaching(Protocol):
-    """The indexes of a memory, as far as a write asks for them; see `memforest.trees.attached.Attached`."""
-
-    def open(self, row: IndexRow) -> Index:
-        """Return the index of a row."""
-        ...
-
-    def clear(self, tx: Tx, name: str, reason: str | None = None) -> None:
-        """Clear an index, and move its cursor to the start of the feed."""
-        ...
-
-
-class Placings:
-    """What the indexes of a memory do inside one write transaction; made before anything is written in it.
-
-    With `later`, what is new is left to be placed from the feed.
-    """
-
-    def __init__(self, tx: Tx, attached: Attaching, *, later: bool = False) -> None:
-        self._tx, self._later = tx, later
-        self._start = indexes.feed_position(tx)
-        self._open: dict[str, Placing] = {}
-        self._indexes: list[tuple[IndexRow, Index]] = []
-        for row in indexes.rows(tx):
-            if row.cursor > self._start:  # the feed would grow up to it, and nobody would notice
-                attached.clear(tx, row.name, f"stood at note {row.cursor} of the feed, which there is not")
-            else:
-                self._indexes.append((row, attached.open(row)))
-
-    def leave(self, kind: Kind, items: Collection[int]) -> None:
-        """Announce that items are about to change or to go, while they are still stored."""
-        for _, index in self._indexes if items else ():
-            if kind in index.follows:
-                self._placing(index).leave({kind: tuple(items)})
-
-    def close(self) -> Placed:
-        """Let the indexes place what was written, and return what they wrote; the last call of the transaction."""
-        items, end = indexes.read(self._tx, self._start)
-        done = Placed()
-        for row, index in self._indexes:
-            followed = following(index, items)
-            current = row.cursor == self._start and not self._later and not (index.deferred and followed)
-            if current and followed:
-                self._placing(index).place(followed)
-            if row.name in self._open:
-                done = done.plus(self._open[row.name].close())
-            if current:
-                indexes.move_from(self._tx, row.name, self._start, end)
-        indexes.compact(self._tx)
-        return done
-
-    def _placing(self, index: Index) -> Placing:
-        if index.name not in self._open:
-            self._open[index.name] = index.placing(self._tx)
-        return self._open[index.name]
-
 
 INDEXES: dict[str, type[Index]] = {
     "facts": FactsIndex,
@@ -140,7 +70,7 @@ Sizes = tuple[int, int, int]
 
 
 class Chosen(NamedTuple):
-    """The index that a query searches, how many notes of the feed it has not placed, and what is to be said of it."""
+    """The index that a query searches, how many notes of the feed it has not placed, and warnings about that."""
 
     found: Index
     lag: int = 0
@@ -165,7 +95,7 @@ class Attached:
     def work(
         self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]], max_words: int
     ) -> list[NodeWork]:
-        """Return how nodes are to be summarised, as their indexes say; a request without a bound of its own gets `max_words`."""
+        """Ask the indexes of nodes how to summarise these; a request without a bound of its own gets `max_words`."""
         owners = trees.owners(tx, {node.tree for node in nodes})
         found: list[NodeWork] = []
         for index in self.of(tx):
@@ -173,15 +103,13 @@ class Attached:
             found += index.work(tx, own, inputs) if own else []
         return [bounded(one, max_words) for one in found]
 
-    # -- which there are ----------------------------------------------------------------------
-
     def of(self, tx: Tx) -> list[Index]:
         """Return the memory's indexes, by name."""
         return [self.open(row) for row in indexes.rows(tx)]
 
     def paced(self, tx: Tx) -> frozenset[str]:
-        """Return the names of those whose summaries no refresh makes."""
-        return frozenset(index.name for index in self.of(tx) if index.paced)
+        """Return the names of the indexes whose summaries no refresh makes."""
+        return frozenset(row.name for row in indexes.rows(tx) if self.open(row).paced)
 
     def reopen(self, tx: Tx, nodes: Collection[int] | None = None) -> None:
         """Let paced indexes schedule what has been marked as out of date: some nodes, or everything that is."""
@@ -193,7 +121,7 @@ class Attached:
                 index.reopen(tx, own)
 
     def get(self, tx: Tx, name: str, *, listed: bool = False) -> Index:
-        """Return one of the memory's indexes, or one that stores nothing, unless it must be `listed`.
+        """Return an index of the memory, or one that stores nothing unless it must be `listed`.
 
         Raises:
             NotFoundError: if the memory does not have it; it names `add_index`.
@@ -216,15 +144,18 @@ class Attached:
         Without a name the first of the configuration that the memory has, else its first one.
         """
         own = {row.name: row for row in indexes.rows(tx)}
-        if name is not None:
-            return self._chosen(tx, self.get(tx, name), own.get(name))
-        for one in (*self._config.indexes, *own):
-            if one in own:
-                return self._chosen(tx, self.open(own[one]), own[one])
-        return Chosen(make_index("flat"))
+        if name is None:
+            name = next((one for one in (*self._config.indexes, *own) if one in own), None)
+        if name is None:
+            return Chosen(make_index("flat"))
+        index, row = self.get(tx, name), own.get(name)
+        lag = 0 if row is None else self.lagging(tx).get(name, 0)
+        if row is None or not lag:
+            return Chosen(index)
+        return Chosen(index, lag, (self.lost(tx, row) or _behind(row, lag),))
 
     def open(self, row: IndexRow) -> Index:
-        """Return the index of a row, with the settings that its file keeps, and those of the configuration for the others.
+        """Return the index of a row, with the settings kept in the file, and the configured ones for the rest.
 
         Raises:
             CorruptStoreError: if the settings in the file cannot be read.
@@ -241,8 +172,6 @@ class Attached:
                 ) from exc
             self._made[key] = make_index(row.name, kept)
         return self._made[key]
-
-    # -- coming and going ---------------------------------------------------------------------
 
     def add(self, tx: Tx, name: str, given: Any = None) -> None:
         """Add an index, whose cursor is the start of the feed.
@@ -304,10 +233,8 @@ class Attached:
         jobs.drop(tx, name)
         indexes.restart(tx, name, indexes.compacted(tx), reason)
 
-    # -- how it stands ------------------------------------------------------------------------
-
     def sizes(self, tx: Tx) -> dict[str, Sizes]:
-        """Return the numbers of trees, inner nodes and leaves of each index, counted once a state of the memory.
+        """Return how many trees, inner nodes and leaves each index has; counted once for each state of the memory.
 
         Args:
             tx: a read transaction, in which nothing has changed that others do not see.
@@ -318,7 +245,7 @@ class Attached:
         return known[1]
 
     def counts(self, tx: Tx, row: IndexRow, index: Index) -> dict[str, Any]:
-        """Return what an index counts of itself, counted once a state of the memory.
+        """Return the counts of an index; counted once for each state of the memory.
 
         Args:
             tx: a read transaction, in which nothing has changed that others do not see.
@@ -355,7 +282,7 @@ class Attached:
         )
 
     def notes(self, tx: Tx) -> list[str]:
-        """Return which indexes lag behind and why, and what the others do not have."""
+        """Return warnings: which indexes lag behind and why, and what the others lack."""
         found: list[str] = []
         lag = self.lagging(tx)
         for row in indexes.rows(tx):
@@ -367,11 +294,56 @@ class Attached:
                 found += self.open(row).notes(tx)
         return found
 
-    def _chosen(self, tx: Tx, index: Index, row: IndexRow | None) -> Chosen:
-        lag = 0 if row is None else self.lagging(tx).get(row.name, 0)
-        if row is None or not lag:
-            return Chosen(index)
-        return Chosen(index, lag, (self.lost(tx, row) or _behind(row, lag),))
+
+class Placings:
+    """What the indexes of a memory do inside one write transaction; made before anything is written in it.
+
+    Whatever a transaction writes is noted in the feed by triggers. What is about to change or to go is announced to all
+    indexes first, while it is still stored; when everything is written, each index that is up to date places what was
+    noted, and its cursor moves to the end of the feed. What an index raises undoes the transaction. With `later`, what
+    is new is left to be placed from the feed.
+    """
+
+    def __init__(self, tx: Tx, attached: Attached, *, later: bool = False) -> None:
+        self._tx, self._later = tx, later
+        self._start = indexes.feed_position(tx)
+        self._open: dict[str, Placing] = {}
+        self._indexes: list[tuple[IndexRow, Index]] = []
+        for row in indexes.rows(tx):
+            if row.cursor > self._start:  # the feed would grow up to it, and nobody would notice
+                attached.clear(tx, row.name, f"stood at note {row.cursor} of the feed, which there is not")
+            else:
+                self._indexes.append((row, attached.open(row)))
+
+    def leave(self, kind: Kind, items: Collection[int]) -> None:
+        """Announce that items are about to change or to go, while they are still stored."""
+        for _, index in self._indexes if items else ():
+            if kind in index.follows:
+                placing = self._open.get(index.name) or index.placing(self._tx)
+                self._open[index.name] = placing
+                placing.leave({kind: tuple(items)})
+
+    def close(self, before: Placed | None = None) -> Placed:
+        """Let the indexes place what was written, and return what they wrote; the last call of the transaction.
+
+        With `before`, what earlier transactions wrote is counted in.
+        """
+        items, end = indexes.read(self._tx, self._start)
+        nodes, changed = (0, frozenset[int]()) if before is None else (before.nodes, before.trees)
+        for row, index in self._indexes:
+            followed = {kind: rows for kind, rows in items.items() if kind in index.follows}
+            current = row.cursor == self._start and not self._later and not (index.deferred and followed)
+            placing = self._open.get(index.name)
+            if current and followed:
+                placing = placing or index.placing(self._tx)
+                placing.place(followed)
+            if placing is not None:
+                placed = placing.close()
+                nodes, changed = nodes + placed.nodes, changed | placed.trees
+            if current:
+                indexes.move_from(self._tx, row.name, self._start, end)
+        indexes.compact(self._tx)
+        return Placed(nodes, changed)
 
 
 def _wipe(tx: Tx, name: str) -> None:
@@ -410,7 +382,7 @@ def changed_settings(config: Config, row: IndexRow, index: Index) -> dict[str, t
 
 
 def _as_kept(value: Any) -> str:
-    """Return a setting as it is kept, where a tuple and a list are one."""
+    """Return a setting as the file keeps it: a tuple and a list are the same there."""
     return json.dumps(value, sort_keys=True, default=str)
 
 
@@ -426,7 +398,7 @@ def adopt_settings(tx: Tx, config: Config, attached: Attached, name: str) -> Non
 
 
 def outdated(tx: Tx, config: Config, attached: Attached) -> dict[str, str]:
-    """Return why indexes would be made otherwise now, by name; of those that would."""
+    """Return the indexes that would be made differently now, by name, with the reason."""
     found: dict[str, str] = {}
     for row in indexes.rows(tx):
         index = attached.open(row)

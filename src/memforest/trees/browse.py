@@ -3,18 +3,12 @@
 Recall, then at most one call of a planner, which gives each tree sub-queries of its own, then a way down for every
 tree and sub-query. A browser is asked level by level, about all trees at once: which level a call is made for does
 not depend on how fast others are answered, so that limits fall on the same trees every time. What a model cannot
-do is done by embedding, tree by tree, and said in the trace; a query never fails for want of a model.
+do is done by embedding, tree by tree, and noted in the trace; a query never fails for want of a model. Whoever steers (a
+model, or the similarity to a sub-query) orders the children of a level, and what counts of a leaf is its place on each
+level of its path, so that the leaves of trees that were browsed in different ways can be compared.
 
 No transaction is open while a model is asked. The trees' shape is that of one snapshot, the texts are read from the
 store when they are needed, and leaves are handed on by node id: what is gone by then is left out.
-
-
-Descending a tree level by level, where a model or the embedding chooses the children to follow (paper §4.3).
-
-`recall.browse` steers by the similarity to the question. Here whoever steers (a model, or the similarity to a
-sub-query) orders the children of a level, and what counts of a leaf is its place on each level of its path. So the
-leaves of trees that were browsed in different ways can be compared. Nothing here asks a model.
-
 """
 
 from __future__ import annotations
@@ -39,8 +33,8 @@ from memforest.search.vectors import without_names
 from memforest.store.connections import Tx
 from memforest.text import cut
 from memforest.times import from_ms
-from memforest.trees.index import FALLS_BACK, Host, adopted, sub_queries
-from memforest.trees.memforest_recall import RecalledTree, node_cards
+from memforest.trees.index import FALLS_BACK, Host, Index, adopted, sub_queries
+from memforest.trees.memforest_recall import RecalledTree, node_cards, recalled_trees
 from memforest.trees.memforest_rows import DEFAULTS, MemForestSettings
 
 MOST_CHILDREN = 24
@@ -116,7 +110,7 @@ def browse_by(descent: Descent, nearness: Callable[[Sequence[int]], list[float]]
 
 
 def split(rows: Sequence[int], most: int = MOST_CHILDREN) -> list[Sequence[int]]:
-    """Return the rows in as few runs of at most `most` as there can be, of about the same length.
+    """Split rows into as few runs as possible of at most `most`, all of about the same length.
 
     Example:
         >>> [len(part) for part in split(range(50))]
@@ -129,7 +123,7 @@ def split(rows: Sequence[int], most: int = MOST_CHILDREN) -> list[Sequence[int]]
 
 
 def merged(chosen: Iterable[Sequence[int]]) -> list[int]:
-    """Return what was chosen of several runs as one order: the first of each, the second of each; ties by node.
+    """Merge the choices of several runs into one order: the first of each, then the second of each; ties by node.
 
     Example:
         >>> merged([[7, 3], [5]])
@@ -146,7 +140,7 @@ def nearness_to(
     bare: Row,
     settings: MemForestSettings = DEFAULTS,
 ) -> Callable[[Sequence[int]], list[float]]:
-    """Return a function from forest rows to how near they are to a sub-query.
+    """Return a function that measures how near nodes, by forest row, are to a sub-query.
 
     As in `recall`: a node is as near as its summary, and a leaf without one as its fact or its best turn. An inner node of
     a scene is as near as the facts below it on average, if `scene_vectors` says so. With `leaves` "facts" a leaf of turns
@@ -193,7 +187,7 @@ def nearness_to(
 
 
 Row = NDArray[np.float32]
-Recall = Callable[[Tx, Snapshot, Search], Sequence[RecalledTree]]
+Recall = Callable[[Tx, Snapshot, Search], Sequence[tuple[int, float]]]
 
 
 @dataclass(slots=True)
@@ -208,21 +202,9 @@ class _Tree:
     """Why it is browsed by embedding, from there on, although a model was to do it."""
     failure: ModelError | None = None
 
-    def fall_back(self, error: ModelError) -> None:
-        self.failure = error
-        self.fallback = cut(str(error), 300)
 
-
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    """A descent that waits for the browser's choice: its children, split into runs of one call each."""
-
-    tree: _Tree
-    way: Descent
-    query: str
-    runs: Sequence[Sequence[int]]
-    cards: Mapping[int, TreeCard]
-    """By forest row."""
+_Ask = tuple[_Tree, Descent, str, Sequence[Sequence[int]], Mapping[int, TreeCard]]
+"""A descent that waits for the browser's choice: tree, way, sub-query, its children in runs of one call each, and their cards."""
 
 
 class GuidedBrowse:
@@ -230,25 +212,22 @@ class GuidedBrowse:
 
     Args:
         host: the memory.
-        recall: returns the trees to browse, best first, in a read transaction.
+        index: whose trees they are.
+        recall: returns the trees to browse with their scores, best first, in a read transaction.
         request: the question, with a mode other than ``"emb"``.
-        owner: the index whose trees they are.
-        settings: the index's: its beam, and how leaves are compared.
     """
 
-    def __init__(
-        self, host: Host, recall: Recall, request: Search, owner: str, settings: MemForestSettings
-    ) -> None:
+    def __init__(self, host: Host, index: Index, recall: Recall, request: Search) -> None:
         self._host = host
-        self._owner = owner
-        self._settings = settings
+        self._index = index
+        self._settings: MemForestSettings = index.settings
         self._recall = recall
         self._request = request
         self._reference = from_ms(request.reference_ms)
         self._calls = 0
 
     async def browse(self) -> Prepared:
-        """Return what browsing the recalled trees reaches; as in mode ``"emb"`` where nothing can be guided."""
+        """Browse the recalled trees; as in mode ``"emb"`` where nothing can be guided."""
         if not self._host.embeds:
             return self._not_guided("without vectors of an embedder no trees can be recalled")
         with self._host.timed("recall"):
@@ -272,8 +251,9 @@ class GuidedBrowse:
     def _recalled(
         self, tx: Tx, snapshot: Snapshot
     ) -> tuple[Snapshot, EmbeddedForest, Sequence[RecalledTree]]:
-        recalled = self._recall(tx, snapshot, self._request)
-        return snapshot, embedded_forest(tx, snapshot, self._owner), recalled
+        trees = self._recall(tx, snapshot, self._request)
+        recalled = recalled_trees(tx, snapshot, self._index, trees)
+        return snapshot, embedded_forest(tx, snapshot, self._index.name), recalled
 
     async def _guided(
         self, snapshot: Snapshot, found: EmbeddedForest, recalled: Sequence[RecalledTree]
@@ -295,32 +275,34 @@ class GuidedBrowse:
             if request.mode.startswith("llm"):
                 await self._by_model(found.forest, trees)
             warnings += await self._by_embedding(snapshot, found, trees)
-        trace["browse"] = [self._told(tree) for tree in trees]
+        trace["browse"] = [
+            {
+                "title": tree.of.title,
+                "queries": list(tree.queries),
+                "mode": "llm" if request.mode.startswith("llm") and tree.fallback is None else "emb",
+                "calls": tree.calls,
+                "levels": max(way.levels for way in tree.ways),
+                "leaves": len({row for way in tree.ways for row in way.reached}),
+                "fallback": tree.fallback,
+            }
+            for tree in trees
+        ]
+        leaves: dict[int, float] = {}  # by node id, each with its best score over trees and sub-queries
+        for way in (way for tree in trees for way in tree.ways):
+            for row, score in way.reached.items():
+                leaf = int(found.forest.ids[row])
+                leaves[leaf] = max(score, leaves.get(leaf, 0.0))
         return Prepared(
-            replace(request, plan=plan, leaves=_best_of(found.forest, trees)),
+            replace(request, plan=plan, leaves=leaves),
             trees=tuple((tree.title, round(tree.score, 4)) for tree in recalled),
             trace=trace,
             warnings=(*warnings, *_fallbacks(trees)),
         )
 
-    def _told(self, tree: _Tree) -> dict[str, Any]:
-        """Return how a tree was browsed, for the trace."""
-        return {
-            "title": tree.of.title,
-            "queries": list(tree.queries),
-            "mode": "llm" if self._request.mode.startswith("llm") and tree.fallback is None else "emb",
-            "calls": tree.calls,
-            "levels": max(way.levels for way in tree.ways),
-            "leaves": len({row for way in tree.ways for row in way.reached}),
-            "fallback": tree.fallback,
-        }
-
-    # -- what to look for -------------------------------------------------------------------------
-
     async def _plan(
         self, recalled: Sequence[RecalledTree]
     ) -> tuple[QuestionPlan, list[tuple[str, ...]], dict[str, Any], list[str]]:
-        """Return the plan of the question, the sub-queries of each tree, and what became of planning."""
+        """Plan the question; return the plan, the sub-queries of each tree, the trace, and warnings."""
         guide, request = self._host.steps.guide, self._request
         assert guide is not None
         told: dict[str, Any] = {"name": guide.name, "kind": None, "anchor": None, "failure": None}
@@ -343,8 +325,6 @@ class GuidedBrowse:
             told["anchor"] = plan.anchor
         return plan, queries, told, []
 
-    # -- by a model -------------------------------------------------------------------------------
-
     async def _by_model(self, forest: Forest, trees: Sequence[_Tree]) -> None:
         """Go down all trees together, a level at a time, asking the browser where there is a choice."""
         for tree in trees:
@@ -353,10 +333,18 @@ class GuidedBrowse:
         while waiting := _waiting(trees):
             cards = await self._host.read(partial(self._cards, forest, waiting))
             asks = self._asks(forest, waiting, cards)
-            jobs = [self._choose(ask, run) for ask in asks for run in ask.runs]
-            answers = iter(await all_of(jobs))
-            for ask in asks:
-                self._follow(ask, [next(answers) for _ in ask.runs])
+            answers = iter(
+                await all_of(
+                    [self._choose(query, cards, run) for *_, query, runs, cards in asks for run in runs]
+                )
+            )
+            for tree, way, _, runs, _ in asks:
+                chosen = [next(answers) for _ in runs]
+                failed = next((one for one in chosen if isinstance(one, ModelError)), None)
+                if failed is not None:
+                    tree.failure, tree.fallback = failed, cut(str(failed), 300)
+                else:
+                    way.keep(merged([one for one in chosen if not isinstance(one, ModelError)]), ordered=True)
 
     @staticmethod
     def _cards(
@@ -379,7 +367,7 @@ class GuidedBrowse:
     ) -> list[_Ask]:
         """Return the choices to ask for on this level, within the calls left."""
         ids = forest.ids
-        asks = []
+        asks: list[_Ask] = []
         for tree, way, query in waiting:
             cards = {row: card for row in way.below if (card := found.get(int(ids[row]))) is not None}
             runs = split(list(cards))
@@ -392,35 +380,24 @@ class GuidedBrowse:
             else:
                 self._calls += len(runs)
                 tree.calls += len(runs)
-                asks.append(_Ask(tree, way, query, runs, cards))
+                asks.append((tree, way, query, runs, cards))
         return asks
 
-    async def _choose(self, ask: _Ask, run: Sequence[int]) -> list[int] | ModelError:
-        """Return the chosen of one run of children, best first, or why there is no choice."""
+    async def _choose(
+        self, query: str, cards: Mapping[int, TreeCard], run: Sequence[int]
+    ) -> list[int] | ModelError:
+        """Ask the browser about one run of children; return its choice, best first, or the error."""
         browser = self._host.steps.browser
         assert browser is not None
-        children = [ask.cards[row] for row in run]
+        children = [cards[row] for row in run]
         try:
             chosen = await browser.choose(
-                ask.query, reference=self._reference, children=children, most=self._settings.beam_width
+                query, reference=self._reference, children=children, most=self._settings.beam_width
             )
         except FALLS_BACK as exc:
             return exc
         known = (place for place in dict.fromkeys(chosen) if 0 <= place < len(run))
         return [run[place] for place in known][: self._settings.beam_width]
-
-    @staticmethod
-    def _follow(ask: _Ask, answers: Sequence[list[int] | ModelError]) -> None:
-        """Descend to the chosen children; to none if none was chosen."""
-        chosen = []
-        for answer in answers:
-            if isinstance(answer, ModelError):
-                ask.tree.fall_back(answer)
-                return
-            chosen.append(answer)
-        ask.way.keep(merged(chosen), ordered=True)
-
-    # -- by embedding -----------------------------------------------------------------------------
 
     async def _by_embedding(
         self, snapshot: Snapshot, forest: EmbeddedForest, trees: Sequence[_Tree]
@@ -439,7 +416,15 @@ class GuidedBrowse:
             warnings.append(f"{cut(str(exc), 300)}: trees were browsed by the question itself")
             left = [(way, self._host.question) for way, _ in left]
             vectors = await self._vectors(snapshot, ())
-        await asyncio.to_thread(_by_vectors, snapshot, forest, left, vectors, self._settings)
+
+        def finish() -> None:
+            near = {
+                query: nearness_to(snapshot, forest, *both, self._settings) for query, both in vectors.items()
+            }
+            for way, query in left:
+                browse_by(way, near[query])
+
+        await asyncio.to_thread(finish)
         return warnings
 
     async def _vectors(self, snapshot: Snapshot, queries: Iterable[str]) -> Mapping[str, tuple[Row, Row]]:
@@ -470,31 +455,8 @@ def _waiting(trees: Sequence[_Tree]) -> list[tuple[_Tree, Descent, str]]:
     return found
 
 
-def _by_vectors(
-    snapshot: Snapshot,
-    forest: EmbeddedForest,
-    ways: Sequence[tuple[Descent, str]],
-    vectors: Mapping[str, tuple[Row, Row]],
-    settings: MemForestSettings,
-) -> None:
-    nearness = {query: nearness_to(snapshot, forest, *both, settings) for query, both in vectors.items()}
-    for way, query in ways:
-        browse_by(way, nearness[query])
-
-
-def _best_of(forest: Forest, trees: Sequence[_Tree]) -> dict[int, float]:
-    """Return the leaves that were reached by node id, each with its best score over trees and sub-queries."""
-    found: dict[int, float] = {}
-    for tree in trees:
-        for way in tree.ways:
-            for row, score in way.reached.items():
-                leaf = int(forest.ids[row])
-                found[leaf] = max(score, found.get(leaf, 0.0))
-    return found
-
-
 def _fallbacks(trees: Sequence[_Tree]) -> list[str]:
-    """Say for how many trees a model failed, a line for each kind of failure."""
+    """Return a warning for each kind of failure, with the number of trees that a model failed on."""
     failed: dict[type[ModelError], list[str]] = {}
     for tree in trees:
         if tree.failure is not None:

@@ -1,13 +1,8 @@
-"""The baseline index: no trees. Weighted z-score fusion of the lexical and dense scores of turns and facts.
+"""The indexes without trees: "flat" ranks turns, "facts" ranks facts by cosine and nothing else.
 
-It stands behind the same protocol as the others, which proves the seam and lets users see on their own
-data what the trees add.
-
-
-Facts by cosine and nothing else: the flat-10 of the MemForest paper (§6.2, Table 7), with `top_k` 10.
-
-It has no trees and no words, and does not rank turns: what no statement was extracted from cannot be found by it.
-
+"flat" is the baseline: weighted z-score fusion of the lexical and dense scores of turns and facts. It shows users on their own
+data what the trees add. "facts" is the flat-10 of the MemForest paper (§6.2, Table 7), with `top_k` 10: what no fact was
+extracted from cannot be found by it.
 """
 
 from __future__ import annotations
@@ -63,20 +58,17 @@ class FlatIndex(Index):
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, fact_dense, fact_lexical)
 
-        def hit(turn: int) -> TurnHit:
-            return TurnHit(
-                turn=turn,
-                fact=int(speaks[turn]),
-                score=float(total[turn]),
-                scores={name: float(part[turn]) for name, part in parts.items()},
-            )
-
         ranked = order(total, turn_places(snapshot))
-        ranked = ranked[keep.turns[ranked]]
-        return IndexResult(
-            map(hit, ranked.tolist()),
-            notes={"filters": filter_notes(keep)},
+        hits = (
+            TurnHit(
+                turn,
+                int(speaks[turn]),
+                float(total[turn]),
+                {name: float(part[turn]) for name, part in parts.items()},
+            )
+            for turn in ranked[keep.turns[ranked]].tolist()
         )
+        return IndexResult(hits, notes={"filters": filter_notes(keep)})
 
 
 class FactsIndex(Index):

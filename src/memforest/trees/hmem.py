@@ -1,21 +1,13 @@
-"""The index hmem: events joined by likeness within windows of the calendar, consolidated from week to year (H-Mem).
+"""The hmem index: events joined by likeness within windows of the calendar, consolidated from week to year (H-Mem).
 
-The first evidence of a part of a question as lines for a model that is to reason about it.
+A question is taken apart before it is searched. With a model: one plan, then sub-queries in waves, all that wait for nothing
+more at once; for each one call that answers it from its first evidence, and one more where a follow-up is asked. Answers join
+the text of the sub-queries that need them. Without: the sub-queries of rules, and one further question about an entity that a
+question describes, and whose name the graph has. "What does Ana's sister study?" names nobody but Ana; where a relation of
+hers is called so and leads to one entity alone, that is asked for by name: "What does Lucía study?". What fails of a model
+costs its part, and is said.
 
-A further question without a model: one about an entity that a question describes, and whose name the graph has.
-
-"What does Ana's sister study?" names nobody but Ana. Where a relation of hers is called so and leads to one entity alone, that
-is asked for by name: "What does Lucía study?". Source: H-Mem (arXiv 2605.15701) §3.3, where a model asks; this is the plain case.
-
-
-Taking a question apart before it is searched: its sub-queries, what is answered to each, and one further question where something is missing.
-
-With a model: one plan, then sub-queries in waves, all that wait for nothing more at once; for each one call that answers it
-from its first evidence, and one more where a follow-up is asked. Answers join the text of the sub-queries that need them. Without:
-the sub-queries of rules, and the follow-up of `memforest.trees.hmem`. What fails of a model costs its part, and is said.
-
-Source: H-Mem (arXiv 2605.15701) §3.3.
-
+Source: H-Mem (arXiv 2605.15701) §3.3, where a model asks.
 """
 
 from __future__ import annotations
@@ -31,14 +23,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memforest.config import Explore
-from memforest.errors import ConfigError, InputError, ModelRefusedError
+from memforest.errors import InputError, ModelRefusedError
 from memforest.graph.graph import Graph
 from memforest.graph.paths import seeds
 from memforest.nodes import Node
+from memforest.ports import Settled
 from memforest.reading.question_parts import alone, parts_of
 from memforest.reading.relations import LANGUAGES, load_words
-from memforest.reading.steps import Steps
-from memforest.records import SubQuery
+from memforest.records import SubQuery, SummaryRequest
 from memforest.search.filters import (
     IndexResult,
     Part,
@@ -57,16 +49,15 @@ from memforest.store.sessions import damaged_turns
 from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
 from memforest.trees import hmem_rows
-from memforest.trees.hmem_find import Explored, explore_of, find
-from memforest.trees.hmem_grow import KIND, OWNER, HMemPlacing, advance, empty, problems, requests_of
-from memforest.trees.hmem_rows import EVENT, KINDS, LEVELS, ROOT, HMemSettings, made_by, now
+from memforest.trees.hmem_find import explore_of, find
+from memforest.trees.hmem_grow import KIND, OWNER, HMemPlacing, advance, problems
+from memforest.trees.hmem_rows import EVENT, KINDS, LEVELS, ROOT, WEEK, HMemSettings, made_by, now
 from memforest.trees.hmem_score import names_in
-from memforest.trees.index import FALLS_BACK, Host, Index, IndexProblem
+from memforest.trees.index import FALLS_BACK, Host, Index, IndexProblem, doer_of, not_browsed
 from memforest.trees.node import Contract
 from memforest.trees.refresh import NodeWork
 
 if TYPE_CHECKING:
-    from memforest.ports import Settled
     from memforest.reading.explore_llm import EvidenceLine, Reasoned
 
 
@@ -75,13 +66,16 @@ MOST_LINES = 10
 
 
 def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LINES) -> list[EvidenceLine]:
-    """Return the first pieces of what was found as lines, best first, without damaged ones.
+    """Return the best pieces of a search result as lines for a model, best first, without damaged ones.
 
-    A turn that says what is hidden stands there by the statement that speaks for it.
+    A turn with hidden parts is shown by the fact that speaks for it.
     """
     from memforest.reading.explore_llm import EvidenceLine as Told
 
-    hits = list(islice(_each_fact_once(found), most))
+    each: dict[tuple[int, int], TurnHit] = {}  # of the hits of one fact the first
+    for hit in islice(found.hits, 3 * MOST_LINES):
+        each.setdefault((hit.fact, hit.turn if hit.fact < 0 else -1), hit)
+    hits = list(each.values())[:most]
     nodes = list(found.nodes)[:most]
     turns = {int(snapshot.turns.ids[hit.turn]) for hit in hits}
     said = evidence.turn_texts(tx, turns - damaged_turns(tx, turns).keys())
@@ -106,16 +100,6 @@ def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LI
     return [told for _, told in sorted(ranked, key=lambda one: -round(one[0], 9))][:most]
 
 
-def _each_fact_once(found: IndexResult) -> list[TurnHit]:
-    seen: set[int] = set()
-    kept = []
-    for hit in islice(found.hits, 3 * MOST_LINES):
-        if hit.fact < 0 or hit.fact not in seen:
-            seen.add(hit.fact)
-            kept.append(hit)
-    return kept
-
-
 LINKS = 2
 """Words between what an entity is and whose: "the sister *of my* Ana"."""
 _LINK = re.compile(r"[^\W\d_]{1,3}")
@@ -133,7 +117,7 @@ class Further(NamedTuple):
 
 
 def described(graph: Graph, request: Search, text: str, at_ms: int) -> Further | None:
-    """Return the question with the name in the place of a description; None if it describes nobody whom the graph knows.
+    """Replace the description of an entity in a question by its name; None if the graph knows no such entity.
 
     Args:
         graph: of the memory.
@@ -178,7 +162,7 @@ def _tokens(graph: Graph, place: int) -> frozenset[str]:
 def _span(
     words: Sequence[str], label: Sequence[str], name: frozenset[str], *, alone: bool
 ) -> tuple[int, int] | None:
-    """Return the first and last of the words that describe an entity, None if they only have its label in them.
+    """Find the words that describe an entity, as their first and last position; None if only its label is there.
 
     They do with a name in the possessive in front of the label ("Ana's sister"), with one behind it and a small word between
     ("the sister of Ana"), and where nobody else is named (`alone`) with a word for whose it is ("my sister", "her sister").
@@ -208,18 +192,17 @@ def _span(
             while behind + 1 < len(words) and of_name[behind + 1]:
                 behind += 1
             return first, behind
-        if first and alone and _owns(words[first - 1]):
+        if (
+            first
+            and alone
+            and any(load_words(code).is_("owners", words[first - 1].lower()) for code in LANGUAGES)
+        ):
             return first - 1, last
     return None
 
 
-def _owns(word: str) -> bool:
-    """Return whether a word says whose something is, in one of the languages of `memforest/data/relations`."""
-    return any(load_words(code).is_("owners", word.lower()) for code in LANGUAGES)
-
-
 def _named(words: Sequence[str], span: tuple[int, int], name: str) -> str:
-    """Return a text with a name in the place of some words; what ends the last one stays."""
+    """Put a name in the place of some words; punctuation behind the last one stays."""
     first, last = span
     end = words[last].rstrip("?!.,;:…")
     return " ".join([*words[:first], name + words[last][len(end) :], *words[last + 1 :]])
@@ -231,56 +214,6 @@ SHOWN_CHARS = 300
 """Most characters of a text in a trace."""
 
 
-async def prepare(host: Host, request: Search, settings: Explored) -> Prepared:
-    """Return a question with its parts, each read as a question of its own, and answered where a model answers.
-
-    Args:
-        host: of the memory.
-        request: the question.
-        settings: of the index.
-
-    Raises:
-        ConfigError: if a model is to plan or to ask further, and there is none for it.
-    """
-    explore = explore_of(request, settings)
-    planner = _who("planner", explore.planner, host.steps, "plan")
-    follow_up = _who("follow_up", explore.follow_up, host.steps, "answer")
-    asking = _Asking(host, request, explore, settings, planner, follow_up)
-    return await asking.prepared()
-
-
-def refine(found: Sequence[RefineCandidate]) -> Refinement | None:
-    """Return the candidates without the memories of which every sentence stands in other ones; None if there is no such."""
-    kept = unsaid(found)
-    if len(kept) == len(found):
-        return None
-    return Refinement(kept=kept, trace={"said_twice": len(found) - len(kept)})
-
-
-def _who(name: str, asked: str, steps: Steps, step: str) -> str:
-    """Return who does a part: the one who is asked for, else the model where there is one.
-
-    Raises:
-        ConfigError: if the model is asked for, and there is none.
-    """
-    able = steps.calls is not None and step in steps.by_chat
-    if asked == "auto":
-        return "model" if able else "rules"
-    if asked == "model" and not able:
-        raise ConfigError(
-            f"Explore({name}='model') needs a chat model: give Config(chat=...) with {step!r} in chat_steps, or {name}='rules'"
-        )
-    return asked
-
-
-@dataclass(slots=True)
-class _Counts:
-    """What became of follow-ups."""
-
-    asked: int = 0
-    refused: list[str] = field(default_factory=list)
-
-
 @dataclass(slots=True)
 class _Asking:
     """The preparation of one question."""
@@ -288,41 +221,37 @@ class _Asking:
     host: Host
     request: Search
     explore: Explore
-    settings: Explored
+    settings: HMemSettings
     planner: str
     follow_up: str
     warnings: list[str] = field(default_factory=list)
     parts: dict[str, list[Part]] = field(default_factory=dict)
     """Id of a sub-query -> its part, and the one that asks further."""
-    counts: _Counts = field(default_factory=_Counts)
+    asked: int = 0
+    """Follow-ups that were asked."""
+    refused: list[str] = field(default_factory=list)
+    """Why others were not."""
 
     async def prepared(self) -> Prepared:
         """Return the question with its parts."""
         subs = await self._planned()
-        if self.request.asked_mode not in (None, "emb"):
-            self.warnings.append(
-                f"mode {self.request.asked_mode!r} did what 'emb' does: the index {OWNER!r} does not browse trees"
-            )
+        self.warnings += not_browsed(self.request, OWNER)
         self.warnings += await self._fresh(subs)
         if self.follow_up == "model":
             await self._in_waves(subs)
         else:
             await self._by_rules(subs)
         parts = tuple(part for sub in subs for part in self.parts[sub.id])
-        return Prepared(
-            replace(self.request, parts=parts),
-            trace={"mode": "emb", "explore": self._trace(parts)},
-            warnings=tuple(self.warnings),
-        )
-
-    def _trace(self, parts: Sequence[Part]) -> dict[str, Any]:
-        return {
+        explored = {
             "planner": self.planner,
             "sub_queries": [_shown(part) for part in parts],
-            "follow_ups": {"by": self.follow_up, "asked": self.counts.asked, "refused": self.counts.refused},
+            "follow_ups": {"by": self.follow_up, "asked": self.asked, "refused": self.refused},
         }
-
-    # -- the plan ---------------------------------------------------------------------------------
+        return Prepared(
+            replace(self.request, parts=parts),
+            trace={"mode": "emb", "explore": explored},
+            warnings=tuple(self.warnings),
+        )
 
     async def _planned(self) -> list[SubQuery]:
         """Return the sub-queries, each behind those it depends on."""
@@ -358,7 +287,7 @@ class _Asking:
         return list(made.parts)
 
     async def _fresh(self, subs: Sequence[SubQuery]) -> list[str]:
-        """Have the memories written that may be evidence, and return why some could not be."""
+        """Refresh the memories that may be evidence; return why some could not be made."""
         scopes = {
             sub.scope or "mixed" if self.explore.scope == "auto" else self.explore.scope for sub in subs
         }
@@ -366,14 +295,15 @@ class _Asking:
             return []
         return await self.host.ensure_fresh(partial(trees.dirty_children, owner=OWNER))
 
-    # -- reading parts ----------------------------------------------------------------------------
-
     async def _read(self, subs: Sequence[SubQuery], known: Mapping[str, str]) -> list[Part]:
-        """Return sub-queries read as questions, each with the answers that it needs in its text.
+        """Read sub-queries as questions, each with the answers that it depends on in its text.
 
         One that cannot be read is the question itself.
         """
-        texts = [_with_answers(sub, known) for sub in subs]
+        texts = []
+        for sub in subs:
+            answers = [known[id] for id in sub.depends_on if known.get(id)]
+            texts.append(" ".join(" ".join([sub.text, *answers]).split()))
         host = self.host
         whole = " ".join(host.question.split())
         others = [text for text in texts if text not in (whole, "?")]
@@ -384,8 +314,6 @@ class _Asking:
             return [Part(sub, self.request) for sub in subs]
         found = [self.request if text in (whole, "?") else next(read) for text in texts]
         return [Part(sub, _timed(sub, one)) for sub, one in zip(subs, found, strict=True)]
-
-    # -- without a model --------------------------------------------------------------------------
 
     async def _by_rules(self, subs: Sequence[SubQuery]) -> None:
         """Read all sub-queries, and ask further for what they describe."""
@@ -400,16 +328,14 @@ class _Asking:
             if one is None:
                 continue
             if why := one.refused or _refused(one, part.sub):
-                self.counts.refused.append(cut(why, SHOWN_CHARS))
+                self.refused.append(cut(why, SHOWN_CHARS))
             else:
                 asked.append((part, one))
         for (part, _), made in zip(
             asked, await self._read([_follow(part.sub, one.text) for part, one in asked], {}), strict=True
         ):
-            self.counts.asked += 1
+            self.asked += 1
             self.parts[part.sub.id].append(replace(made, follows=part.sub.id))
-
-    # -- with a model -----------------------------------------------------------------------------
 
     async def _in_waves(self, subs: Sequence[SubQuery]) -> None:
         """Read and answer sub-queries in the order in which they need each other, all that can be at once."""
@@ -420,20 +346,17 @@ class _Asking:
         while sorter.is_active():
             wave = [by_id[id] for id in sorted(sorter.get_ready(), key=list(by_id).index)]
             read = await self._read(wave, answers)
-            settled = [self._settled(sub, by_id, answers) for sub in wave]
+            settled = [
+                [Settled(by_id[id].text, answers[id]) for id in sub.depends_on if answers.get(id)]
+                for sub in wave
+            ]
             for parts in await asyncio.gather(*map(self._answered, read, settled)):
                 self.parts[parts[0].sub.id] = parts
                 answers[parts[0].sub.id] = parts[0].answer
             sorter.done(*(sub.id for sub in wave))
 
-    @staticmethod
-    def _settled(sub: SubQuery, by_id: Mapping[str, SubQuery], answers: Mapping[str, str]) -> list[Settled]:
-        from memforest.ports import Settled
-
-        return [Settled(by_id[id].text, answers[id]) for id in sub.depends_on if answers.get(id)]
-
     async def _answered(self, part: Part, settled: Sequence[Settled]) -> list[Part]:
-        """Return a part with its answer, and with the one that asks for what was missing."""
+        """Answer a part; return it, and the follow-up that asks for what was missing."""
         lines = await self._lines(part)
         made = await self._reason(part.sub, lines, settled)
         if made is None:
@@ -443,7 +366,7 @@ class _Asking:
         if not query:
             return [first]
         (further,) = await self._read([_follow(part.sub, query)], {})
-        self.counts.asked += 1
+        self.asked += 1
         more = await self._lines(further)
         again = await self._reason(part.sub, list(dict.fromkeys([*more, *lines])), settled)
         answer = made.answer if again is None or not again.answer else again.answer
@@ -458,7 +381,7 @@ class _Asking:
         anchors = anchors_of([text for one in lines for text in (one.text, one.speaker)])
         why = follow_up_refused(made.query, sub, anchors, missing=made.missing)
         if why is not None:
-            self.counts.refused.append(why)
+            self.refused.append(why)
             return ""
         return made.query
 
@@ -473,7 +396,7 @@ class _Asking:
     async def _reason(
         self, sub: SubQuery, lines: Sequence[EvidenceLine], settled: Sequence[Settled]
     ) -> Reasoned | None:
-        """Return what a model makes of a part; None if it fails, which is said."""
+        """Let a model answer a part; None, with a warning, if it fails."""
         from memforest.reading.explore_llm import reason
 
         zone = await self.host.look(memory_zone)
@@ -506,14 +429,8 @@ def _follow(sub: SubQuery, text: str) -> SubQuery:
     return replace(sub, id=f"{sub.id}+", text=text, depends_on=(sub.id,))
 
 
-def _with_answers(sub: SubQuery, known: Mapping[str, str]) -> str:
-    """Return the text of a sub-query with the answers to those it depends on."""
-    answers = [known[id] for id in sub.depends_on if known.get(id)]
-    return " ".join(" ".join([sub.text, *answers]).split())
-
-
 def _timed(sub: SubQuery, request: Search) -> Search:
-    """Return a sub-query's question with the time that its planner worked out, where its own text has none."""
+    """Add the time that the planner worked out to a sub-query whose text names none."""
     plan = request.plan
     if sub.interval is None or (plan.start, plan.end, plan.as_of) != (None, None, None):
         return request
@@ -540,7 +457,7 @@ def _why(exc: Exception) -> str:
 
 
 class HMemIndex(Index):
-    """A tree a year of events and what has become of them, with the graph of who and what they name."""
+    """One tree for each year of events and their consolidated memories, searched with the graph of entities."""
 
     name = OWNER
     deferred = True
@@ -567,11 +484,30 @@ class HMemIndex(Index):
         await advance(host, self.settings, until)
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return how the memories of nodes are consolidated."""
-        return requests_of(nodes, inputs, self.settings)
+        """Return how to consolidate the memories of nodes; a node with a single child keeps its text. Roots have none."""
+        return [
+            NodeWork(
+                node.id,
+                SummaryRequest(
+                    kind=KIND,
+                    label="",
+                    start=from_ms(node.start_ms),
+                    end=from_ms(node.end_ms),
+                    inputs=inputs[node.id],
+                    max_words=int(self.settings.words[node.level - WEEK]),
+                    level=node.level,
+                    window=node.window or "",
+                    prompt="memory",
+                ),
+                kept=len(node.children) == 1,
+                words=True,
+            )
+            for node in nodes
+            if WEEK <= node.level < ROOT
+        ]
 
     def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
-        """Return the level of each memory with its window and how often it was consolidated, such as ``"week 2024-05/2024-W18, 3 times"``."""
+        """Name memories by level, window and how often they were consolidated, as ``"week 2024-05/2024-W18, 3 times"``."""
         return {
             node: f"{LEVELS[level]} {window or ''}" + (f", {n} times" if n > 1 else ", once" if n else "")
             for node, level, n, window in hmem_rows.names(tx, nodes)
@@ -584,8 +520,15 @@ class HMemIndex(Index):
         return found or problems(tx, self.settings)
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
-        """Take a question apart; see `memforest.trees.hmem`."""
-        return await prepare(host, request, self.settings)
+        """Return a question with its parts, each read as a question of its own, and answered where a model answers.
+
+        Raises:
+            ConfigError: if a model is to plan or to ask further, and there is none for it.
+        """
+        explore = explore_of(request, self.settings)
+        planner = doer_of("Explore.planner", explore.planner, host.steps, "plan")
+        follow_up = doer_of("Explore.follow_up", explore.follow_up, host.steps, "answer")
+        return await _Asking(host, request, explore, self.settings, planner, follow_up).prepared()
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return what the parts of a question bring; see `memforest.trees.hmem_find`."""
@@ -594,8 +537,11 @@ class HMemIndex(Index):
     async def refine(
         self, host: Host, request: Search, found: Sequence[RefineCandidate]
     ) -> Refinement | None:
-        """Drop memories that say nothing else than what stands beside them."""
-        return refine(found)
+        """Drop the memories of which every sentence stands in other candidates."""
+        kept = unsaid(found)
+        if len(kept) == len(found):
+            return None
+        return Refinement(kept=kept, trace={"said_twice": len(found) - len(kept)})
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return the columns of the paper's Table 7: turns, nodes of each level, entities and relations; see `rows.around`."""
@@ -604,7 +550,7 @@ class HMemIndex(Index):
         return {"fragments": others.pop("fragments"), **levels, **others}
 
     def outdated(self, tx: Tx) -> str | None:
-        """Return that events were joined with other likenesses than are set or measured now, if they were."""
+        """Return a warning if events were joined with other likenesses than are set or measured now."""
         made, today = made_by(tx), now(tx, self.settings)
         if made is None or today is None or list(made.alphas) == list(today.alphas):
             return None
@@ -622,4 +568,5 @@ class HMemIndex(Index):
 
     def clear(self, tx: Tx) -> None:
         """Delete the trees, the rows of the table, and what they were made by."""
-        empty(tx)
+        super().clear(tx)
+        hmem_rows.forget(tx)

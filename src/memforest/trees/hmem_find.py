@@ -1,17 +1,17 @@
-"""What a question brings: per part its entry, its scope and F; then all parts as one ranking, in which nothing is said twice.
+"""What a question brings from the hmem index: per part its entry, its scope and F; then all parts as one ranking.
 
-SHORT is turns and events, LONG events and memories, MIXED all of them (H-Mem, arXiv 2605.15701, §3.3). An event is a hit with its
-statement, at the best of its turns; so a turn and its event are one. The parts of a question take turns: the best of each, then the
-second of each. No memory without a text is found, and none that tells what came after the moment that is asked about.
-
+SHORT is turns and events, LONG events and memories, MIXED all of them (H-Mem, arXiv 2605.15701, §3.3). An event is a hit with
+its fact, at the best of its turns; so a turn and its event are one. The parts of a question take turns: the best of each, then
+the second of each. Nothing is said twice, no memory without a text is found, and none that tells what came after the moment
+that is asked about.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,20 +37,20 @@ from memforest.search.scores import Scores, best_first, leading
 from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.trees.hmem_grow import OWNER
+from memforest.trees.hmem_rows import HMemSettings
 from memforest.trees.hmem_score import (
     Entry,
     Fit,
     asked_time,
     enter,
     leaf_of_fact,
-    leaf_of_turn,
     node_scores,
     say_more,
     similarities,
     turn_scores,
     without_told,
 )
-from memforest.trees.index import allowed_nodes, ready_nodes
+from memforest.trees.index import allowed_nodes, leaf_of_turn, ready_nodes
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -66,26 +66,12 @@ LOOKED_AT = 256
 NO_VECTORS = "this memory has no embedder: evidence was found by words and entities alone; rebuild(embedder=True) gives it one"
 
 
-class Explored(Protocol):
-    """Settings that say how evidence is looked for."""
-
-    @property
-    def explore(self) -> Explore:
-        """How, where `Ranking.explore` does not say."""
-        ...
-
-
-def explore_of(request: Search, settings: Explored) -> Explore:
-    """Return how evidence is looked for: as the ranking says, else as the index does."""
+def explore_of(request: Search, settings: HMemSettings) -> Explore:
+    """Return the settings of the evidence search: those of the ranking, else those of the index."""
     return request.ranking.explore or settings.explore
 
 
-def whole(request: Search, scope: str | None = None) -> Part:
-    """Return a question as its only part; its text stays with the planner."""
-    return Part(SubQuery(id="1", text="?", scope="mixed" if scope is None else scope), request)  # type: ignore[arg-type]
-
-
-def find(tx: Tx, snapshot: Snapshot, request: Search, settings: Explored) -> IndexResult:
+def find(tx: Tx, snapshot: Snapshot, request: Search, settings: HMemSettings) -> IndexResult:
     """Return what a question brings, best first.
 
     Args:
@@ -99,7 +85,8 @@ def find(tx: Tx, snapshot: Snapshot, request: Search, settings: Explored) -> Ind
     explore = explore_of(request, settings)
     keep, forest = allowed(snapshot, request), forest_of(tx, snapshot, OWNER)
     looking = _Looking(tx, snapshot, explore, forest, keep)
-    ranked = [looking.ranked(part) for part in request.parts or (whole(request),)]
+    whole = Part(SubQuery(id="1", text="?", scope="mixed"), request)  # its text stays with the planner
+    ranked = [looking.ranked(part) for part in request.parts or (whole,)]
     merged = looking.alone(ranked[0]) if len(ranked) == 1 else looking.together(ranked)
     return looking.found(merged, ranked, snapshot)
 
@@ -150,8 +137,6 @@ class _Looking:
     keep: Allowed
     _shown: Flags | None = None
 
-    # -- one part ---------------------------------------------------------------------------------
-
     def ranked(self, part: Part) -> _Ranked:
         """Return what a part brings."""
         snapshot, explore, request = self.snapshot, self.explore, part.request
@@ -176,10 +161,11 @@ class _Looking:
             nodes = nodes[self._above(kept, speaks)[nodes]]
         memories = node_scores(self.tx, snapshot, self.forest, nodes, request, explore, asked, base)
         first = self._with_text(nodes, memories)
-        return _Ranked(part, turns, kept, speaks, nodes[first], _taken(memories, first), entry)
+        best = Fit(memories.total[first], {name: values[first] for name, values in memories.parts.items()})
+        return _Ranked(part, turns, kept, speaks, nodes[first], best, entry)
 
     def _turns(self, scope: str, entry: Entry, speaks: Ints) -> Flags:
-        """Return which turns a part brings: those that entities lead to, if that is asked for, and of LONG those that are events."""
+        """Select the turns of a part: those that entities lead to if `reach` is "graph", and for LONG only events."""
         kept = self.keep.turns
         if self.explore.reach == "graph" and entry.turns is not None and (kept & entry.turns).any():
             kept = kept & entry.turns
@@ -206,7 +192,7 @@ class _Looking:
         return np.asarray(self.forest.ascent.sums(reached) > 0)
 
     def _with_text(self, nodes: Ints, memories: Fit) -> Ints:
-        """Return the places of the best nodes that have a text that is up to date; not many more are looked at."""
+        """Return the places of the best nodes with an up-to-date text; few others are looked at."""
         ordered = leading(memories.total, nodes, len(nodes)) if len(nodes) else nodes
         found: list[int] = []
         for at in range(0, min(len(ordered), ROUNDS * MOST_MEMORIES), MOST_MEMORIES):
@@ -217,8 +203,6 @@ class _Looking:
             if len(found) >= MOST_MEMORIES:
                 break
         return np.array(found[:MOST_MEMORIES], dtype=np.int64)
-
-    # -- all parts --------------------------------------------------------------------------------
 
     def alone(self, one: _Ranked) -> _Merged:
         """Return the ranking of the only part."""
@@ -234,7 +218,7 @@ class _Looking:
         )
 
     def together(self, ranked: Sequence[_Ranked]) -> _Merged:
-        """Return the ranking of several parts, which take turns; what several bring stands where the first of them has it.
+        """Merge the rankings of several parts, which take turns; what several bring stands where the first of them has it.
 
         Its scores are those of the part that brings a piece, and where they would rise that of the piece before it.
         """
@@ -273,8 +257,6 @@ class _Looking:
             at[count:][in_use],
         )
 
-    # -- the answer -------------------------------------------------------------------------------
-
     def found(self, merged: _Merged, ranked: Sequence[_Ranked], snapshot: Snapshot) -> IndexResult:
         """Return a ranking as hits."""
         fact_leaf, turn_leaf = leaf_of_fact(self.forest), leaf_of_turn(self.forest)
@@ -291,29 +273,30 @@ class _Looking:
 
         places = turn_places(snapshot)
         nodes = self._nodes(merged, ranked, leaf, places)
+        names = ("hops", "neighbours", "entities", "reach", "similarity_of")
+        explored: dict[str, Any] = {name: getattr(self.explore, name) for name in names}
+        explored["parts"] = [
+            {
+                "id": one.part.sub.id,
+                "scope": one.part.sub.scope,
+                "turns": int(one.keep.sum()),
+                "memories": len(one.nodes),
+                **one.entry.notes,
+            }
+            for one in ranked
+        ]
         return IndexResult(
             map(hit, best_first(merged.score, places, merged.keep)),
-            notes={"filters": filter_notes(self.keep), "explored": self._notes(ranked)},
+            notes={"filters": filter_notes(self.keep), "explored": explored},
             nodes=nodes,
             warnings=() if snapshot.dimension else (NO_VECTORS,),
             spare=min(len(nodes), LEFT_OUT),
         )
 
-    def _notes(self, ranked: Sequence[_Ranked]) -> Mapping[str, Any]:
-        explore = self.explore
-        return {
-            "hops": explore.hops,
-            "neighbours": explore.neighbours,
-            "entities": explore.entities,
-            "reach": explore.reach,
-            "similarity_of": explore.similarity_of,
-            "parts": [_note(one) for one in ranked],
-        }
-
     def _nodes(
         self, merged: _Merged, ranked: Sequence[_Ranked], leaf: Any, places: Ints
     ) -> tuple[NodeHit, ...]:
-        """Return the memories that tell more than what stands with them, best first."""
+        """Return the memories that tell more than the evidence beside them, best first."""
         if not len(merged.nodes):
             return ()
         forest = self.forest
@@ -338,23 +321,8 @@ _STEP = 2e-9
 """What sets a piece apart from the one before it where parts take turns: more than what scores are rounded to."""
 
 
-def _taken(fit: Fit, places: Ints) -> Fit:
-    return Fit(fit.total[places], {name: part[places] for name, part in fit.parts.items()})
-
-
 def _parts(fit: Fit, at: int, score: float) -> dict[str, float]:
-    """Return the parts of a score; what it has lost to the turns of other parts is one of them."""
+    """Return the parts of a score; what it lost by taking turns with other parts is one of them."""
     parts = {name: float(part[at]) for name, part in fit.parts.items()}
     lost = score - float(fit.total[at])
     return {**parts, "turn_of_part": lost} if lost else parts
-
-
-def _note(one: _Ranked) -> Mapping[str, Any]:
-    sub = one.part.sub
-    return {
-        "id": sub.id,
-        "scope": sub.scope,
-        "turns": int(one.keep.sum()),
-        "memories": len(one.nodes),
-        **one.entry.notes,
-    }

@@ -1,21 +1,10 @@
-"""The trees of the index, edited inside a write transaction: events, and the memories of weeks, months and years above them.
+"""The trees of the hmem index, edited inside a write transaction: events, and the memories of weeks, months and years.
 
 There is one tree a year. Which nodes it has follows from the events that are stored, their times and vectors, the memory's
 zone and the settings, and from nothing else: in each window nodes are placed in the order in which they were begun
 (`memforest.trees.hmem_rows`), by the vectors of the events that began them. So what comes in order is added and moves
 nothing, and what comes late, or goes, has only what is behind it in its own windows placed anew. A node that is begun by the
 same event keeps its id and text.
-
-
-From the feed to the trees: events that are new, changed or gone, and all that stands above them.
-
-What the memory of a week, a month or a year is made of.
-
-Placing what the feed has noted, and building levels that have become active.
-
-What the index does inside the transactions of others: what told of events that change or go is not told any more.
-
-What must hold of the trees beyond their contract: windows, likenesses, states, and that each event is in one place.
 """
 
 from __future__ import annotations
@@ -30,7 +19,6 @@ from numpy.typing import NDArray
 
 from memforest.nodes import Node, TreeHead
 from memforest.reading.periods import CalendarWindow, Unit, window_of
-from memforest.records import SummaryRequest
 from memforest.search.filters import memory_zone
 from memforest.store import derived, indexes
 from memforest.store import trees as trees_rows
@@ -53,15 +41,13 @@ from memforest.trees.hmem_rows import (
     HMemSettings,
     assign,
     events,
-    forget,
     items_of,
     made_by,
     note,
     now,
     top_level,
 )
-from memforest.trees.index import STEP, Host, IndexProblem, Placed
-from memforest.trees.refresh import NodeWork
+from memforest.trees.index import STEP, Host, IndexProblem, Placed, Placing, is_behind, place_notes
 
 OWNER, KIND = "hmem", "year"
 
@@ -106,8 +92,6 @@ class EventTrees:
         self._trees: set[int] = set()
         self._windows: dict[Unit, CalendarWindow] = {}
 
-    # -- events -----------------------------------------------------------------------------------
-
     def put(self, items: Collection[int]) -> None:
         """Give items the places that they have now: those that are no events any more have none."""
         wanted, have = events(self._tx, self._kind, items), hmem_rows.by_founder(self._tx, EVENT, items)
@@ -135,21 +119,18 @@ class EventTrees:
             event.item,
             None,
             within,
-            event.said_ms,
-            event.tie,
+            *event[1:3],
             None,
-            event.start_ms,
-            event.end_ms,
+            *event[3:5],
             1,
-            event.r_ms,
-            event.n,
+            *event[5:],
         )
         hmem_rows.add(self._tx, row)
         self._arena.put(self._node(row))
         self._change(row)
 
     def _within(self, level: int, said_ms: int) -> str:
-        """Return the key of the window of the parent's size in which something was told; of a year's memory, of the year."""
+        """Return the key of the window, of the size of the parent's, in which an event was told."""
         return self._window(WITHIN.get(level, "year"), said_ms)
 
     def _window(self, unit: Unit, said_ms: int) -> str:
@@ -162,21 +143,11 @@ class EventTrees:
     def _node(self, row: HMemNode) -> Node:
         leaf = row.level == EVENT
         unit = _UNIT.get(row.level)
-        return Node(
-            id=row.node,
-            tree=self._head(row.within[:4]).tree,
-            level=row.level,
-            key=(row.start_ms, row.tie),
-            start_ms=row.start_ms,
-            end_ms=row.end_ms,
-            count=row.leaves,
-            children=(),
-            item_kind=self._kind if leaf else None,
-            item=row.founder if leaf else None,
-            version=1,
-            dirty=not leaf,
-            window=None if unit is None else self._window(unit, row.said_ms),
-        )
+        kind, item = (self._kind, row.founder) if leaf else (None, None)
+        interval = (row.start_ms, row.end_ms, row.leaves, (), kind, item, 1, not leaf)
+        window = None if unit is None else self._window(unit, row.said_ms)
+        tree = self._head(row.within[:4]).tree
+        return Node(row.node, tree, row.level, (row.start_ms, row.tie), *interval, window=window)
 
     def _head(self, year: str) -> TreeHead:
         if year not in self._heads:
@@ -185,8 +156,6 @@ class EventTrees:
                 found = trees_rows.put_head(self._tx, OWNER, KIND, int(year), TreeHead(0, 0))
             self._heads[year] = found
         return self._heads[year]
-
-    # -- what is to be done -----------------------------------------------------------------------
 
     def _change(self, row: HMemNode) -> None:
         """Have the nodes of a window placed anew from a node on."""
@@ -199,7 +168,7 @@ class EventTrees:
             self._touched.add(node)
 
     def _drop(self, row: HMemNode) -> None:
-        """Take a node out, and what was begun by it; what stood under it is behind it, and is placed anew."""
+        """Take a node out with the memories that it began; their other children come later, and are placed anew."""
         begun = hmem_rows.by_founder(self._tx, row.level + 1, [row.founder or 0]) if row.level < YEAR else {}
         if row.level == EVENT:
             drop_leaves(self._tx, [row.node])
@@ -212,23 +181,8 @@ class EventTrees:
         for above in begun.values():
             self._drop(above)
 
-    # -- levels -----------------------------------------------------------------------------------
-
-    def _set_top(self) -> None:
-        """Add the levels that the memory has grown old enough for; none is ever taken away."""
-        first_ms = hmem_rows.first_said(self._tx)
-        if first_ms is None or self._now_ms is None:
-            return
-        top = top_level(first_ms, self._now_ms)
-        if top > self.top:
-            for within in hmem_rows.windows_of(self._tx, self.top):
-                self._changed[self.top][within] = _FIRST
-            self.top = top
-
-    # -- joining ----------------------------------------------------------------------------------
-
     def _cluster(self, level: int, within: str, place: _Place) -> None:
-        """Place the nodes of a window from a place on; of those before it no more are read than can be joined."""
+        """Place the nodes of a window anew from a place on; of those before it only the ones that can be joined are read."""
         behind = hmem_rows.behind(self._tx, level, within, place)
         if not behind:
             return
@@ -238,18 +192,18 @@ class EventTrees:
             self._vectors(found), known, self._alphas[level], self._settings.linkage, cap=self._settings.cap
         )
         founders = {at: row.founder or 0 for at, row in enumerate(found)} | begun
-        wanted = {row.founder or 0 for row in behind} | {founders[one.founder] for one in joined}
+        wanted = {row.founder or 0 for row in behind} | {founders[at] for at, _ in joined}
         above = hmem_rows.by_founder(self._tx, level + 1, wanted)
-        for row, one in zip(behind, joined, strict=True):
-            if one.likeness is not None and row.founder in above:
+        for row, (_, likeness) in zip(behind, joined, strict=True):
+            if likeness is not None and row.founder in above:
                 self._drop(above.pop(row.founder))
-            elif one.likeness is None and row.founder is not None and row.founder not in above:
+            elif likeness is None and row.founder is not None and row.founder not in above:
                 above[row.founder] = self._begin(level + 1, row)
-        parents = [above[founders[one.founder]].node for one in joined]
-        self._join(behind, parents, [one.likeness for one in joined])
+        parents = [above[founders[at]].node for at, _ in joined]
+        self._join(behind, parents, [likeness for _, likeness in joined])
 
     def _known(self, found: Sequence[HMemNode], level: int) -> tuple[list[int], dict[int, int]]:
-        """Return the places of those that began the clusters of nodes that stay where they are, and whom the places below 0 are of."""
+        """Return the founders' places of the nodes that stay, and the founders of the places below 0."""
         begun = hmem_rows.founders_of(self._tx, {row.parent for row in found if row.parent is not None})
         places = {row.founder: at for at, row in enumerate(found)}
         earlier = hmem_rows.by_founder(self._tx, level, {one for one in begun.values() if one not in places})
@@ -266,17 +220,16 @@ class EventTrees:
         return given
 
     def _begin(self, level: int, child: HMemNode) -> HMemNode:
-        """Begin the memory of a window with a node below it."""
-        row = child._replace(
-            node=self._arena.new_id(),
-            level=level,
-            parent=None,
-            within=self._within(level, child.said_ms),
-            likeness=None,
-        )
+        """Begin the memory of a window, or the root of a year, with a node below it."""
+        row = child._replace(node=self._arena.new_id(), level=level, parent=None, likeness=None)
+        if level == ROOT:
+            row = row._replace(founder=None, within=child.within[:4], said_ms=0, tie="")
+        else:
+            row = row._replace(within=self._within(level, child.said_ms))
         hmem_rows.add(self._tx, row)
         self._arena.put(self._node(row))
-        self._change(row)
+        if level != ROOT:
+            self._change(row)
         return row
 
     def _join(
@@ -298,30 +251,19 @@ class EventTrees:
         found = hmem_rows.not_under(self._tx, self.top, within, None if root is None else root.node)
         if not found:
             return
-        root = root or self._root(found[0])
+        root = root or self._begin(ROOT, found[0])
         self._join(found, [root.node] * len(found), [None] * len(found))
-
-    def _root(self, child: HMemNode) -> HMemNode:
-        year = child.within[:4]
-        row = child._replace(
-            node=self._arena.new_id(),
-            level=ROOT,
-            founder=None,
-            parent=None,
-            within=year,
-            said_ms=0,
-            tie="",
-            likeness=None,
-        )
-        hmem_rows.add(self._tx, row)
-        self._arena.put(self._node(row))
-        return row
-
-    # -- the end ----------------------------------------------------------------------------------
 
     def close(self) -> Placed:
         """Place what is to be placed, bring what is above up to date, write everything back, and return the counts."""
-        self._set_top()
+        first_ms = hmem_rows.first_said(self._tx)
+        if first_ms is not None and self._now_ms is not None:
+            # Levels come as the memory grows old enough for them; none is ever taken away.
+            top = top_level(first_ms, self._now_ms)
+            if top > self.top:
+                changed = self._changed[self.top]
+                changed.update(dict.fromkeys(hmem_rows.windows_of(self._tx, self.top), _FIRST))
+                self.top = top
         for level in range(EVENT, self.top):
             for within, place in self._changed[level].items():
                 self._cluster(level, within, place)
@@ -330,7 +272,13 @@ class EventTrees:
         self._renew_all()
         self._arena.flush()
         for year, head in self._heads.items():
-            self._put_head(year, head)
+            root = hmem_rows.root_of(self._tx, year)
+            if root is None:
+                trees_rows.drop_tree(self._tx, head)
+                continue
+            now = replace(head, root=root.node, height=ROOT, count=self._arena.get(root.node).count)
+            if now != head:
+                trees_rows.put_head(self._tx, OWNER, KIND, int(year), now)
         return Placed(self._arena.written, frozenset(self._trees))
 
     def _renew_all(self) -> None:
@@ -344,7 +292,7 @@ class EventTrees:
                 self._renew(row)
 
     def _renew(self, row: HMemNode) -> None:
-        """Give a node the children it has now, and have what is above it follow."""
+        """Bring a node up to date with its children, and mark its parent as touched."""
         node = row.node
         self._head(row.within[:4])
         self._touch(row.parent)
@@ -354,20 +302,11 @@ class EventTrees:
             hmem_rows.delete(self._tx, [node])
             return
         stored = self._arena.get(node)
-        stored.children, stored.count = made.children, made.leaves
-        stored.start_ms, stored.end_ms, stored.key = made.start_ms, made.end_ms, (made.start_ms, row.tie)
+        stored.children, stored.start_ms, stored.end_ms, stored.count = made[:4]
+        stored.key = stored.start_ms, row.tie
         stored.version, stored.dirty = stored.version + 1, True
         self._arena.put(stored)
         self._trees.add(stored.tree)
-
-    def _put_head(self, year: str, head: TreeHead) -> None:
-        root = hmem_rows.root_of(self._tx, year)
-        if root is None:
-            trees_rows.drop_tree(self._tx, head)
-            return
-        now = replace(head, root=root.node, height=ROOT, count=self._arena.get(root.node).count)
-        if now != head:
-            trees_rows.put_head(self._tx, OWNER, KIND, int(year), now)
 
 
 def trees(tx: Tx, settings: HMemSettings, made: HMemMade, now_ms: int | None) -> EventTrees:
@@ -375,76 +314,28 @@ def trees(tx: Tx, settings: HMemSettings, made: HMemMade, now_ms: int | None) ->
     return EventTrees(tx, settings, memory_zone(tx), made.alphas, now_ms, made.top)
 
 
-def receive(tx: Tx, settings: HMemSettings, until: int, now_ms: int, step: int = STEP) -> bool:
-    """Place the next notes of the feed, and return whether more are left.
-
-    If the index is not behind any more, another process was quicker, and nothing is done.
-    """
-    row = indexes.find(tx, OWNER)
-    if row is None or row.cursor >= until:
-        return False
-    items, upto = indexes.read(tx, row.cursor, step, until)
-    made = made_by(tx) or now(tx, settings)
-    noted = items.get(KINDS[settings.events], ())
-    if noted and made is not None:
-        edited = trees(tx, settings, made, now_ms)
-        edited.put(noted)
-        edited.close()
-        note(tx, replace(made, top=edited.top))
-    indexes.move(tx, OWNER, upto)
-    return upto < until
-
-
-def grown(tx: Tx, now_ms: int) -> bool:
-    """Return whether the memory has grown old enough for more levels than its trees have."""
-    made, first_ms = made_by(tx), hmem_rows.first_said(tx)
-    return made is not None and first_ms is not None and top_level(first_ms, now_ms) > made.top
-
-
-def raise_levels(tx: Tx, settings: HMemSettings, now_ms: int) -> None:
-    """Build the levels that have become active, of everything that there is, in order."""
-    made = made_by(tx)
+def place(tx: Tx, settings: HMemSettings, items: Collection[int], now_ms: int) -> None:
+    """Place items in the trees, and build the levels that have become active."""
+    made = made_by(tx) or (now(tx, settings) if items else None)
     if made is not None:
         edited = trees(tx, settings, made, now_ms)
+        edited.put(items)
         edited.close()
         note(tx, replace(made, top=edited.top))
 
 
-def empty(tx: Tx) -> None:
-    """Delete the trees and the rows of the table."""
-    trees_rows.drop_trees(tx, OWNER)
-    indexes.empty_tables(tx, OWNER)
-    forget(tx)
+def receive(tx: Tx, settings: HMemSettings, until: int, now_ms: int, step: int = STEP) -> bool:
+    """Place the next notes of the feed, and return whether more are left."""
 
+    def placed(items: Items) -> None:
+        if noted := items.get(KINDS[settings.events], ()):
+            place(tx, settings, noted, now_ms)
 
-def requests_of(
-    nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]], settings: HMemSettings
-) -> list[NodeWork]:
-    """Return how the memories of nodes are consolidated; one with a single child says what that says. Roots say nothing."""
-    return [
-        NodeWork(
-            node.id,
-            SummaryRequest(
-                kind=KIND,
-                label="",
-                start=from_ms(node.start_ms),
-                end=from_ms(node.end_ms),
-                inputs=inputs[node.id],
-                max_words=int(settings.words[node.level - WEEK]),
-                level=node.level,
-                window=node.window or "",
-                prompt="memory",
-            ),
-            kept=len(node.children) == 1,
-            words=True,
-        )
-        for node in nodes
-        if WEEK <= node.level < ROOT
-    ]
+    return place_notes(tx, OWNER, until, placed, step)
 
 
 async def advance(host: Host, settings: HMemSettings, until: int) -> None:
-    """Place the notes of the feed up to a number; with `eager`, have all that is above an event consolidated before the next.
+    """Place the notes of the feed up to a number; with `eager`, consolidate everything above an event before the next one.
 
     Raises:
         ConfigError: if the zone of the memory is not known here.
@@ -457,16 +348,17 @@ async def advance(host: Host, settings: HMemSettings, until: int) -> None:
         if settings.eager:
             await host.ensure_fresh(lambda tx: trees_rows.dirty_children(tx, owner=OWNER))
     if older:
-        await host.write(partial(raise_levels, settings=settings, now_ms=now_ms))
+        await host.write(partial(place, settings=settings, items=(), now_ms=now_ms))
 
 
 def _state(tx: Tx, until: int, now_ms: int) -> tuple[bool, bool]:
-    """Return whether notes wait, and whether the memory is old enough for more levels."""
-    row = indexes.find(tx, OWNER)
-    return row is not None and row.cursor < until, grown(tx, now_ms)
+    """Return whether notes wait, and whether the memory is old enough for more levels than its trees have."""
+    made, first_ms = made_by(tx), hmem_rows.first_said(tx)
+    older = made is not None and first_ms is not None and top_level(first_ms, now_ms) > made.top
+    return is_behind(tx, OWNER, until), older
 
 
-class HMemPlacing:
+class HMemPlacing(Placing):
     """Takes events out of the trees in a transaction that changes them; see `memforest.trees.index.Placing`.
 
     Nothing is placed here: the index is deferred.
@@ -477,7 +369,7 @@ class HMemPlacing:
         self._left: set[int] = set()
 
     def leave(self, items: Items) -> None:
-        """Drop the texts that tell of events, and those that are out of date: they may be of what stood elsewhere then."""
+        """Drop the summaries above events, and those that are out of date: these may tell of events that stood elsewhere."""
         found = hmem_rows.by_founder(self._tx, EVENT, items.get(KINDS[self._settings.events], ()))
         if not found:
             return
@@ -486,11 +378,8 @@ class HMemPlacing:
         derived.drop_summaries(self._tx, sorted(told))
         self._left |= found.keys()
 
-    def place(self, items: Items) -> None:
-        """Place nothing: `advance` does."""
-
     def close(self) -> Placed:
-        """Take the events out that have gone; what stood behind them in their windows is placed anew."""
+        """Take out the events that have gone; later nodes of their windows are placed anew."""
         made = made_by(self._tx)
         if not self._left or made is None:
             return Placed()
@@ -500,7 +389,7 @@ class HMemPlacing:
 
 
 def problems(tx: Tx, settings: HMemSettings) -> list[IndexProblem]:
-    """Return what is wrong with the table of the index, and with what it says of the trees.
+    """Check the index's table against the events and the trees.
 
     What has not been placed yet is passed over.
     """
@@ -531,7 +420,7 @@ def _name(row: HMemNode) -> str:
 
 
 def _events(found: Sequence[HMemNode], told: dict[int, Event], waiting: set[int]) -> Iterator[str]:
-    """Yield events that are not where they were told, or are in no tree, or in one without being there."""
+    """Yield events at a wrong place, events without a leaf, and leaves without an event."""
     placed = {row.founder: row for row in found if row.level == EVENT and row.founder is not None}
     for item in told.keys() - placed.keys() - waiting:
         yield f"event {item} is in no tree"
@@ -546,7 +435,7 @@ def _events(found: Sequence[HMemNode], told: dict[int, Event], waiting: set[int]
 
 
 def _windows(tx: Tx, found: Sequence[HMemNode]) -> Iterator[str]:
-    """Yield nodes that are not in the window in which they were begun."""
+    """Yield nodes that are outside of the window in which they began."""
     zone = memory_zone(tx)
     for row in found:
         if row.level > YEAR:
@@ -557,7 +446,7 @@ def _windows(tx: Tx, found: Sequence[HMemNode]) -> Iterator[str]:
 
 
 def _parents(found: Sequence[HMemNode], by_node: dict[int, HMemNode], made: HMemMade) -> Iterator[str]:
-    """Yield nodes that are not below one of the next level that was begun in their window by one like them, or by themselves."""
+    """Yield nodes below a wrong parent, or that joined it without being like it."""
     for row in found:
         if row.level == ROOT:
             continue
@@ -577,7 +466,7 @@ def _parents(found: Sequence[HMemNode], by_node: dict[int, HMemNode], made: HMem
 
 
 def _states(found: Sequence[HMemNode]) -> Iterator[str]:
-    """Yield nodes that do not say when and how often what is below them was consolidated."""
+    """Yield nodes whose consolidation time or count is not that of their children."""
     below: dict[int, list[HMemNode]] = {}
     for row in found:
         if row.parent is not None:

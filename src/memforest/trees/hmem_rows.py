@@ -1,39 +1,15 @@
-"""The table of the index: every node with the window in which it joins others, what it joined, and its state.
+"""The table, events, levels and settings of the hmem index, and how nodes of a window join.
 
-A node is known by its founder: the item, fact or turn, that began it; an event by its own; a root has none. `said_ms` and `tie`
-are those of the founder, and order the nodes of a window; a root has 0 and "". `within` is the key of the window of the parent's size, of the memory of a year and of
-a root that of the year. `likeness` is how like its cluster a node was when it joined; None of one that began it. `r_ms` is when
-it was last consolidated, and `n` how often.
+A node is known by its founder: the item, fact or turn, that began it; an event by its own; a root has none. `said_ms` and
+`tie` are those of the founder, and order the nodes of a window; a root has 0 and "". `within` is the key of the window of
+the parent's size, of the memory of a year and of a root that of the year. `likeness` is how like its cluster a node was when
+it joined; None of one that began it. `r_ms` is when it was last consolidated, and `n` how often.
 
-
-The events that a memory holds: statements, or turns, with their vectors, times and how often they were told.
-
-The levels of the tree, the windows in which their nodes join, and how many of them a memory of some age has.
-
-Source: H-Mem (arXiv 2605.15701) §3.2 and App. A.2. The paper's L1 to L4 are the levels 0 to 3 here; level 4 is the root of a
-year, which is no memory. A node joins others in one window of the size of its parent, which alone keeps a child's window
-within its parent's; weeks are cut where months end.
-
-
-Writing the table of the index.
-
-Which cluster each node of a window joins, by likeness, in their order: H-Mem (arXiv 2605.15701) §3.2.
-
-The paper leaves open what a node is compared with (here `linkage`), and which of two equally near clusters it joins: the one
-that was begun earlier.
-
-
-The settings of the index hmem: what an event is, how alike is alike, when memories are made, and how it is searched.
-
-Source of the constants: H-Mem (arXiv 2605.15701) App. A.2 and A.4.
-
-
-How alike nodes must be to join, per embedder and level: measured by `scripts/calibrate_memories.py`.
-
-An embedder that was not measured gets the middle of those that were.
-
-
-What the trees were made by: the least likenesses, and the levels that they have.
+Source: H-Mem (arXiv 2605.15701) §3.2, App. A.2 and A.4. The paper's L1 to L4 are the levels 0 to 3 here; level 4 is the root
+of a year, which is no memory. A node joins others in one window of the size of its parent, which alone keeps a child's window
+within its parent's; weeks are cut where months end. The paper leaves open what a node is compared with (here `linkage`), and
+which of two equally near clusters it joins: the one that was begun earlier. How alike nodes must be to join is measured per
+embedder and level by `scripts/calibrate_memories.py`; an embedder that was not measured gets the middle of those that were.
 """
 
 from __future__ import annotations
@@ -41,8 +17,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib.resources import files
 from statistics import median
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Literal, NamedTuple
@@ -58,6 +32,7 @@ from memforest.store import meta
 from memforest.store.connections import AMONG, Tx, place_tie
 from memforest.store.corrections import HIDDEN
 from memforest.store.snapshot import muted_turns
+from memforest.trees.index import measured
 
 EventKind = Literal["fact", "turn"]
 
@@ -66,7 +41,7 @@ KINDS: Mapping[str, EventKind] = MappingProxyType({"facts": "fact", "turns": "tu
 
 
 class Event(NamedTuple):
-    """An event: its row, when it was first told, what orders it among those of one instant, its leaf's interval, and its state.
+    """An event: its row, when it was first told, its tie among those of one instant, its leaf's interval, and its state.
 
     `r_ms` is when it was last told, and `n` how often again.
     """
@@ -190,10 +165,8 @@ class HMemNode(NamedTuple):
 
 
 def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[HMemNode]:
-    return [
-        HMemNode(*row)
-        for row in tx.execute(f"SELECT {_COLUMNS} FROM ix_hmem_node i {condition}", tuple(args))
-    ]
+    found = tx.execute(f"SELECT {_COLUMNS} FROM ix_hmem_node i {condition}", tuple(args))
+    return [HMemNode(*row) for row in found]
 
 
 def by_node(tx: Tx, nodes: Collection[int]) -> dict[int, HMemNode]:
@@ -228,7 +201,7 @@ def before(tx: Tx, level: int, within: str, place: tuple[int, str], most: int) -
 
 
 def not_under(tx: Tx, level: int, within: str, parent: int | None) -> list[HMemNode]:
-    """Return the nodes of a level in a window that are not under a node, in order; all of them where there is none."""
+    """Return the nodes of a level in a window that are not under `parent`, in order; all if that is None."""
     return _read(
         tx,
         "WHERE i.level = ? AND i.within = ? AND (? IS NULL OR i.parent IS NOT ?) ORDER BY i.said_ms, i.tie",
@@ -264,12 +237,8 @@ def root_of(tx: Tx, year: str) -> HMemNode | None:
 
 def windows_of(tx: Tx, level: int) -> list[str]:
     """Return the keys of the windows of a level in which there are nodes, in order."""
-    return [
-        row[0]
-        for row in tx.execute(
-            "SELECT DISTINCT within FROM ix_hmem_node WHERE level = ? ORDER BY within", (level,)
-        )
-    ]
+    sql = "SELECT DISTINCT within FROM ix_hmem_node WHERE level = ? ORDER BY within"
+    return [row[0] for row in tx.execute(sql, (level,))]
 
 
 def first_said(tx: Tx) -> int | None:
@@ -286,7 +255,7 @@ def level_sizes(tx: Tx) -> Mapping[int, int]:
 
 
 def around(tx: Tx) -> dict[str, int]:
-    """Return how many turns there are, on which events rest, how many entities, and how many relations between these.
+    """Return the numbers of turns, entities and relations.
 
     Entities are counted as they are stored, before names are resolved, and relations as they were told, states left out.
     """
@@ -328,26 +297,19 @@ def join(tx: Tx, joins: Iterable[tuple[int, float | None, int]]) -> None:
 
 
 def put_event(tx: Tx, node: int, event: Event) -> None:
-    """Note of an event when it was so, when it was last told, and how often."""
+    """Update the interval of an event, when it was last told, and how often."""
     tx.execute(
         "UPDATE ix_hmem_node SET start_ms = ?, end_ms = ?, r_ms = ?, n = ? WHERE node = ?",
         (event.start_ms, event.end_ms, event.r_ms, event.n, node),
     )
 
 
-class Hull(NamedTuple):
-    """What the children of a node are together: ids in order, interval, leaves, when last consolidated, and how often."""
-
-    children: tuple[int, ...]
-    start_ms: int
-    end_ms: int
-    leaves: int
-    r_ms: int
-    n: int
+Hull = tuple[tuple[int, ...], int, int, int, int, int]
+"""What the children of a node are together: ids in order, interval, leaves, when last consolidated, and how often."""
 
 
 def hull(tx: Tx, node: int) -> Hull | None:
-    """Return what the children of a node are together, and note it of the node; None of one without any.
+    """Sum up the children of a node and store the sums with it; None if it has none.
 
     Each child but the first has been a join, and so has each of a child's own.
     """
@@ -361,7 +323,7 @@ def hull(tx: Tx, node: int) -> Hull | None:
            FROM ix_hmem_node WHERE parent = ?""",
         (node,),
     ).fetchone()
-    made = Hull(tuple(one for (one,) in ids), *sums)
+    made = (tuple(one for (one,) in ids), *sums)
     tx.execute(
         "UPDATE ix_hmem_node SET start_ms = ?, end_ms = ?, leaves = ?, r_ms = ?, n = ? WHERE node = ?",
         (*made[1:], node),
@@ -376,12 +338,8 @@ CAP = 2048
 """Nodes right before a node, in one window, that it is compared with: what a product of 2 MB of half floats costs."""
 
 
-class Joined(NamedTuple):
-    """The cluster of a node, as the place of the node that began it, and how like it was then; None for the one that began it."""
-
-    founder: int
-    likeness: float | None
-
+Joined = tuple[int, float | None]
+"""The cluster of a node, as the place of the node that began it, and how like it was then; None for the one that began it."""
 
 BLOCK = 128
 """Nodes that are compared at once with what stands before them: one product of matrices instead of many with a vector."""
@@ -420,8 +378,8 @@ def assign(
             if low < at:
                 likeness = near[at - begin, low - reach : at - reach]
                 found = _nearest(likeness, vectors[low:at], founders[low:at], linkage)
-            made.append(Joined(*found) if found is not None and found[1] >= alpha else Joined(at, None))
-            founders[at] = made[-1].founder
+            made.append(found if found is not None and found[1] >= alpha else (at, None))
+            founders[at] = made[-1][0]
     return made
 
 
@@ -496,30 +454,16 @@ class HMemSettings(Settings):
                 )
 
 
-_LEVELS = ("week", "month", "year")
-
-
-@cache
-def _table() -> dict[str, dict[str, float]]:
-    text = files("memforest.data").joinpath("memory_thresholds.json").read_text(encoding="utf-8")
-    models: dict[str, dict[str, float]] = json.loads(text)["models"]
-    return models
-
-
-def calibrated(model_id: str) -> tuple[float, ...]:
-    """Return the likenesses that are measured for an embedder, for weeks, months and years."""
-    table = _table()
-    found = table.get(model_id)
-    if found is None:
-        return tuple(float(median(one[level] for one in table.values())) for level in _LEVELS)
-    return tuple(float(found[level]) for level in _LEVELS)
-
-
 def least_likenesses(settings: HMemSettings, model_id: str) -> Sequence[float]:
     """Return the least likenesses with which events, weeks and months join, -1 to 1."""
-    if settings.schedule == "calibrated":
-        return calibrated(model_id)
-    return SCHEDULES[settings.schedule] if isinstance(settings.schedule, str) else settings.schedule
+    if settings.schedule != "calibrated":
+        return SCHEDULES[settings.schedule] if isinstance(settings.schedule, str) else settings.schedule
+    table = measured("memory_thresholds.json")
+    found = table.get(model_id)
+    return tuple(
+        float(median(one[level] for one in table.values()) if found is None else found[level])
+        for level in LEVELS[WEEK:ROOT]
+    )
 
 
 _MADE = "ix_hmem_made"
@@ -535,13 +479,13 @@ class HMemMade:
 
 
 def made_by(tx: Tx) -> HMemMade | None:
-    """Return what the trees were made by; None before the first event."""
+    """Return the likenesses and levels that the trees were made with; None before the first event."""
     stored = meta.get(tx, _MADE)
     return None if stored is None else HMemMade(**json.loads(stored))
 
 
 def now(tx: Tx, settings: HMemSettings) -> HMemMade | None:
-    """Return what trees would be made by now; None of a memory without an embedder."""
+    """Return the likenesses that trees would be made with now; None in a memory without an embedder."""
     model = meta.get(tx, "embedder")
     if model is None:
         return None
@@ -549,11 +493,11 @@ def now(tx: Tx, settings: HMemSettings) -> HMemMade | None:
 
 
 def note(tx: Tx, made: HMemMade) -> None:
-    """Note what the trees are made by."""
+    """Store the likenesses and levels of the trees."""
     if made_by(tx) != made:
         meta.put(tx, _MADE, json.dumps(asdict(made)))
 
 
 def forget(tx: Tx) -> None:
-    """Forget what the trees were made by, as there are none."""
+    """Forget the likenesses and levels, as there are no trees."""
     meta.remove(tx, _MADE)

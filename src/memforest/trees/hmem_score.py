@@ -1,20 +1,13 @@
-"""F, by which evidence is ranked: how like a question it is, how well its time fits, and how well it has held.
+"""F, by which the hmem index ranks evidence, where a question enters the memory, and what of a ranking says the same twice.
 
-Source: H-Mem (arXiv 2605.15701) eq. 1 to 3, F = .70 S + .15 T + .15 R. `Explore.similarity_of` says what S is, and
-`Explore.entity` adds how near the entities are that lead to a piece, and `Explore.known` what is known of those that are named. A turn and the statement that speaks for it are one piece;
-it has the better of both.
+F = .70 S + .15 T + .15 R (H-Mem, arXiv 2605.15701, eq. 1 to 3): how like a question a piece is, how well its time fits, and
+how well it has held. `Explore.similarity_of` says what S is, `Explore.entity` adds how near the entities are that lead to a
+piece, and `Explore.known` what is known of those that are named. A turn and the fact that speaks for it are one piece; it has
+the better of both.
 
-
-Where a question enters the memory: the entities that it names or is near to, those around them, and what these lead to.
-
-Source: H-Mem (arXiv 2605.15701) §3.3: seeds by name and by vectors, then several hops; from entities to what was said, and from there
-to events. That the entities' nearness counts for what they lead to is this package's (`Explore.entity`).
-
-
-What of a ranking says the same twice: a memory of one event, one above another with the same events, and one whose events are all there.
-
-A turn and the event that speaks for it are one piece from the start (`memforest.trees.hmem_find`).
-
+A question enters by the entities that it names or is near to and those around them (§3.3: seeds by name and by vectors, then
+several hops); from entities to what was said, and from there to events. That the entities' nearness counts for what they lead
+to is this package's.
 """
 
 from __future__ import annotations
@@ -61,11 +54,8 @@ class Fit:
         return cls(sum(kept.values(), np.zeros(len(first))), kept)
 
 
-# -- the time that is asked about -----------------------------------------------------------------
-
-
 def asked_time(sub: SubQuery, request: Search) -> Interval | None:
-    """Return the time [start, end) that a sub-query is about, UTC ms; None where nothing says.
+    """Return the time [start, end) that a sub-query asks about, UTC ms; None if it names none.
 
     An open end is the question's present, or the start if that is later.
     """
@@ -82,9 +72,6 @@ def _time(start_ms: Ints, end_ms: Ints, asked: Interval | None, explore: Explore
     if asked is None or not explore.time:
         return np.zeros(len(start_ms))
     return time_overlap(start_ms, end_ms, asked, overlap=explore.overlap)
-
-
-# -- how well something has held --------------------------------------------------------------------
 
 
 @once_per_snapshot
@@ -113,11 +100,8 @@ def _robust(last_ms: Ints, times: Ints, at_ms: int, explore: Explore) -> Scores:
     )
 
 
-# -- turns and events -------------------------------------------------------------------------------
-
-
 def similarities(snapshot: Snapshot, request: Search, explore: Explore, base: Base) -> Scores:
-    """Return S of every turn, shape (n,): with the statements that it supports.
+    """Return S of every turn with the facts that it supports, shape (n,).
 
     Without vectors a cosine is that of words alone: BM25 by its maximum.
     """
@@ -146,7 +130,7 @@ def turn_scores(
     near: Scores | None,
     known: Scores | None = None,
 ) -> Fit:
-    """Return F of every turn with the statement that speaks for it.
+    """Return F of every turn with the fact that speaks for it.
 
     Args:
         snapshot: of the memory.
@@ -181,13 +165,10 @@ def turn_scores(
 
 @once_per_snapshot
 def _fact_times(snapshot: Snapshot) -> tuple[Ints, Ints]:
-    """Return when each fact was so, [start, end): what it states, else the moment it was first said."""
+    """Return the time of each fact, [start, end): as stated, else the moment it was first said."""
     facts = snapshot.facts
     ended = facts.stated & (facts.end_ms != OPEN)
     return facts.start_ms, np.where(ended, np.maximum(facts.end_ms, facts.start_ms + 1), facts.start_ms + 1)
-
-
-# -- memories ---------------------------------------------------------------------------------------
 
 
 def node_scores(
@@ -263,7 +244,7 @@ def _leaf_items(forest: Forest, turn: Scores, fact: Scores) -> list[tuple[Ints, 
 
 @once_per_forest
 def _node_marks(forest: Forest, snapshot: Snapshot) -> tuple[Ints, Ints]:
-    """Return when what is below every node was last told, UTC ms, and how often that was consolidated: once a telling but the first."""
+    """Return when the facts below each node were last told, UTC ms, and how often they were consolidated."""
     last, times = held(snapshot)
     latest, tellings = np.zeros(len(forest.ids), dtype=np.int64), np.zeros(len(forest.ids))
     told = np.flatnonzero(forest.kind == FACT)
@@ -296,10 +277,6 @@ class Entry:
     """The entities, for a trace."""
 
 
-NOWHERE = Entry()
-"""A question that enters by no entity."""
-
-
 def names_in(request: Search) -> tuple[str, ...]:
     """Return the names in a question, each once."""
     plan = request.plan
@@ -317,12 +294,12 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
         base: how relevant facts are by themselves, by words and vectors: an entity is as near as its facts on average.
     """
     if not len(snapshot.facts.ids):
-        return NOWHERE
+        return Entry()
     graph = graph_of(tx, snapshot)
     named = seeds(graph, names_in(request))
     closest = _closest(snapshot, graph, explore, base)
     if not named and not closest:
-        return NOWHERE
+        return Entry()
     found = expand(
         graph,
         {**closest, **named},
@@ -342,7 +319,7 @@ def enter(tx: Tx, snapshot: Snapshot, request: Search, explore: Explore, base: B
 
 
 def _closest(snapshot: Snapshot, graph: Graph, explore: Explore, base: Base) -> dict[int, float]:
-    """Return the entities that are nearer than facts usually are: how far above that, the nearest as 1."""
+    """Return the entities that are nearer than the average fact, with the excess as a share of the nearest's."""
     told = LEXICAL * standardise(base.fact_lexical) + (1 - LEXICAL) * standardise(base.fact)
     usual = float(told.mean())
     excess = {
@@ -383,7 +360,7 @@ _states: WeakKeyDictionary[Graph, Lists] = WeakKeyDictionary()
 
 
 def _told_of(snapshot: Snapshot, graph: Graph, named: Mapping[int, float]) -> Scores | None:
-    """Return 1 for the turns that tell what is known of the entities that are named whole: their states and relations."""
+    """Return 1 for turns that tell a state or relation of an entity that is named in full, else 0; None if none does."""
     places = [place for place, score in named.items() if score == 1]
     if not places:
         return None
@@ -398,7 +375,7 @@ def _told_of(snapshot: Snapshot, graph: Graph, named: Mapping[int, float]) -> Sc
 
 
 def _facts_of_states(snapshot: Snapshot, graph: Graph) -> Lists:
-    """Return place -> rows of the facts that tell its states, and the relations that it is an end of."""
+    """Return for each entity the rows of the facts that tell its states and relations."""
     told: list[set[int]] = [set() for _ in range(len(graph))]
     for line in graph.states:
         told[line.place].update(state.fact for state in line.states)
@@ -436,16 +413,6 @@ def leaf_of_fact(forest: Forest) -> Ints:
 
 
 @once_per_forest
-def leaf_of_turn(forest: Forest) -> Ints:
-    """Return the leaf of every turn that is an event, -1 for all others."""
-    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
-    leaves = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))
-    lengths = forest.item_end[leaves] - forest.item[leaves]
-    out[ranges(forest.item[leaves], forest.item_end[leaves])] = np.repeat(leaves, lengths)
-    return out
-
-
-@once_per_forest
 def say_more(forest: Forest) -> Flags:
     """Return which inner nodes have more than one event, and more events than any node below them; shape (N,).
 
@@ -461,7 +428,7 @@ def say_more(forest: Forest) -> Flags:
 
 
 def without_told(forest: Forest, pieces: Iterable[tuple[bool, int]]) -> Sequence[int]:
-    """Return the nodes of a ranking that tell more than the events that stand with them, in their order.
+    """Drop the nodes of a ranking whose events all stand beside them; return the others in order.
 
     Args:
         forest: the index's.

@@ -1,30 +1,24 @@
-"""The base class of indexes, `Index`.
+"""The base class of indexes, `Index`, and what passes between a memory and its indexes.
 
-The values that pass between a memory and its indexes are in `memforest.trees.index` (writing) and `memforest.search.filters`.
+An index is a view of what was said. It is listed in `memforest.trees.attached`; nothing else outside of this room names it.
+What it has in the file are the trees that it owns, and tables of its own called ``ix_NAME_…``: they can be dropped and made
+anew from what was said. `Host` is an index's access to the file, models and other threads, for work that may wait. What a
+search passes is in `memforest.search.filters`.
 
-An index is a view of what was said. It lives in one folder, `systems/NAME/`, and is listed in
-`memforest.trees.attached`; nothing else outside of its folder names it. What it has in the file are the trees that it
-owns, and tables of its own called ``ix_NAME_…``: they can be dropped and made anew from what was said.
-
-
-The `Host` protocol: an index's access to the file, models and other threads, for work that may wait.
-
-What passes between a memory and its indexes when it is written: items, what becomes of them, and what is found wrong.
-
-The modes of a query, and the parts of a browse plan that are used (paper §4.3, §6.2).
-
-What passes between a memory and an index that keeps profiles of those who take part in its conversations.
-
-Inner nodes as evidence: the turns beneath them, and whether they pass the time filters.
+Here are also the modes of a query, the parts of a browse plan that are used (paper §4.3, §6.2), and inner nodes as evidence:
+the turns beneath them, and whether they pass the time filters.
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
+from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar, cast, get_args
 
@@ -36,7 +30,7 @@ from memforest.errors import BudgetError, ConfigError, ModelRequestError, ModelU
 from memforest.nodes import Node
 from memforest.ports import FoundLine
 from memforest.reading.steps import Steps
-from memforest.records import BrowsePlan, QuestionKind, QuestionPlan, TimeOperator
+from memforest.records import BrowsePlan, QuestionKind, QuestionPlan
 from memforest.search.filters import (
     IndexResult,
     Prepared,
@@ -45,7 +39,8 @@ from memforest.search.filters import (
     Search,
     allowed,
 )
-from memforest.search.forest import FACT, INNER, Forest
+from memforest.search.flow import sums_below
+from memforest.search.forest import FACT, INNER, Forest, once_per_forest
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.settings import NoSettings
 from memforest.store import derived, indexes
@@ -179,10 +174,6 @@ class Placed:
     nodes: int = 0
     trees: frozenset[int] = frozenset()
 
-    def plus(self, other: Placed) -> Placed:
-        """Return both together."""
-        return Placed(self.nodes + other.nodes, self.trees | other.trees)
-
 
 @dataclass(frozen=True, slots=True)
 class IndexProblem:
@@ -210,27 +201,25 @@ class Copied:
     session_ids: Mapping[str, str]
 
 
-class Placing(Protocol):
-    """One index inside one write transaction. No model is asked, and nothing waits."""
+class Placing:
+    """One index inside one write transaction. No model is asked, and nothing waits. This one places nothing."""
 
     def leave(self, items: Items) -> None:
         """Take items out of their places before they change or go, while they are stored with their vectors.
 
-        Chunks and turns come here too when something that they say is hidden or shown again; they are placed again then, so
+        Chunks and turns come here too when a fact of theirs is hidden or shown again; they are placed again then, so
         that summaries above them are made anew. Of entities only those that go, or take part no longer.
         """
-        ...
 
     def place(self, items: Items) -> None:
         """Place items that are new or have changed; those that are not stored any more are gone, as are facts that are hidden.
 
         Placing an item again changes nothing. See `memforest.store.corrections.shown_facts`.
         """
-        ...
 
     def close(self) -> Placed:
         """Write everything back; the last call of the transaction."""
-        ...
+        return Placed()
 
 
 FALLS_BACK = (StepError, ModelUnavailableError, ModelRequestError, BudgetError)
@@ -243,7 +232,7 @@ QUERY_CHARS = 500
 
 
 def choose_mode(asked: str | None, steps: Steps) -> str:
-    """Return the mode of a query: the one asked for, else the most guided one that the steps allow.
+    """Choose the mode of a query: the one asked for, else the most guided one that the steps allow.
 
     Raises:
         ConfigError: if the mode needs a model and there is none.
@@ -266,7 +255,7 @@ def choose_mode(asked: str | None, steps: Steps) -> str:
 
 
 def sub_queries(made: BrowsePlan, question: str, trees: int) -> list[tuple[str, ...]]:
-    """Return the sub-queries of each tree as they are used: bounded, each once; the question where there is none.
+    """Check and bound the sub-queries that a plan has for each tree; a tree without any gets the question.
 
     Raises:
         StepError: if the plan is not one of that many trees.
@@ -281,7 +270,7 @@ def sub_queries(made: BrowsePlan, question: str, trees: int) -> list[tuple[str, 
 
 
 def adopted(plan: QuestionPlan, made: BrowsePlan, question: str) -> QuestionPlan:
-    """Return the plan with the fields that a browse planner adds; fields that the plan has are kept.
+    """Add the fields that a browse planner found to a plan; fields that the plan has are kept.
 
     A kind is taken where the plan has none, an anchor where it has none and all its words are the question's. A kind
     that is taken decides on the time operator, too.
@@ -292,16 +281,12 @@ def adopted(plan: QuestionPlan, made: BrowsePlan, question: str) -> QuestionPlan
             plan = replace(plan, anchor=made.anchor)
     if plan.kind == "simple" and made.kind in KINDS:
         plan = replace(plan, kind=cast("Any", made.kind))
-        plan = replace(plan, operator=_decided(plan))
+        sure, read = plan.kind_operator, plan.operator
+        if sure is None or read is None or read.kind != sure.kind:
+            return replace(plan, operator=sure or read)
+        # What the plan's operator of the same kind knows is kept.
+        return replace(plan, operator=replace(read, anchor=read.anchor or sure.anchor))
     return plan
-
-
-def _decided(plan: QuestionPlan) -> TimeOperator | None:
-    """Return the time operator of a plan whose kind was adopted; what the plan's operator of the same kind knows is kept."""
-    sure, read = plan.kind_operator, plan.operator
-    if sure is None or read is None or read.kind != sure.kind:
-        return sure or read
-    return replace(read, anchor=read.anchor or sure.anchor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +300,7 @@ class ProfileRequest:
 
     @property
     def bound_ms(self) -> int | None:
-        """The last instant of which anything may be told."""
+        """The last instant that the profile may tell of."""
         bounds = [one for one in (self.as_of_ms, self.said_by_ms) if one is not None]
         return min(bounds, default=None)
 
@@ -349,40 +334,77 @@ MOST_ROUNDS = 4
 """Times that an index may rank anew for one question."""
 
 
-def following(index: Index, items: Items) -> Items:
-    """Return those of the items that an index follows."""
-    return {kind: found for kind, found in items.items() if kind in index.follows}
+def is_behind(tx: Tx, name: str, until: int) -> bool:
+    """Return whether an index has not placed the notes of the feed up to a number."""
+    row = indexes.find(tx, name)
+    return row is not None and row.cursor < until
 
 
-def place_next(tx: Tx, index: Index, until: int) -> bool:
+def place_notes(
+    tx: Tx, name: str, until: int, place: Callable[[Items], object], step: int | None = None
+) -> bool:
     """Let an index place the next notes of the feed inside a write transaction; return whether more are left.
 
     If it is not behind any more, or was dropped, another process was quicker, and nothing is done.
     """
-    row = indexes.find(tx, index.name)
+    row = indexes.find(tx, name)
     if row is None or row.cursor >= until:
         return False
-    items, upto = indexes.read(tx, row.cursor, STEP, until)
-    placing = index.placing(tx)
-    if followed := following(index, items):
-        placing.place(followed)
-    placing.close()
-    indexes.move(tx, index.name, upto)
+    items, upto = indexes.read(tx, row.cursor, STEP if step is None else step, until)
+    place(items)
+    indexes.move(tx, name, upto)
     return upto < until
 
 
-class _NoPlacing:
-    """The placing of an index that reads the memory as it is."""
+def place_next(tx: Tx, index: Index, until: int) -> bool:
+    """Let an index that needs no model place the next notes of the feed; see `place_notes`."""
 
-    def leave(self, items: Items) -> None:
-        """Do nothing."""
+    def place(items: Items) -> None:
+        placing = index.placing(tx)
+        if followed := {kind: found for kind, found in items.items() if kind in index.follows}:
+            placing.place(followed)
+        placing.close()
 
-    def place(self, items: Items) -> None:
-        """Do nothing."""
+    return place_notes(tx, index.name, until, place)
 
-    def close(self) -> Placed:
-        """Return that nothing was written."""
-        return Placed()
+
+def not_browsed(request: Search, name: str) -> tuple[str, ...]:
+    """Return the warning about a mode that asks an index to browse which does not."""
+    if request.asked_mode in (None, "emb"):
+        return ()
+    return (f"mode {request.asked_mode!r} did what 'emb' does: the index {name!r} does not browse trees",)
+
+
+def doer_of(option: str, asked: str, steps: Steps, step: str, *, forced: bool = False) -> str:
+    """Return who does a part of a search: the one asked for; of "auto" the model where there is one, unless it is `forced`.
+
+    Args:
+        option: its class and name, such as ``"Recall.planner"``.
+        asked: its value.
+        steps: of the memory.
+        step: what the model would do.
+        forced: whether the outcome is set already.
+
+    Raises:
+        ConfigError: if the model is asked for, and there is none.
+    """
+    able = steps.calls is not None and step in steps.by_chat
+    if asked == "auto":
+        return "model" if able and not forced else "rules"
+    if asked == "model" and not able:
+        group, _, name = option.partition(".")
+        raise ConfigError(
+            f"{group}({name}='model') needs a chat model: give Config(chat=...) with {step!r} in chat_steps, or {name}='rules'"
+        )
+    return asked
+
+
+@cache
+def measured(name: str) -> dict[str, dict[str, Any]]:
+    """Return what was measured per embedder, from a JSON file of `memforest.data`."""
+    text = files("memforest.data").joinpath(name).read_text(encoding="utf-8")
+    models: dict[str, dict[str, Any]] = json.loads(text)["models"]
+    return models
 
 
 class Index(ABC):
@@ -428,10 +450,10 @@ class Index(ABC):
 
     def placing(self, tx: Tx) -> Placing:
         """Begin to edit its trees inside a write transaction; by default it places nothing."""
-        return _NoPlacing()
+        return Placing()
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
-        """Return how the summaries of nodes are to be made; of a node that needs none, nothing.
+        """Return how to make the summaries of nodes; nodes that need none are left out.
 
         Args:
             tx: a read transaction.
@@ -441,16 +463,11 @@ class Index(ABC):
         return []
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
-        """Do what has to be done before the ranking and may wait: ask models, browse, bring nodes up to date.
+        """Prepare a question outside of a transaction: ask models, browse, bring nodes up to date.
 
         It runs inside the query's budget, ledger and trace. No transaction is open. By default the question is left as it is.
         """
-        if request.asked_mode in (None, "emb"):
-            return Prepared(request)
-        why = (
-            f"mode {request.asked_mode!r} did what 'emb' does: the index {self.name!r} does not browse trees"
-        )
-        return Prepared(request, warnings=(why,))
+        return Prepared(request, warnings=not_browsed(request, self.name))
 
     async def refine(
         self, host: Host, request: Search, found: Sequence[RefineCandidate]
@@ -477,7 +494,7 @@ class Index(ABC):
             pass
 
     async def ready(self, host: Host) -> Sequence[str]:
-        """Make what is due and costs no call, before its trees or profiles are shown; return why some of it could not be made."""
+        """Make due summaries that cost no call, before trees or profiles are shown; return why some could not be made."""
         return ()
 
     def profile(self, tx: Tx, request: ProfileRequest) -> FoundProfile:
@@ -492,7 +509,7 @@ class Index(ABC):
         """Schedule nothing: a refresh makes what is out of date."""
 
     def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
-        """Yield what takes over trees, with what is derived, from the same index of another memory.
+        """Yield pieces of work that take over trees, with their summaries, from the same index of another memory.
 
         It has the same settings there, as far as they are kept, and has placed everything. Each piece of work runs in a
         write transaction of its own, and returns how many trees it took over; after each, the index must be as if it had
@@ -505,12 +522,12 @@ class Index(ABC):
         return {tree: str(scope) for tree, (_, scope) in trees_rows.scopes(tx, trees).items()}
 
     def titles(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
-        """Return what its trees are called where they are listed: kind, scope, and what sets it apart."""
+        """Return the titles of its trees for lists: kind, scope, and what sets each apart."""
         labels = self.labels(tx, trees)
         return {tree: f"{kind} {labels[tree]}" for tree, (kind, _) in trees_rows.scopes(tx, trees).items()}
 
     def node_names(self, tx: Tx, nodes: Collection[int]) -> Mapping[int, str]:
-        """Return what inner nodes of its trees are called where they are drawn; of one that has no name, nothing."""
+        """Return the names of inner nodes for drawings; nodes without a name are left out."""
         return {}
 
     def check(self, tx: Tx) -> list[IndexProblem]:
@@ -523,11 +540,11 @@ class Index(ABC):
         ]
 
     def stats(self, tx: Tx) -> dict[str, Any]:
-        """Return counts of what it holds, besides what every index has."""
+        """Return its own counts, besides those that every index has."""
         return {}
 
     def notes(self, tx: Tx) -> list[str]:
-        """Return what it does not have, and why."""
+        """Return notes for the user: what the index lacks, and why."""
         return []
 
     def clear(self, tx: Tx) -> None:
@@ -536,7 +553,7 @@ class Index(ABC):
         indexes.empty_tables(tx, self.name)
 
     def reembed(self, tx: Tx) -> bool:
-        """Make anew what was made of vectors, as all of them are of another embedder now; part of the transaction.
+        """Make everything anew that depends on vectors, after the embedder was changed; part of that transaction.
 
         Returns:
             False if it is to be cleared instead, and to place everything from the start.
@@ -544,7 +561,7 @@ class Index(ABC):
         return not self.follows
 
     def outdated(self, tx: Tx) -> str | None:
-        """Return why what it has would be made otherwise now, with its settings as they are; None when it would not."""
+        """Return why it would be made differently now, with the same settings; None if it would not."""
         return None
 
 
@@ -553,13 +570,30 @@ Flags = NDArray[np.bool_]
 
 
 def ready_nodes(tx: Tx, nodes: Collection[int]) -> set[int]:
-    """Return those of some nodes, by id, whose text is there and up to date."""
+    """Return the ids of the nodes that have an up-to-date text."""
     texts = derived.summaries(tx, nodes)
     return {
         one
         for one, node in trees_rows.nodes_with_ids(tx, list(texts)).items()
         if not node.dirty and texts[one]
     }
+
+
+@once_per_forest
+def leaf_of_turn(forest: Forest) -> Ints:
+    """Return the row of the leaf that holds each turn, -1 for a turn in none; shape (n,). Leaves of facts hold none."""
+    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
+    leaves = np.flatnonzero((forest.kind != FACT) & (forest.kind != INNER))
+    first, end = forest.item[leaves], forest.item_end[leaves]
+    out[ranges(first, end)] = np.repeat(leaves, end - first)
+    return out
+
+
+@once_per_forest
+def leaf_counts(forest: Forest) -> Ints:
+    """Return the number of leaves at or below every node."""
+    leaf = (forest.kind != INNER).astype(np.float64)
+    return sums_below(leaf, forest.parent, forest.level).astype(np.int64)
 
 
 def turns_beneath(snapshot: Snapshot, forest: Forest, node: int) -> Ints:
@@ -610,7 +644,7 @@ def allowed_nodes(snapshot: Snapshot, forest: Forest, request: Search) -> Flags:
 
 
 def _leaves_that_pass(snapshot: Snapshot, forest: Forest, request: Search) -> tuple[Flags, Flags]:
-    """Return the leaves of which everything passes the filters, and those of which something does; False for inner nodes."""
+    """Return the leaves that pass the filters in full, and those that pass in part; False for inner nodes."""
     keep, pairs = allowed(snapshot, request), snapshot.facts.pairs
     whole = keep.turns.copy()
     whole[pairs[~keep.facts[pairs[:, 0]], 1]] = False
@@ -619,13 +653,7 @@ def _leaves_that_pass(snapshot: Snapshot, forest: Forest, request: Search) -> tu
     facts, chunks = np.flatnonzero(forest.kind == FACT), np.flatnonzero(leaf & (forest.kind != FACT))
     every[facts] = some[facts] = keep.facts[forest.item[facts]]
     length = forest.item_end[chunks] - forest.item[chunks]
-    every[chunks] = _count(whole, forest, chunks) == length
-    some[chunks] = _count(keep.turns, forest, chunks) > 0
+    for flags, out, least in ((whole, every, length), (keep.turns, some, 1)):
+        before = np.r_[0, np.cumsum(flags)]
+        out[chunks] = before[forest.item_end[chunks]] - before[forest.item[chunks]] >= least
     return every, some
-
-
-def _count(flags: Flags, forest: Forest, chunks: Ints) -> Ints:
-    """Return how many of the turns of each leaf are flagged."""
-    before = np.r_[0, np.cumsum(flags)]
-    found: Ints = before[forest.item_end[chunks]] - before[forest.item[chunks]]
-    return found

@@ -1,21 +1,21 @@
-"""The memforest index: recall and browse of the forest, score flow, and time order (paper §4.3)."""
+"""The memforest index: ranks turns and facts by recall and browse of the forest, flow, and time order (paper §4.3)."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memforest.nodes import Node
 from memforest.records import SummaryRequest
 from memforest.search.cache import embedded_forest, forest_of
 from memforest.search.change import Answer, answering_facts, side_of_anchor
-from memforest.search.context_scores import Base, LeafScores, base_scores, read_base
+from memforest.search.context_scores import Base, base_scores, read_base
 from memforest.search.filters import (
     Allowed,
     IndexResult,
@@ -27,7 +27,7 @@ from memforest.search.filters import (
     filter_notes,
     turn_places,
 )
-from memforest.search.forest import FACT, Forest
+from memforest.search.forest import FACT
 from memforest.search.lexical import bm25
 from memforest.search.scores import Scores, best_first
 from memforest.search.snapshot import Snapshot
@@ -39,23 +39,27 @@ from memforest.store.indexes import Kind
 from memforest.times import from_ms
 from memforest.trees import memforest_rows
 from memforest.trees.browse import GuidedBrowse
-from memforest.trees.index import Copied, Host, Index, IndexProblem
-from memforest.trees.memforest_place import OWNER, ForestPlacing, check_forest, merge_forest
+from memforest.trees.index import Copied, Host, Index, IndexProblem, leaf_of_turn
+from memforest.trees.memforest_place import (
+    OWNER,
+    ROUTED,
+    THRESHOLDS,
+    ForestPlacing,
+    check_forest,
+    merge_forest,
+)
 from memforest.trees.memforest_recall import (
     Recalled,
-    RecalledTree,
     asked_for,
-    chunk_of_turn,
     of_leaves,
     of_roots,
     recall,
     recall_trees,
-    recalled_trees,
     score_leaves,
 )
 from memforest.trees.memforest_rows import MemForestSettings
 from memforest.trees.refresh import NodeWork
-from memforest.trees.scenes import no_scenes, other_thresholds
+from memforest.trees.scenes import scene_thresholds
 
 ANSWERS_LEAD = 1_000.0
 """Added to what time order says is the answer: it stands in front of everything that is only similar."""
@@ -63,13 +67,8 @@ ORDER_STEP = 50.0
 """Taken off for each place behind the first, where the order of the answers tells which is better."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Promoted:
-    """The facts that time order puts in front, by turn row, and why."""
-
-    facts: dict[int, int]
-    bonus: Scores
-    why: str
+_Promoted = tuple[dict[int, int], Scores, str]
+"""The facts that lead, by the row of the turn that says them, the bonus of every turn, and why they lead."""
 
 
 class MemForestIndex(Index):
@@ -79,6 +78,7 @@ class MemForestIndex(Index):
     name = OWNER
     follows = frozenset[Kind]({"chunk", "fact", "entity"})
     make_tables = staticmethod(memforest_rows.make_tables)
+    labels = staticmethod(memforest_rows.labels)
     Settings = MemForestSettings
     numbered = frozenset({"scene"})
     settled = frozenset({"session"})
@@ -127,30 +127,24 @@ class MemForestIndex(Index):
         ]
 
     def merge(self, copied: Copied) -> Iterator[Callable[[Tx], int]]:
-        """Yield what takes over trees of another memory whole; see `memforest.trees.memforest_place`."""
+        """Yield pieces of work that take over whole trees of another memory; see `memforest.trees.memforest_place`."""
         return merge_forest(copied, self.settings)
 
-    def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
-        """Return the names of trees' scopes: a session's id, an entity's display name, a scene's number."""
-        return memforest_rows.labels(tx, trees)
-
     def titles(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
-        """Return kind and name of trees, of a scene also what sets it apart."""
+        """Return kind and name of trees, and of scenes also the topics that set them apart."""
         labels, scopes = self.labels(tx, trees), trees_rows.scopes(tx, trees)
-        scenes = any(kind == "scene" for kind, _ in scopes.values())
-        about = self._topics_of_scenes(tx) if scenes else {}
+        about: Mapping[int, Sequence[str]] = {}
+        if any(kind == "scene" for kind, _ in scopes.values()):
+            # The topics are read of all facts, and kept as long as nothing was written.
+            generation = meta.generation(tx)
+            if self._topics is None or self._topics[0] != generation:
+                self._topics = (generation, memforest_rows.topics(tx))
+            about = self._topics[1]
         titles = {}
         for tree, (kind, scope) in scopes.items():
             topics = f": {', '.join(about[scope])}" if kind == "scene" and scope in about else ""
             titles[tree] = f"{kind} {labels[tree]}{topics}"
         return titles
-
-    def _topics_of_scenes(self, tx: Tx) -> Mapping[int, Sequence[str]]:
-        """Return what sets each scene apart; that is read of all facts, and kept as long as nothing was written."""
-        generation = meta.generation(tx)
-        if self._topics is None or self._topics[0] != generation:
-            self._topics = (generation, memforest_rows.topics(tx))
-        return self._topics[1]
 
     def check(self, tx: Tx) -> list[IndexProblem]:
         """Return everything that is wrong with the forest."""
@@ -158,23 +152,32 @@ class MemForestIndex(Index):
 
     def stats(self, tx: Tx) -> dict[str, Any]:
         """Return how many entities have a tree, and the numbers of scenes and of facts in them."""
-        return {"active_entities": memforest_rows.active_count(tx), **memforest_rows.scene_counts(tx)}
+        return memforest_rows.counts(tx)
 
     def notes(self, tx: Tx) -> list[str]:
         """Return why there are no scene trees, if there are none."""
-        lack = no_scenes(tx)
-        return [] if lack is None else [lack]
+        if meta.get(tx, ROUTED) is not None:
+            return []
+        if meta.get(tx, "embedder") is None:
+            return ["no scene trees: scenes are made of vectors, and this memory has no embedder"]
+        return ["no scene trees yet: the next ingest, resume() or rebuild(scopes=True) makes them"]
 
     def reembed(self, tx: Tx) -> bool:
-        """Derive the scenes anew; the other trees follow from what is said."""
+        """Derive the scenes anew; the other trees do not depend on vectors."""
         placing = self.placing(tx)
         placing.derive_scenes()
         placing.close()
         return True
 
     def outdated(self, tx: Tx) -> str | None:
-        """Return that the scenes were made with other thresholds, if they were."""
-        return other_thresholds(tx, self.settings)
+        """Return a warning if the scenes were made with other thresholds than are set now."""
+        stored, model = meta.get(tx, THRESHOLDS), meta.get(tx, ROUTED)
+        if stored is None or model is None:
+            return None
+        now = json.dumps(asdict(scene_thresholds(model, self.settings)), sort_keys=True)
+        if stored == now:
+            return None
+        return f"its scenes were made with the thresholds {stored}, and {now} are set"
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
         """Return every candidate turn, best first."""
@@ -186,43 +189,58 @@ class MemForestIndex(Index):
         forest = forest_of(tx, snapshot, self.name)
         scores = score_leaves(snapshot, forest, request, base)
         recalled = self._recalled(tx, snapshot, request, base)
+        # Each turn that browse reached is scored by the leaf through which it was reached best.
+        reached, reached_by = np.zeros(len(snapshot.turns.ids)), dict[int, int]()
+        for leaf, similarity in recalled.leaves.items():
+            item = int(forest.item[leaf])
+            of_fact = forest.kind[leaf] == FACT
+            for turn in snapshot.turns_of_fact[item] if of_fact else range(item, int(forest.item_end[leaf])):
+                if similarity > reached[turn]:
+                    reached[turn], reached_by[turn] = similarity, leaf
         weight = 0.0 if request.leaves is None else request.ranking.guided
-        reached = self._browse(snapshot, forest, recalled, scores, weight)
-        leaf_of = reached if weight else {}
-        chunks = chunk_of_turn(forest)
+        if weight and reached.any():
+            scores.add("browse", weight * reached)
+        leaf_of = reached_by if weight else {}
+        chunks = leaf_of_turn(forest)
         keep = allowed(snapshot, request)
         speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
-        promoted = _sessions_lead(snapshot, request, keep, speaks)
-        if promoted is None:
+        asked, why = asked_for(snapshot, request, keep)
+        if len(asked):
+            # The sessions or days that a question asks for as a whole lead, in their order.
+            lead = {int(turn): int(speaks[turn]) for turn in asked}
+            bonus = np.zeros(len(snapshot.turns.ids))
+            bonus[asked] = ANSWERS_LEAD * (2.0 - np.arange(len(asked)) / len(asked))
+        else:
             answer = (
                 answering_facts(tx, snapshot, request, base.fact) if request.ranking.time_order else Answer()
             )
-            promoted = self._promote(snapshot, keep, answer, scores.total)
-            if not promoted.facts:
-                self._order_in_time(tx, snapshot, request, scores)
-        scores.add("lead", promoted.bonus)
-
-        def hit(turn: int) -> TurnHit:
-            leaf = leaf_of.get(turn, int(chunks[turn]))
-            return TurnHit(
+            lead, bonus, why = self._promote(snapshot, keep, answer, scores.total)
+            plan = request.plan
+            ordered = plan.kind in ("predecessor", "successor") and plan.anchor is not None and plan.entities
+            if not lead and ordered:
+                # No state tells the answer: turns on the asked side of the anchor event move up.
+                anchor = bm25(tx, snapshot, "turn", question_tokens(plan.anchor or ""))
+                side = side_of_anchor(snapshot, request, anchor)
+                scores.add("time_order", request.ranking.time_order * side)
+        scores.add("lead", bonus)
+        hits = (
+            TurnHit(
                 turn=turn,
-                fact=promoted.facts.get(turn, int(speaks[turn])),
+                fact=lead.get(turn, int(speaks[turn])),
                 score=float(scores.total[turn]),
                 scores={name: float(part[turn]) for name, part in scores.parts.items()},
-                leaf=leaf,
-                why=promoted.why if turn in promoted.facts else "",
-                browsed=recalled.leaves.get(reached.get(turn, leaf)),
+                leaf=leaf_of.get(turn, int(chunks[turn])),
+                why=why if turn in lead else "",
+                browsed=recalled.leaves.get(reached_by.get(turn, int(chunks[turn]))),
             )
-
+            for turn in best_first(scores.total, turn_places(snapshot), keep.turns)
+        )
         notes = {
             "filters": filter_notes(keep),
-            "time_order": {"why": promoted.why, "turns": len(promoted.facts)} if promoted.facts else None,
+            "time_order": {"why": why, "turns": len(lead)} if lead else None,
         }
-        return IndexResult(
-            map(hit, best_first(scores.total, turn_places(snapshot), keep.turns)),
-            tuple((int(forest.tree_ids[tree]), score) for tree, score in recalled.trees),
-            notes,
-        )
+        trees = tuple((int(forest.tree_ids[tree]), score) for tree, score in recalled.trees)
+        return IndexResult(hits, trees, notes)
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Browse the recalled trees as the mode says; in mode ``"emb"`` the ranking browses itself.
@@ -236,48 +254,39 @@ class MemForestIndex(Index):
             late = await host.ensure_fresh(partial(trees_rows.dirty_children, owner=OWNER))
         prepared = Prepared(request)
         if guided:
-            browse = GuidedBrowse(host, self._recall_cards, request, self.name, self.settings)
+            browse = GuidedBrowse(host, self, self.recall, request)
             prepared = await browse.browse()
         elif roots and request.mode != "emb":
             why = f"mode {request.mode!r} did what 'emb' does: evidence='roots' browses no trees"
             prepared = Prepared(request, warnings=(why,))
         return replace(prepared, warnings=(*late, *prepared.warnings))
 
-    def _recall_cards(self, tx: Tx, snapshot: Snapshot, request: Search) -> Sequence[RecalledTree]:
-        return recalled_trees(tx, snapshot, self, self.recall(tx, snapshot, request))
-
     def recall(self, tx: Tx, snapshot: Snapshot, request: Search) -> tuple[tuple[int, float], ...]:
         """Return the trees to browse, best first; none without an embedder."""
         words = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
         found = embedded_forest(tx, snapshot, self.name)
         base = base_scores(snapshot, request, *words)
-        return recall_trees(snapshot, found, base, request.vector, self.settings)
+        return recall_trees(snapshot, found, base, request.vector, self.settings)[0]
 
     def _paper_form(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> IndexResult:
         """Return what browse reached, or the roots of the recalled trees; a warning if there is nothing of that."""
         found = embedded_forest(tx, snapshot, self.name)
         if self.settings.evidence == "roots":
-            trees = recall_trees(snapshot, found, base, request.vector, self.settings)
-            return of_roots(snapshot, found.forest, request, base, trees) if trees else self._nothing(request)
-        recalled = self._recalled(tx, snapshot, request, base)
-        if not recalled.leaves:
-            return self._nothing(request)
-        return of_leaves(snapshot, found, request, base, recalled, self.settings)
-
-    def _nothing(self, request: Search) -> IndexResult:
-        """Return why there is no evidence at all."""
+            if trees := recall_trees(snapshot, found, base, request.vector, self.settings)[0]:
+                return of_roots(snapshot, found.forest, request, base, trees)
+        elif (recalled := self._recalled(tx, snapshot, request, base)).leaves:
+            return of_leaves(snapshot, found, request, base, recalled, self.settings)
         why = f"the memory has no tree of the kinds {', '.join(self.settings.families)} to recall"
         if request.vector is None:
             why = "without vectors no trees are recalled"
         elif request.leaves is not None:
             why = "the browser chose no leaf"
         given = f"the index {self.name!r} has the setting evidence={self.settings.evidence!r}"
-        return IndexResult(
-            (), warnings=(f"nothing was found: {why}, and {given}; 'all' ranks everything said",)
-        )
+        warning = f"nothing was found: {why}, and {given}; 'all' ranks everything said"
+        return IndexResult((), warnings=(warning,))
 
     def _recalled(self, tx: Tx, snapshot: Snapshot, request: Search, base: Base) -> Recalled:
-        """Return the recalled trees and reached leaves: those of `prepare`, else by recalling now; none where none count."""
+        """Return the recalled trees and reached leaves: those of `prepare`, else recalled now; empty if they do not count."""
         if request.leaves is None:
             counts = request.explain or self.settings.evidence == "reached"
             if request.vector is None or not counts:
@@ -287,40 +296,6 @@ class MemForestIndex(Index):
         stored = forest_of(tx, snapshot, self.name).ids
         known = np.flatnonzero(np.isin(stored, sorted(request.leaves)))
         return Recalled((), {int(row): request.leaves[int(stored[row])] for row in known})
-
-    @staticmethod
-    def _browse(
-        snapshot: Snapshot,
-        forest: Forest,
-        recalled: Recalled,
-        scores: LeafScores,
-        weight: float,
-    ) -> dict[int, int]:
-        """Score the turns that browse reached, and return the leaf by which each was reached best."""
-        reached = np.zeros(len(snapshot.turns.ids))
-        leaf_of: dict[int, int] = {}
-        for leaf, similarity in recalled.leaves.items():
-            item = int(forest.item[leaf])
-            turns = (
-                snapshot.turns_of_fact[item]
-                if forest.kind[leaf] == FACT
-                else range(item, int(forest.item_end[leaf]))
-            )
-            for turn in turns:
-                if similarity > reached[turn]:
-                    reached[turn], leaf_of[turn] = similarity, leaf
-        if weight and reached.any():
-            scores.add("browse", weight * reached)
-        return leaf_of
-
-    @staticmethod
-    def _order_in_time(tx: Tx, snapshot: Snapshot, request: Search, scores: LeafScores) -> None:
-        """Move turns on the asked side of an anchor event up, when no state tells the answer."""
-        plan = request.plan
-        if plan.kind not in ("predecessor", "successor") or plan.anchor is None or not plan.entities:
-            return
-        anchor = bm25(tx, snapshot, "turn", question_tokens(plan.anchor))
-        scores.add("time_order", request.ranking.time_order * side_of_anchor(snapshot, request, anchor))
 
     @staticmethod
     def _promote(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores) -> _Promoted:
@@ -338,12 +313,12 @@ class MemForestIndex(Index):
                     chosen[turn] = fact
                     bonus[turn] = ANSWERS_LEAD - (ORDER_STEP * min(rank, 15) if answer.in_order else 0)
         if chosen and _outdone(snapshot, keep, answer, scores, list(chosen)):
-            return _Promoted({}, np.zeros(len(bonus)), "")
-        return _Promoted(chosen, bonus, answer.why)
+            return {}, np.zeros(len(bonus)), ""
+        return chosen, bonus, answer.why
 
 
 def _outdone(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores, turns: Sequence[int]) -> bool:
-    """Return whether turns stand too far down the ranking to lead, or something was said on the very day asked for."""
+    """Return whether turns rank too low to lead, or a turn of the very day asked for ranks first."""
     kept = np.flatnonzero(keep.turns)
     if answer.day is not None:
         said = int(snapshot.turns.said_ms[kept[scores[kept].argmax()]])
@@ -351,15 +326,3 @@ def _outdone(snapshot: Snapshot, keep: Allowed, answer: Answer, scores: Scores, 
             return True
     above = int(np.count_nonzero(scores[kept] > scores[list(turns)].max()))
     return answer.within is not None and above >= answer.within
-
-
-def _sessions_lead(
-    snapshot: Snapshot, request: Search, keep: Allowed, speaks: NDArray[np.int64]
-) -> _Promoted | None:
-    """Put the turns of the sessions or days that a question asks for as a whole in front, in their order; None if none."""
-    found = asked_for(snapshot, request, keep)
-    if not len(found.turns):
-        return None
-    bonus = np.zeros(len(snapshot.turns.ids))
-    bonus[found.turns] = ANSWERS_LEAD * (2.0 - np.arange(len(found.turns)) / len(found.turns))
-    return _Promoted({int(turn): int(speaks[turn]) for turn in found.turns}, bonus, found.why)

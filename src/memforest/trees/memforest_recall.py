@@ -1,46 +1,21 @@
-"""Forest recall and beam browse: from trees to leaves (paper §4.3).
+"""Forest recall, browse and score flow: from trees to leaves (paper §4.3).
 
 Recall ranks trees by two signals (Eq. 7): how near the root is to the question, and the best match among
 the leaves that the tree holds. Browse descends the recalled trees level by level, keeping the best nodes of
 each tree, and ends at leaves, which are scored like any other candidate.
 
+The score of a turn is the base relevance of every index (`memforest.search.context_scores`) and a flow down the trees:
+an inner node is as relevant as the best leaf below it, and hands that down, level by level, in session trees and in
+participants' trees. What each part adds: docs/ranking.md and benchmarks/locomo_recall.py.
 
-The places of turns and facts in the forest: the nodes above each, by family of trees.
-
-Each is computed once for a forest, at the first search that needs it.
-
-
-The memforest index's score: base relevance of leaves, then flow along the trees.
-
-1. Base: the lexical, turn and fact legs of every index (`memforest.search.context_scores`).
-2. Leaf order, scope and time, which any index may take: `memforest.search.context_scores`.
-3. Down the trees (`flow`): an inner node is as relevant as the best leaf below it, and hands that down, level by
-   level, in session trees and in participants' trees.
-
-There are no side tables. Which parts also held on human chat, and what each adds: docs/ranking.md and
-benchmarks/locomo_recall.py.
-
-
-Evidence in the paper's own form: only what browse reached, or the recalled trees' roots (paper §4.3, Tables 6 and 7).
-
-Nothing else counts here: no words, no leaf order, no time order, no flow. The default ranks everything that was said
-(`memforest.trees.memforest_recall`); what the difference is worth: docs/ranking.md.
-
-
-The turns of the sessions or days that a question asks for as a whole: "What did we talk about last week?".
-
-Such a question shares no words with its answer, so similarity has no say: what stands in front was said (or, of a
-question about what happened, tells of) the time that is asked for.
-
-
-Cards of recalled trees and their nodes, as planner and browser see them: scope, interval, leaves, and summary.
+`of_leaves` and `of_roots` give evidence in the paper's own form (Tables 6 and 7): only what browse reached, or the
+recalled trees' roots. Nothing else counts there: no words, no leaf order, no time order, no flow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,23 +52,10 @@ from memforest.search.snapshot import Snapshot, ranges
 from memforest.store import trees
 from memforest.store.connections import Tx
 from memforest.times import from_ms
-from memforest.trees.index import Index
+from memforest.trees.index import Index, leaf_of_turn
 from memforest.trees.memforest_rows import DEFAULTS, Leaves, MemForestSettings
 
 Ints = NDArray[np.int64]
-
-
-# -- the nodes above each -------------------------------------------------------------------------
-
-
-@once_per_forest
-def chunk_of_turn(forest: Forest) -> Ints:
-    """Shape (n,): the row of the session tree's leaf that holds each turn, or -1."""
-    chunks = np.flatnonzero(forest.kind == CHUNK)
-    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
-    first, end = forest.item[chunks], forest.item_end[chunks]
-    out[ranges(first, end)] = np.repeat(chunks, end - first)
-    return out
 
 
 def session_blocks(forest: Forest) -> Ints:
@@ -143,39 +105,23 @@ def _levels(forest: Forest, leaves: Ints) -> list[Ints]:
     return chains or ([leaves] if len(leaves) else [])
 
 
-# -- laid out for flow ----------------------------------------------------------------------------
-
-
 @once_per_forest
 def session_levels(forest: Forest) -> Levels:
-    """Return the turns by the nodes above them in their sessions' trees."""
+    """Return the turns, grouped by the nodes above them in their sessions' trees."""
     return Levels.of(session_blocks(forest))
 
 
 @once_per_forest
 def speaker_levels(forest: Forest, told: TurnSupports) -> Levels:
-    """Return the supports of facts by the nodes above the fact in its speaker's tree."""
+    """Return the (fact, turn) supports, grouped by the nodes above the fact in its speaker's tree."""
     return Levels.of(fact_blocks(forest)[:, told.facts])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SceneLeaves:
-    """The leaves of all scene trees."""
-
-    facts: Ints
-    """The fact that each leaf stands for; a fact may have several."""
-    levels: Levels
-    """The leaves by the nodes above them."""
-
-
 @once_per_forest
-def scene_leaves(forest: Forest) -> SceneLeaves:
-    """Return the leaves of scene trees, laid out for flow up."""
+def scene_leaves(forest: Forest) -> tuple[Ints, Levels]:
+    """Return the leaves of scene trees: the fact that each stands for, and the leaves by the nodes above them."""
     facts, nodes = scene_blocks(forest)
-    return SceneLeaves(facts, Levels.of(nodes))
-
-
-# -- laid out for recall --------------------------------------------------------------------------
+    return facts, Levels.of(nodes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -212,7 +158,7 @@ def trees_of(forest: Forest) -> Trees:
     scene, roots = forest.of_kind("scene"), forest.roots
     lone = np.zeros(len(scene), dtype=np.bool_)
     lone[forest.tree[roots[forest.kind[roots] != INNER]]] = True
-    facts, chunk_of = np.flatnonzero(forest.kind == FACT), chunk_of_turn(forest)
+    facts, chunk_of = np.flatnonzero(forest.kind == FACT), leaf_of_turn(forest)
     chunks = Groups.of(chunk_of)
     return Trees(
         fact_rows=facts,
@@ -279,7 +225,7 @@ def recall(
 
     Without an embedder there is nothing to recall by, and the result is empty.
     """
-    chosen, similarity = _recall(snapshot, found, base, vector, settings)
+    chosen, similarity = recall_trees(snapshot, found, base, vector, settings)
     if vector is None or not chosen:
         return Recalled((), {})
     forest, trees = found.forest, trees_of(found.forest)
@@ -305,17 +251,6 @@ def recall_trees(
     base: Base,
     vector: NDArray[np.float32] | None,
     settings: MemForestSettings = DEFAULTS,
-) -> tuple[tuple[int, float], ...]:
-    """Return the trees that `recall` returns, without browsing them."""
-    return _recall(snapshot, found, base, vector, settings)[0]
-
-
-def _recall(
-    snapshot: Snapshot,
-    found: EmbeddedForest,
-    base: Base,
-    vector: NDArray[np.float32] | None,
-    settings: MemForestSettings,
 ) -> tuple[tuple[tuple[int, float], ...], Scores]:
     """Return the best trees with their scores, and the similarity of leaves, roots and scenes to the question.
 
@@ -346,9 +281,9 @@ def _recall(
 
 
 def similarity_of_scenes(forest: Forest, fact: Scores, similarity: Scores) -> None:
-    """Give the nodes of scene trees, in place, the mean similarity of the facts below them, in the place of a vector."""
-    leaves = scene_leaves(forest)
-    for nodes, means in leaves.levels.means(fact[leaves.facts]):
+    """Set the similarity of scene nodes, in place, to the mean of the facts below them."""
+    facts, levels = scene_leaves(forest)
+    for nodes, means in levels.means(fact[facts]):
         similarity[nodes] = means
 
 
@@ -395,14 +330,11 @@ def flow(values: Scores, levels: Levels, share: float) -> Scores:
 
 
 def score_leaves(snapshot: Snapshot, forest: Forest, request: Search, base: Base) -> LeafScores:
-    """Return the score of every turn."""
+    """Return the score of every turn: what was said, and the flow down session trees and participants' trees.
+
+    Facts stand between turns and the speakers' trees.
+    """
     scores = as_said(snapshot, request, base)
-    _down_the_trees(snapshot, forest, request, scores)
-    return scores
-
-
-def _down_the_trees(snapshot: Snapshot, forest: Forest, request: Search, scores: LeafScores) -> None:
-    """Let relevance flow down both families of trees; facts stand between turns and the speakers' trees."""
     weights, h = request.ranking, scores.total
     share = weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
     if share:
@@ -412,6 +344,7 @@ def _down_the_trees(snapshot: Snapshot, forest: Forest, request: Search, scores:
         out = np.zeros(len(h))
         out[told.turns] = told.groups.best(flow(h[told.turn_of], levels, weights.participant_tree))
         scores.add("participant_tree", out)
+    return scores
 
 
 def of_leaves(
@@ -497,17 +430,12 @@ def _stands_for(
         facts, turns = [item], range(0)
     else:
         turns = range(item, int(forest.item_end[leaf]))
-        facts = _facts_of(snapshot, turns) if resolve else []
+        pairs = snapshot.facts.pairs
+        within = (pairs[:, 1] >= turns.start) & (pairs[:, 1] < turns.stop)
+        facts = sorted(set(pairs[within, 0].tolist())) if resolve else []
     yield from ((int(first[fact]), fact) for fact in facts if keep.facts[fact])
     if not facts:
         yield from ((turn, -1) for turn in turns if keep.turns[turn])
-
-
-def _facts_of(snapshot: Snapshot, turns: range) -> list[int]:
-    """Return the facts that some turn of a range supports, ascending."""
-    pairs = snapshot.facts.pairs
-    within = (pairs[:, 1] >= turns.start) & (pairs[:, 1] < turns.stop)
-    return sorted(set(pairs[within, 0].tolist()))
 
 
 def _best_first(snapshot: Snapshot, base: Base, found: dict[tuple[int, int], TurnHit]) -> list[TurnHit]:
@@ -522,22 +450,10 @@ def _best_first(snapshot: Snapshot, base: Base, found: dict[tuple[int, int], Tur
     return sorted(found.values(), key=key)
 
 
-_Rows = NDArray[np.int64]
+def asked_for(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[Ints, str]:
+    """Return the turns of the time that a question of the kind ``sessions`` or ``events`` asks for, and why; else none.
 
-
-class AskedFor(NamedTuple):
-    """Rows of turns, those to show first in front, and why they are there."""
-
-    turns: _Rows
-    why: str = ""
-
-
-_NONE = AskedFor(np.zeros(0, dtype=np.int64))
-
-
-def asked_for(snapshot: Snapshot, request: Search, keep: Allowed) -> AskedFor:
-    """Return the turns of the time that a question of the kind ``sessions`` or ``events`` asks for, else none.
-
+    Such a question ("What did we talk about last week?") shares no words with its answer, so similarity has no say.
     Sessions take turns: of each its most telling turn comes first, then of each its second, in time order.
     """
     plan = request.plan
@@ -547,16 +463,19 @@ def asked_for(snapshot: Snapshot, request: Search, keep: Allowed) -> AskedFor:
     elif plan.kind == "sessions" and (dated or plan.operator is not None):
         rows, why = _of_sessions(snapshot, request, keep)
     else:
-        return _NONE
-    return AskedFor(_most_telling(snapshot, request, rows), why) if len(rows) else _NONE
+        return np.zeros(0, dtype=np.int64), ""
+    return (_most_telling(snapshot, request, rows) if len(rows) else rows), why
 
 
-def _of_sessions(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[_Rows, str]:
-    """Return the turns said in the window, of the first or last session of it where the question says which."""
+def _of_sessions(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[Ints, str]:
+    """Return the turns said in the window; only those of its first or last session if the question asks for that one."""
     plan, turns = request.plan, snapshot.turns
     inside = keep.turns & said_within(snapshot, plan) & (turns.said_ms <= request.reference_ms)
-    inside &= _with_all_named(snapshot, request, inside)
-    rows = np.flatnonzero(inside)
+    named = inside.copy()
+    for number, name in enumerate(snapshot.speakers):
+        if name in plan.entities:  # everybody who is named speaks in the session, if there is such a one
+            named &= np.isin(turns.session, turns.session[inside & (turns.speaker == number)])
+    rows = np.flatnonzero(named if named.any() else inside)
     if plan.operator is None or not len(rows):
         return rows, "said in the time asked about"
     first = plan.operator.kind == "first"
@@ -565,16 +484,7 @@ def _of_sessions(snapshot: Snapshot, request: Search, keep: Allowed) -> tuple[_R
     return rows[turns.session[rows] == turns.session[end]], f"said in the {plan.operator.kind} session"
 
 
-def _with_all_named(snapshot: Snapshot, request: Search, inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which turns are of sessions in which every named participant speaks; all, if there is no such session."""
-    turns, found = snapshot.turns, inside.copy()
-    for number, name in enumerate(snapshot.speakers):
-        if name in request.plan.entities:
-            found &= np.isin(turns.session, turns.session[inside & (turns.speaker == number)])
-    return found if found.any() else inside
-
-
-def _most_telling(snapshot: Snapshot, request: Search, rows: _Rows) -> _Rows:
+def _most_telling(snapshot: Snapshot, request: Search, rows: Ints) -> Ints:
     """Return turns by their place in their session, the most telling first, and then in time order.
 
     Telling are long turns, those that support a fact, those of the participant who is named, and no questions.

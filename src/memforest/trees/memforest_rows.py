@@ -1,24 +1,22 @@
-"""The settings of the memforest index: the shape of its trees, and what recall and browse look at.
+"""Settings and tables of the memforest index: entities with a tree, scenes with their centroids, and their facts.
 
 Sources of the constants: MemForest paper §6.1 (moderate fan-out) and the reference configuration (session 3, entity 8,
 scene 10; three facts in two sessions; recall.top_k 10, beam_width 10, bu_top_m 30).
-
-
-The tables of the index: which entities have a tree, scenes with their centroids, and which fact is in which.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.errors import ConfigError
+from memforest.nodes import Key
 from memforest.settings import Bound, Count, Settings
 from memforest.store import meta
 from memforest.store.connections import AMONG, Tx, listed, place_tie
@@ -120,18 +118,11 @@ def make_tables(tx: Tx) -> None:
         tx.execute(statement)
 
 
-class ChunkPlace(NamedTuple):
-    """A chunk with its place among the leaves of its session's tree."""
+def finished_chunks(tx: Tx, chunks: Collection[int]) -> list[tuple[int, int, Key, tuple[int, int]]]:
+    """Return (chunk, session, key, interval in ms) of the chunks that were extracted or failed, by session and turn.
 
-    row: int
-    session: int
-    start_ms: int
-    tie: str
-    end_ms: int
-
-
-def finished_chunks(tx: Tx, chunks: Collection[int]) -> list[ChunkPlace]:
-    """Return those of the chunks that were extracted or failed, in the order of their sessions and turns."""
+    Key and interval are those of the chunk's leaf in its session's tree.
+    """
     found = tx.execute(
         f"""SELECT c.id, c.session, a.said_ms, {place_tie("s.session_id", "c.ordinal")}, b.said_ms + 1
            FROM chunk c JOIN session s ON s.id = c.session
@@ -140,28 +131,22 @@ def finished_chunks(tx: Tx, chunks: Collection[int]) -> list[ChunkPlace]:
            WHERE c.status != 'pending' AND c.id {AMONG} ORDER BY c.session, c.ordinal""",
         (tx.ids(chunks),),
     )
-    return [ChunkPlace(*row) for row in found]
+    return [
+        (chunk, session, (start_ms, tie), (start_ms, max(end_ms, start_ms + 1)))
+        for chunk, session, start_ms, tie, end_ms in found
+    ]
 
 
-def _among(tx: Tx, sql: str, items: Collection[int]) -> set[int]:
-    return {row[0] for row in tx.execute(sql, (tx.ids(items),))}
-
-
-def participants(tx: Tx, entities: Collection[int]) -> set[int]:
-    """Return those of the entities that are participants."""
-    sql = f"SELECT id FROM entity WHERE kind = 'participant' AND id {AMONG}"
-    return _among(tx, sql, entities)
-
-
-def active(tx: Tx, entities: Collection[int]) -> set[int]:
-    """Return those of the entities that have a tree."""
-    sql = f"SELECT entity FROM ix_memforest_active WHERE entity {AMONG}"
-    return _among(tx, sql, entities)
-
-
-def active_count(tx: Tx) -> int:
-    """Return how many entities have a tree."""
-    return int(tx.execute("SELECT count(*) FROM ix_memforest_active").fetchone()[0])
+def known_entities(tx: Tx, entities: Collection[int]) -> tuple[set[int], set[int]]:
+    """Return which of the entities are participants, and which have a tree."""
+    found = [
+        {row[0] for row in tx.execute(f"{sql} {AMONG}", (tx.ids(entities),))}
+        for sql in (
+            "SELECT id FROM entity WHERE kind = 'participant' AND id",
+            "SELECT entity FROM ix_memforest_active WHERE entity",
+        )
+    ]
+    return found[0], found[1]
 
 
 def set_active(tx: Tx, entities: Collection[int]) -> None:
@@ -170,11 +155,6 @@ def set_active(tx: Tx, entities: Collection[int]) -> None:
         "INSERT INTO ix_memforest_active VALUES (?) ON CONFLICT DO NOTHING",
         [(one,) for one in sorted(entities)],
     )
-
-
-def set_inactive(tx: Tx, entity: int) -> None:
-    """Record that an entity has no tree."""
-    tx.execute("DELETE FROM ix_memforest_active WHERE entity = ?", (entity,))
 
 
 def labels(tx: Tx, trees: Collection[int]) -> dict[int, str]:
@@ -187,14 +167,6 @@ def labels(tx: Tx, trees: Collection[int]) -> dict[int, str]:
         (tx.ids(trees),),
     )
     return dict(found.fetchall())
-
-
-class FactVector(NamedTuple):
-    """A fact with its vector, and whether the scene it was asked for is its main one (True if none was)."""
-
-    fact: int
-    vector: NDArray[np.float32]
-    main: bool
 
 
 def centroids(tx: Tx) -> tuple[list[int], list[int], NDArray[np.float32]]:
@@ -226,11 +198,6 @@ def put_scene(tx: Tx, scene: int, size: int, mean: NDArray[np.float32]) -> None:
     )
 
 
-def delete_scene(tx: Tx, scene: int) -> None:
-    """Delete a scene that has no members."""
-    tx.execute("DELETE FROM ix_memforest_scene WHERE id = ?", (scene,))
-
-
 def add_member(tx: Tx, scene: int, fact: int, *, main: bool) -> bool:
     """Put a fact into a scene, and return whether it is new there; a second membership may become the main one."""
     new = tx.execute(
@@ -242,11 +209,6 @@ def add_member(tx: Tx, scene: int, fact: int, *, main: bool) -> bool:
             "UPDATE ix_memforest_scene_member SET main = 1 WHERE fact = ? AND scene = ?", (fact, scene)
         )
     return bool(new)
-
-
-def take_member(tx: Tx, scene: int, fact: int) -> None:
-    """Take a fact out of a scene."""
-    tx.execute("DELETE FROM ix_memforest_scene_member WHERE fact = ? AND scene = ?", (fact, scene))
 
 
 def scenes_of(tx: Tx, fact: int) -> list[int]:
@@ -278,36 +240,28 @@ def all_scenes(tx: Tx) -> list[tuple[int, str, int, NDArray[np.float32]]]:
 
 _SHOWN = "NOT IN (SELECT id FROM fact WHERE verdict > 1)"
 """Is none of the facts that are hidden, which stand in no tree."""
-_VECTOR = f"""SELECT v.item, v.vector, {{main}} FROM derived_fact_vector v {{join}}
-    WHERE v.item {_SHOWN} {{where}} ORDER BY v.item"""
+_UNROUTED = "NOT EXISTS (SELECT 1 FROM ix_memforest_scene_member m WHERE m.fact = v.item)"
 
 
-def _vectors(rows: Iterable[tuple[int, bytes, int]]) -> list[FactVector]:
-    return [FactVector(row[0], unpack_vectors(row[1])[0], bool(row[2])) for row in rows]
+def fact_vectors(
+    tx: Tx, *, unrouted: Collection[int] | None = None, scene: int | None = None
+) -> dict[int, tuple[NDArray[np.float32], bool]]:
+    """Return the facts that have a vector, by row: fact -> (vector, whether the given scene is its main one).
 
-
-def fact_vectors(tx: Tx, facts: Collection[int] | None = None) -> list[FactVector]:
-    """Return the facts that have a vector, all or of those given, by row."""
-    if facts is None:
-        return _vectors(tx.execute(_VECTOR.format(main="1", join="", where="")))
-    where = f"AND v.item {AMONG}"
-    return _vectors(tx.execute(_VECTOR.format(main="1", join="", where=where), (tx.ids(facts),)))
-
-
-def member_vectors(tx: Tx, scene: int) -> list[FactVector]:
-    """Return the facts of a scene with their vectors, by row."""
-    join = "JOIN ix_memforest_scene_member m ON m.fact = v.item"
-    return _vectors(tx.execute(_VECTOR.format(main="m.main", join=join, where="AND m.scene = ?"), (scene,)))
-
-
-def unrouted(tx: Tx, facts: Collection[int]) -> list[int]:
-    """Return those facts that have a vector and stand in no scene, by row."""
+    All of them; or of `unrouted` those that stand in no scene; or those of a scene. Without a scene the flag is True.
+    """
+    main, join, where = "1", "", ""
+    values: tuple[object, ...] = ()
+    if scene is not None:
+        main, join = "m.main", "JOIN ix_memforest_scene_member m ON m.fact = v.item"
+        where, values = "AND m.scene = ?", (scene,)
+    elif unrouted is not None:
+        where, values = f"AND v.item {AMONG} AND {_UNROUTED}", (tx.ids(unrouted),)
     rows = tx.execute(
-        f"""SELECT v.item FROM derived_fact_vector v WHERE v.item {AMONG} AND v.item {_SHOWN}
-           AND NOT EXISTS (SELECT 1 FROM ix_memforest_scene_member m WHERE m.fact = v.item) ORDER BY v.item""",
-        (tx.ids(facts),),
+        f"SELECT v.item, v.vector, {main} FROM derived_fact_vector v {join} WHERE v.item {_SHOWN} {where} ORDER BY v.item",
+        values,
     )
-    return [row[0] for row in rows]
+    return {row[0]: (unpack_vectors(row[1])[0], bool(row[2])) for row in rows}
 
 
 def outside(tx: Tx) -> list[int]:
@@ -318,16 +272,23 @@ def outside(tx: Tx) -> list[int]:
     return [row[0] for row in rows]
 
 
-def scene_counts(tx: Tx) -> dict[str, int]:
-    """Return the numbers of scenes, of facts in one and in a second one, of facts in none, and the largest's size."""
-    scenes, largest = tx.execute("SELECT count(*), coalesce(max(size), 0) FROM ix_memforest_scene").fetchone()
-    facts, second = tx.execute(
-        "SELECT coalesce(sum(main), 0), coalesce(sum(NOT main), 0) FROM ix_memforest_scene_member"
+def counts(tx: Tx) -> dict[str, int]:
+    """Return the numbers of entities with a tree, scenes, facts in one, in two and in none, and the largest scene's size."""
+    row = tx.execute(
+        """SELECT (SELECT count(*) FROM ix_memforest_active), count(*), coalesce(max(size), 0),
+           (SELECT coalesce(sum(main), 0) FROM ix_memforest_scene_member),
+           (SELECT coalesce(sum(NOT main), 0) FROM ix_memforest_scene_member),
+           (SELECT count(*) FROM fact) - (SELECT count(*) FROM fact WHERE verdict > 1) FROM ix_memforest_scene"""
     ).fetchone()
-    shown = "SELECT (SELECT count(*) FROM fact) - (SELECT count(*) FROM fact WHERE verdict > 1)"
-    total = tx.execute(shown).fetchone()[0]
-    names = ("scenes", "facts_in_scenes", "facts_in_two_scenes", "facts_in_no_scene", "largest_scene")
-    return dict(zip(names, (scenes, facts, second, total - facts, largest), strict=True))
+    active, scenes, largest, facts, second, shown = row
+    return {
+        "active_entities": active,
+        "scenes": scenes,
+        "facts_in_scenes": facts,
+        "facts_in_two_scenes": second,
+        "facts_in_no_scene": shown - facts,
+        "largest_scene": largest,
+    }
 
 
 def topics(tx: Tx, most: int = 3) -> dict[int, tuple[str, ...]]:
@@ -366,8 +327,7 @@ def membership_problems(tx: Tx, *, routed: bool) -> list[str]:
     problems += [f"fact {row[0]} has a leaf in scene {row[1]}, where it is not" for row in placed]
     if routed:
         outside = tx.execute(
-            f"""SELECT v.item FROM derived_fact_vector v
-               WHERE v.item {_SHOWN} AND NOT EXISTS (SELECT 1 FROM ix_memforest_scene_member m WHERE m.fact = v.item)"""
+            f"SELECT v.item FROM derived_fact_vector v WHERE v.item {_SHOWN} AND {_UNROUTED}"
         )
         problems += [f"fact {row[0]} is in no scene" for row in outside]
     return problems

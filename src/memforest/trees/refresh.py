@@ -5,25 +5,15 @@ A `Refresher` brings every dirty node up to date (`refresh`), or some nodes with
 read in one transaction, summarised, and committed by compare-and-set: a node gets clean only if it is still dirty, of
 the version that was read, and its inputs are the texts that were read. So several processes may refresh one memory: the
 first to finish a node wins, and what was made of it otherwise, or of older inputs, is thrown away. A node that has the
-summary of just this request is marked clean, and nobody is asked (`memforest.trees.refresh.unchanged`). One whose child could
-not be refreshed stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes on
-from there.
+summary of just this request is marked clean, and nobody is asked (`unchanged`). One whose child could not be refreshed
+stays dirty, and so does everything above it. A crash leaves dirty marks, and the next refresh goes on from there.
 
 Vectors are made while other nodes are summarised, and written at the end, to those nodes whose text still is what was
 embedded; a crash before that leaves vectors missing, which `resume` makes. Writes are of at most `WRITE_NODES` nodes
 each, so that other writers wait for none of them long.
 
-How a node is to be summarised, and whether it gets a vector, its index says (`Index.work`). When a refresh is
-begun, a policy says (`memforest.config.REFRESH`).
-
-
-Summary requests: the texts beneath a node, the request of its index, and the digest of both.
-
-Nodes with the summaries made of them: what is asked for, which texts came back, and how they are stored.
-
-The wall time of a refresh, by its parts.
-
-The vectors of nodes: of their summaries, or the mean of their children's.
+How a node is to be summarised, and whether it gets a vector, its index says (`Index.work`); when a refresh is begun,
+`memforest.config.REFRESH`.
 """
 
 from __future__ import annotations
@@ -91,7 +81,7 @@ def bounded(work: NodeWork, max_words: int) -> NodeWork:
 
 
 def maker_of(summariser: Summariser, request: SummaryRequest) -> str:
-    """Return what is noted as the maker of a request's summary: of the summariser as a whole, or of the request's prompt."""
+    """Return the name stored as the maker of a summary: that of the summariser, or of the request's prompt."""
     made: str = summariser.maker_of(request) if hasattr(summariser, "maker_of") else summariser.name
     return made
 
@@ -113,7 +103,7 @@ def fingerprint(request: SummaryRequest, maker: str, *, kept: bool = False) -> b
 
 
 def stale_nodes(tx: Tx, describe: Describe, summariser: Summariser) -> list[int]:
-    """Return the nodes whose summary has another maker, or another request, than it would have now.
+    """Return the nodes whose summary was made by another maker or request than it would be now.
 
     A request is known by its digest, so that a summary that was made with another prompt, model, length or instruction,
     or for another name, is found; of one that was stored without a digest, the maker alone is compared. Nodes that are
@@ -143,6 +133,8 @@ class Refreshed:
     embed_ms: float = 0.0
     store_ms: float = 0.0
     failures: list[str] = field(default_factory=list)
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Of one wave of a paced index: why nodes were not made."""
 
     def plus(self, later: Refreshed) -> Refreshed:
         """Return what two refreshes did, one after the other; the later one says what is left."""
@@ -158,28 +150,16 @@ class Refreshed:
 
 @dataclass(frozen=True, slots=True)
 class SummaryJob:
-    """A dirty node as it was read, with the inputs of its summary."""
+    """A dirty node as it was read, with the request of its summary, and its text once that is made."""
 
     node: Node
     work: NodeWork
+    text: str = ""
 
     def made_by(self, summariser: Summariser) -> tuple[str, bytes]:
         """Return the maker and the fingerprint of the summary that is asked for."""
         maker = maker_of(summariser, self.work.request)
         return maker, fingerprint(self.work.request, maker, kept=self.work.kept)
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryMade:
-    """A dirty node as it was read, with its summary."""
-
-    job: SummaryJob
-    text: str
-
-    @property
-    def node(self) -> Node:
-        """The node as it was read."""
-        return self.job.node
 
     @property
     def vector(self) -> derived.VectorOf:
@@ -187,7 +167,7 @@ class SummaryMade:
 
         So has a leaf the mean of its turns' that a level's own prompt was asked for.
         """
-        work = self.job.work
+        work = self.work
         if not work.vector:
             return "none"
         inside = self.node.level or work.request.prompt
@@ -216,7 +196,7 @@ async def summarised(jobs: Sequence[SummaryJob], summariser: Summariser) -> list
 
 def made_of(
     jobs: Sequence[SummaryJob], texts: Sequence[str | ModelError], done: Refreshed
-) -> list[SummaryMade]:
+) -> list[SummaryJob]:
     """Return nodes with their texts, without those that the step failed on; `done` gets why it failed."""
     made = []
     failed: dict[str, list[str]] = {}
@@ -227,31 +207,28 @@ def made_of(
         if isinstance(text, ModelError):
             failed.setdefault(str(text), []).append(f"{request.kind} {cut(request.label, 40)}")
         else:
-            made.append(SummaryMade(job, text))
+            made.append(replace(job, text=text))
     for reason, scopes in failed.items():
         more = f" and {len(scopes) - 3} more" if len(scopes) > 3 else ""
         done.failures.append(f"{', '.join(scopes[:3])}{more}: {reason}")
     return made
 
 
-def put(tx: Tx, made: Sequence[SummaryMade], summariser: Summariser) -> None:
+def put(tx: Tx, made: Sequence[SummaryJob], summariser: Summariser) -> None:
     """Store summaries; vectors of other texts go."""
     keys = []
     for one in made:
-        maker, inputs = one.job.made_by(summariser)
+        maker, inputs = one.made_by(summariser)
         derived.put_summary(tx, one.node.id, str(one.text), maker, one.vector, inputs)
         keys.append((one.node.id, (mean_digest if one.vector == "mean" else digest)(one.text)))
     # A memory opened without its embedder must not keep vectors of summaries that it has replaced.
     derived.drop_other_vectors(tx, "node", keys)
 
 
-# -- what need not be made ------------------------------------------------------------------------
-
-
 def unchanged(
     tx: Tx, jobs: Sequence[SummaryJob], summariser: Summariser, *, embeds: bool
 ) -> list[SummaryJob]:
-    """Return the nodes that have the summary which is asked for, by its fingerprint, and the vector that it is to have.
+    """Return the jobs whose nodes already have the summary asked for, by fingerprint, and the vector that they should have.
 
     A mean is made anew without a model, so it need not be there.
     """
@@ -271,7 +248,7 @@ def unchanged(
 
 
 def keep_unchanged(tx: Tx, jobs: Sequence[SummaryJob], summariser: Summariser, *, embeds: bool) -> list[int]:
-    """Mark those nodes clean that are `unchanged` now and of the version that was read; return their ids.
+    """Mark nodes clean that are `unchanged` now and of the version that was read; return their ids.
 
     It is looked at again in the write transaction: a deletion takes the summary of every dirty node away. A vector that is a
     mean is dropped, to be made anew: those of the children may be others now.
@@ -422,37 +399,23 @@ WRITE_NODES = 128
 """Most nodes written in one transaction."""
 
 
+@dataclass(frozen=True, slots=True)
 class Refresher:
-    """Makes the summaries of one memory's nodes, and their vectors.
+    """Makes the summaries of one memory's nodes, and their vectors."""
 
-    Args:
-        db: the memory.
-        describe: says how nodes are to be summarised.
-        summariser: makes a node's text from its children's. One behind an endpoint (`remote`) gets every node by
-            itself, as soon as the node can be made; another one gets all that are ready together.
-        embed: makes vectors, or None in a memory without an embedder.
-        model: id of the embedder.
-        without: names indexes whose nodes are neither made nor counted.
-        report: called on the event loop with how many nodes are up to date, how many failed, and how many were not.
-    """
-
-    def __init__(
-        self,
-        db: Database,
-        describe: Describe,
-        summariser: Summariser,
-        embed: Embed | None,
-        model: str | None = None,
-        without: Callable[[Tx], Collection[str]] = lambda tx: (),
-        report: Callable[[int, int, int], object] = lambda done, failed, total: None,
-    ) -> None:
-        self._db = db
-        self._describe = describe
-        self._summariser = summariser
-        self._embed = embed
-        self._model = model
-        self._without = without
-        self._report = report
+    db: Database
+    describe: Describe
+    summariser: Summariser
+    """Makes a node's text from its children's. One behind an endpoint (`remote`) gets every node by itself, as soon as the
+    node can be made; another one gets all that are ready together."""
+    embed: Embed | None
+    """Makes vectors; None in a memory without an embedder."""
+    model: str | None = None
+    """Id of the embedder."""
+    without: Callable[[Tx], Collection[str]] = lambda tx: ()
+    """Names indexes whose nodes are neither made nor counted."""
+    report: Callable[[int, int, int], object] = lambda done, failed, total: None
+    """Called on the event loop with how many nodes are up to date, how many failed, and how many were not."""
 
     async def refresh(self, *, but: Collection[int] = ()) -> Refreshed:
         """Bring every dirty node up to date, as far as the steps succeed; those of the trees in `but` are left.
@@ -476,9 +439,9 @@ class Refresher:
     async def _run(self, nodes: Collection[int] | None, but: Collection[int] = ()) -> Refreshed:
         done = Refreshed()
         with timed(done, "store_ms"):
-            dirty = await to_thread(_dirty_beneath, self._db, nodes, but, self._without)
+            dirty = await to_thread(_dirty_beneath, self.db, nodes, but, self.without)
         if dirty:
-            vectors = NodeVectors(self._embed)
+            vectors = NodeVectors(self.embed)
             try:
                 await self._make_texts(_Order(dirty), vectors, done)
                 with timed(done, "embed_ms"):
@@ -487,10 +450,8 @@ class Refresher:
                 await vectors.cancel()
             with timed(done, "store_ms"):
                 await to_thread(self._write_vectors, rows, vectors.means)
-        done.left = await to_thread(_still_dirty, self._db, None if nodes is None else dirty, self._without)
+        done.left = await to_thread(_still_dirty, self.db, None if nodes is None else dirty, self.without)
         return done
-
-    # -- texts ------------------------------------------------------------------------------------
 
     async def _make_texts(self, order: _Order, vectors: NodeVectors, done: Refreshed) -> None:
         """Make and commit the texts of nodes, each when its children have theirs."""
@@ -498,19 +459,27 @@ class Refresher:
         ready, failed = order.first, 0
         try:
             while ready or under_way:
-                self._report(order.clean, failed, order.total)
+                self.report(order.clean, failed, order.total)
                 with timed(done, "store_ms"):
                     jobs = await to_thread(self._read, order, ready, vectors)
-                under_way |= {self._begin(jobs_): jobs_ for jobs_ in self._together(jobs)}
+                calls = [[job] for job in jobs] if is_remote(self.summariser) else [jobs] if jobs else []
+                under_way |= {
+                    asyncio.ensure_future(summarised(call, self.summariser)): call for call in calls
+                }
                 if not under_way:
                     break
                 with timed(done, "summarise_ms"):
                     ended, _ = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-                failed += sum(_is_failure(text) for task in ended for text in task.result())
+                failed += sum(
+                    isinstance(text, ModelError)
+                    and not isinstance(text, BudgetError)  # else it was not tried
+                    for task in ended
+                    for text in task.result()
+                )
                 made = [one for task in ended for one in made_of(under_way.pop(task), task.result(), done)]
                 with timed(done, "store_ms"):
                     ready = order.after(await self._commit(made, vectors, done))
-            self._report(order.clean, failed, order.total)
+            self.report(order.clean, failed, order.total)
         except ModelError as exc:  # no other node will fare better
             done.failures.append(f"summaries are left: {exc}")
         finally:
@@ -518,54 +487,55 @@ class Refresher:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
 
-    def _together(self, jobs: list[SummaryJob]) -> list[list[SummaryJob]]:
-        if is_remote(self._summariser):
-            return [[job] for job in jobs]
-        return [jobs] if jobs else []
-
-    def _begin(self, jobs: Sequence[SummaryJob]) -> asyncio.Task[list[str | ModelError]]:
-        return asyncio.ensure_future(summarised(jobs, self._summariser))
-
     def _read(self, order: _Order, ready: Sequence[int], vectors: NodeVectors) -> list[SummaryJob]:
         """Return the requests of nodes.
 
         Nodes that need no summary, or have the one that they would get, are marked clean, and their parents are read next.
         """
-        embeds = self._embed is not None
+        embeds = self.embed is not None
         found: list[SummaryJob] = []
         while ready:
-            with self._db.read() as tx:
-                jobs, idle = _describe(tx, self._describe, ready)
-                same = unchanged(tx, jobs, self._summariser, embeds=embeds)
+            with self.db.read() as tx:
+                jobs, idle = _describe(tx, self.describe, ready)
+                same = unchanged(tx, jobs, self.summariser, embeds=embeds)
             kept: list[int] = []
             if idle or same:
-                with self._db.write() as tx:
+                with self.db.write() as tx:
                     trees.mark_clean(tx, [(node.id, node.version) for node in idle])
-                    kept = keep_unchanged(tx, same, self._summariser, embeds=embeds)
+                    kept = keep_unchanged(tx, same, self.summariser, embeds=embeds)
                     vectors.means += derived.kept_texts(tx, kept) if embeds else ()
             found += [job for job in jobs if job.node.id not in kept]
             ready = order.after([node.id for node in idle] + kept)
         return found
 
-    async def _commit(self, made: Sequence[SummaryMade], vectors: NodeVectors, done: Refreshed) -> list[int]:
+    async def _commit(self, made: Sequence[SummaryJob], vectors: NodeVectors, done: Refreshed) -> list[int]:
         """Write texts, begin their vectors, and return the nodes that are clean now."""
         clean: list[int] = []
         for first in range(0, len(made), WRITE_NODES):
             part = made[first : first + WRITE_NODES]
-            written = await to_thread(_write, self._db, part, self._summariser)
+            written = await to_thread(self._write, part)
             vectors.begin([(one.node.id, one.text) for one in written if one.vector == "own"])
             vectors.means += [one.node.id for one in written if one.vector == "mean"]
             clean += [one.node.id for one in written]
         done.nodes += len(clean)
         return clean
 
+    def _write(self, made: Sequence[SummaryJob]) -> list[SummaryJob]:
+        """Write summaries, and return the nodes that were still dirty with unchanged inputs."""
+        with self.db.write() as tx:
+            valid = _unmoved(tx, made)
+            put(tx, valid, self.summariser)
+            if valid:
+                meta.bump(tx)
+        return valid
+
     def _write_vectors(self, rows: Sequence[derived.VectorRow], means: Sequence[int]) -> None:
-        if self._embed is None:
+        if self.embed is None:
             return
         for first in range(0, len(rows), WRITE_NODES):
-            write_vectors(self._db, rows[first : first + WRITE_NODES], self._model)
+            write_vectors(self.db, rows[first : first + WRITE_NODES], self.model)
         for first in range(0, len(means), WRITE_NODES):
-            write_means(self._db, means[first : first + WRITE_NODES])
+            write_means(self.db, means[first : first + WRITE_NODES])
 
 
 class _Order:
@@ -600,14 +570,6 @@ class _Order:
                 if not self._waits[above]:
                     found.append(above)
         return found
-
-
-def _is_failure(text: str | ModelError) -> bool:
-    """Return whether a summary could not be made; one that the budget did not reach was not tried."""
-    return isinstance(text, ModelError) and not isinstance(text, BudgetError)
-
-
-# -- reading --------------------------------------------------------------------------------------
 
 
 def _dirty_beneath(
@@ -655,25 +617,12 @@ def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[S
     return jobs, [node for node in ready if node.id not in work]
 
 
-# -- writing --------------------------------------------------------------------------------------
-
-
-def _write(db: Database, made: Sequence[SummaryMade], summariser: Summariser) -> list[SummaryMade]:
-    """Write summaries, and return the nodes that were still dirty with unchanged inputs."""
-    with db.write() as tx:
-        valid = _unmoved(tx, made)
-        put(tx, valid, summariser)
-        if valid:
-            meta.bump(tx)
-    return valid
-
-
-def _unmoved(tx: Tx, made: Sequence[SummaryMade]) -> list[SummaryMade]:
+def _unmoved(tx: Tx, made: Sequence[SummaryJob]) -> list[SummaryJob]:
     """Mark nodes clean that are still dirty and whose inputs are unchanged; return them."""
     now = trees.nodes_with_ids(tx, [one.node.id for one in made])
     same = [one for one in made if (node := now.get(one.node.id)) and node.version == one.node.version]
     children = trees.nodes_with_ids(tx, [child for one in same for child in one.node.children])
     inputs = inputs_of(tx, [one.node for one in same], children)
-    same = [one for one in same if inputs[one.node.id] == one.job.work.request.inputs]
+    same = [one for one in same if inputs[one.node.id] == one.work.request.inputs]
     clean = trees.mark_clean(tx, [(one.node.id, one.node.version) for one in same])
     return [one for one in same if one.node.id in clean]

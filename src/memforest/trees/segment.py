@@ -22,18 +22,11 @@ paper stores the one-child nodes: the spans are the same, and T leaves may need 
 It reads the frontier, and nothing if that is passed as `ends`. Leaves never move. A call that refuses its arguments has written
 nothing. It is not safe for two writers at once: that is the arena's transaction to prevent.
 
-Nothing is asked of a leaf but what `NewLeaf` says, and of a leaf that is gone from the arena nothing but its id: whatever
-takes leaves out reads such a leaf as one ordinal without an interval. What is left of it in the arena is not this module's to
-delete, and before a tree grows, its last leaf has to be there.
+A leaf may be gone from the arena while the inner nodes still name it: it is read as None then, and counts as one ordinal
+without an interval. Before a tree grows, its last leaf has to be there.
 
 Source: SegTreeMem (arXiv 2606.04555), section 4 and Algorithm 1; levels there count from 1. Virtual levels, cuts and taking
 leaves out are not in the paper.
-
-
-The nodes of a segment tree, one at a time or a part of a tree at once: what `memforest.trees.segment` is made of.
-
-A leaf may be gone from the arena while the inner nodes still name it. It is read as None then, and counts as one ordinal.
-
 """
 
 from __future__ import annotations
@@ -72,9 +65,6 @@ def with_own_state(node: Node, own: bytes) -> Node:
     """Set what the index keeps in an inner node's `state`, in place, and return the node; to `put` it is the caller's."""
     node.state = cut_at(node).to_bytes(CUT_BYTES, "little") + own
     return node
-
-
-# Writing
 
 
 def check_leaf(leaf: NewLeaf) -> None:
@@ -178,9 +168,6 @@ def drop_below(arena: Arena, ids: Sequence[int]) -> None:
             arena.drop(node.id)
 
 
-# Reading
-
-
 def find(arena: Arena, node_id: int) -> Node | None:
     """Return a node; None if it is gone, which only a leaf may be."""
     try:
@@ -232,14 +219,6 @@ def move_cut(node: Node, at: int, by: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class FrontierChoice:
-    """A node of the frontier that a new leaf may be compared with, and the level that picking it means."""
-
-    node: Node
-    level: int
-
-
-@dataclass(frozen=True, slots=True)
 class Grown:
     """A tree that has one leaf more.
 
@@ -264,18 +243,20 @@ def frontier(arena: Arena, head: TreeHead) -> list[Node]:
     return ends[::-1]
 
 
-def choices(ends: Sequence[Node]) -> list[FrontierChoice]:
-    """Return what the next leaf may be compared with, lowest first: one choice for each stretch that the frontier holds.
+def choices(ends: Sequence[Node]) -> list[tuple[Node, int]]:
+    """Return the nodes of the frontier that a new leaf may be compared with, lowest first, each with the level it means.
+
+    There is one choice for each stretch that the frontier holds.
 
     Virtual levels of one stretch would say the same: the lowest of them is meant. Below two leaves there is no choice.
     """
-    found: list[FrontierChoice] = []
+    found: list[tuple[Node, int]] = []
     for node, above in zip(ends, [*ends, None][1:], strict=True):
         low = max(node.level, 1)
         high = node.level if above is None else above.level - 1
         if high < low:
             continue  # the last leaf, with its parent right above
-        found.append(FrontierChoice(node, low))
+        found.append((node, low))
     return found
 
 
@@ -287,9 +268,6 @@ def leaf_at(arena: Arena, head: TreeHead, at: int) -> Node:
         KeyError: The leaf is gone from the arena.
     """
     return arena.get(_descend(arena, head, at)[1])
-
-
-# Growing at the right edge
 
 
 def insert(
@@ -386,9 +364,6 @@ def cut(
     return head
 
 
-# Taking leaves out, and in again
-
-
 def truncate(arena: Arena, head: TreeHead, count: int) -> TreeHead:
     """Return to the tree as it was when it had its first `count` leaves; 0 is the empty tree.
 
@@ -438,7 +413,8 @@ def remove(arena: Arena, head: TreeHead, at: int) -> TreeHead:
         move_cut(node, at + 1, -1)  # a cut right behind this leaf is still younger than the one before it
         keep = node.children[:place] + rest + node.children[place + 1 :]
         alone = depth > 0 and len(keep) == 1 and cut_at(node) > 0
-        left = _left_of(arena, *steps[depth - 1]) if alone else None
+        above, at_above = steps[depth - 1]
+        left = find(arena, above.children[at_above - 1]) if alone and at_above else None
         if left is not None and left.level == node.level:
             refill(arena, left, left.children + keep)
             keep = ()
@@ -486,9 +462,6 @@ def _beside_one(arena: Arena, head: TreeHead, at: int, leaf: NewLeaf) -> Grown:
     return replace(grown, closed=())
 
 
-# The way to an ordinal
-
-
 def _descend(arena: Arena, head: TreeHead, at: int) -> tuple[list[tuple[Node, int]], int]:
     """Return the inner nodes from the root to the leaf at an ordinal, each with the place of the child taken, and the leaf's id."""
     if head.root is None or not 1 <= at <= head.count:
@@ -505,11 +478,6 @@ def _descend(arena: Arena, head: TreeHead, at: int) -> tuple[list[tuple[Node, in
         leaf, kid = node.children[place], kids[place]
         node = None if kid is None else lower(kid, node)
     return steps, leaf
-
-
-def _left_of(arena: Arena, parent: Node, place: int) -> Node | None:
-    """Return the child in front of one, if there is one."""
-    return find(arena, parent.children[place - 1]) if place else None
 
 
 def _keep(arena: Arena, node: Node, count: int) -> tuple[tuple[int, ...], bool]:

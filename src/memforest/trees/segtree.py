@@ -1,14 +1,8 @@
-"""The segtree index: a segment tree over all exchanges of a memory, and relevance that flows along it (SegTreeMem).
+"""The segtree index: a segment tree over all exchanges of a memory, and relevance that flows along it.
 
-What may be wrong between turns, exchanges, leaves, and the sums that leaves are compared with.
-
-The order of turns of one score: leaves by time, and the turns of one leaf by their own relevance.
-
-The ranking of the index: relevance of exchanges and stretches, propagated along the tree (SegTreeMem §4.3, Algorithm 2).
-
-Nodes are ranked as a whole: a leaf stands for its turns, which are the evidence, and an inner node for what it says. What
-is not in the tree yet counts by itself.
-
+Nodes are ranked as a whole: a leaf stands for its turns, which are the evidence, and an inner node for its summary.
+What is not in the tree yet counts by itself. Of one score, leaves come by time, and the turns of one leaf by their own
+relevance. Source: SegTreeMem (arXiv 2606.04555) §4.3, Algorithm 2.
 """
 
 from __future__ import annotations
@@ -36,29 +30,21 @@ from memforest.search.filters import (
     filter_notes,
     turn_places,
 )
-from memforest.search.flow import bounded, decay_sum, propagate, relevance_shares, sums_below
+from memforest.search.flow import bounded, decay_sum, propagate, relevance_shares
 from memforest.search.forest import INNER, Forest, once_per_forest
 from memforest.search.scores import Scores, best_first
-from memforest.search.snapshot import Snapshot, ranges
+from memforest.search.snapshot import Snapshot
 from memforest.store import indexes, meta, trees
 from memforest.store.connections import Tx
 from memforest.store.indexes import Kind
 from memforest.store.trees import SqliteArena
 from memforest.trees import segtree_rows
-from memforest.trees.index import Host, Index, IndexProblem
+from memforest.trees.index import Host, Index, IndexProblem, leaf_counts, leaf_of_turn
 from memforest.trees.node import Contract, walk
 from memforest.trees.refresh import NodeWork
 from memforest.trees.segtree_grow import KIND, OWNER, SegTree, shape_of
 from memforest.trees.segtree_place import LABEL, TAU, SegTreePlacing, advance, compared, request_of
 from memforest.trees.segtree_rows import SegTreeSettings, least_likeness
-
-
-def problems(tx: Tx, settings: SegTreeSettings, *, sound: bool) -> list[IndexProblem]:
-    """Return what is wrong with the exchanges, and in a tree that is sound with the order of the leaves and the sums."""
-    found = [IndexProblem("placement", message) for message in _of_exchanges(tx)]
-    if found or not sound:
-        return found
-    return [IndexProblem("tree", message) for message in _of_leaves(tx, settings)]
 
 
 def _of_exchanges(tx: Tx) -> Iterator[str]:
@@ -76,11 +62,6 @@ def _named(found: Collection[int], what: str, number: str = "exchange") -> Itera
         yield f"{len(found)} {what}; the first of them is {number} {min(found)}"
 
 
-def _is_hull(node: Node, kids: Sequence[Node]) -> bool:
-    hull = min(kid.start_ms for kid in kids), max(kid.end_ms for kid in kids)
-    return (node.key, node.window, (node.start_ms, node.end_ms)) == (kids[0].key, None, hull)
-
-
 def _of_leaves(tx: Tx, settings: SegTreeSettings) -> Iterator[str]:
     head = trees.find_head(tx, OWNER, KIND, 0)
     if head is None:
@@ -88,9 +69,17 @@ def _of_leaves(tx: Tx, settings: SegTreeSettings) -> Iterator[str]:
     arena = SqliteArena(tx)
     try:
         nodes = list(walk(arena, head))
-        wrong = [
-            node.id for node in nodes if node.level and not _is_hull(node, arena.get_many(node.children))
-        ]
+        wrong = []
+        for node in nodes:
+            kids = arena.get_many(node.children)
+            hull = [(min(kid.start_ms for kid in kids), max(kid.end_ms for kid in kids))] if kids else []
+            first = [kid.key for kid in kids[:1]]
+            if node.level and ([node.key], [(node.start_ms, node.end_ms)], node.window) != (
+                first,
+                hull,
+                None,
+            ):
+                wrong.append(node.id)
     except (KeyError, ValueError):
         return  # the tree is broken, and that is said
     if head.root is not None and arena.get(head.root).level != head.height:
@@ -117,27 +106,20 @@ def order_of_turns(forest: Forest, places: Ints, leaf_of: Ints, own: Scores) -> 
         leaf_of: the row of every turn's leaf, -1 without one.
         own: the relevance of every turn by itself; equal to 9 decimals is equal.
     """
-    layout = _layout(forest, places, leaf_of)
-    if not layout.pairs:
-        return layout.place
-    score, place = np.round(own, 9), layout.place.copy()
-    for first, second in layout.pairs:
+    place, pairs = _layout(forest, places, leaf_of)
+    if not pairs:
+        return place
+    score, place = np.round(own, 9), place.copy()
+    for first, second in pairs:
         beaten = score[second] > score[first]
         np.add.at(place, first[beaten], 1)
         np.add.at(place, second[beaten], -1)
     return place
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Layout:
-    """The places of turns if no leaf's turns were sorted, and all pairs of turns of one leaf: the earlier and the later ones."""
-
-    place: Ints
-    pairs: Sequence[tuple[Ints, Ints]]
-
-
 @once_per_forest
-def _layout(forest: Forest, places: Ints, leaf_of: Ints) -> _Layout:
+def _layout(forest: Forest, places: Ints, leaf_of: Ints) -> tuple[Ints, Sequence[tuple[Ints, Ints]]]:
+    """Return the places of turns if no leaf's turns were sorted, and all pairs of turns of one leaf: earlier and later ones."""
     first = places.copy()
     placed = np.flatnonzero(leaf_of >= 0)
     first[placed] = places[forest.item[leaf_of[placed]]]
@@ -150,7 +132,7 @@ def _layout(forest: Forest, places: Ints, leaf_of: Ints) -> _Layout:
         if not len(one):
             break
         pairs.append((ordered[one], ordered[one + apart]))
-    return _Layout(place, pairs)
+    return place, pairs
 
 
 Ints = NDArray[np.int64]
@@ -187,22 +169,6 @@ class _Scores:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Ranked:
-    """The nodes of the tree and the turns, with their scores."""
-
-    forest: Forest
-    node: _Scores
-    turn: _Scores
-    """Of every turn: that of its leaf, or of itself where it has none."""
-    leaf_of: Ints
-    """The leaf of every turn, -1 for one that waits."""
-    admitted: Flags
-    """Which nodes may be evidence."""
-    alone: Scores
-    """What own relevance counts of every turn by itself."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Heard:
     """How relevant everything is to a question by itself, before relevance goes anywhere; see `hear`."""
 
@@ -215,21 +181,22 @@ class Heard:
     warnings: tuple[str, ...] = ()
 
 
-def find(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings) -> IndexResult:
-    """Return every candidate turn and node, best first."""
-    if not len(snapshot.turns.ids):
-        return IndexResult(())
-    return rank(tx, snapshot, request, settings, hear(tx, snapshot, request, settings))
-
-
 def hear(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings) -> Heard:
     """Return how relevant the nodes and turns of a memory that is not empty are; of the settings, `scorer` counts."""
     found = legs(tx, snapshot, request)
     if settings.scorer == "cosine" and request.vector is not None and snapshot.dimension > 0:
         trees = embedded_forest(tx, snapshot, OWNER)
         relevance = cosine_relevance(trees, request.vector, found.base.turn, found.base.fact)
-        if settings.leaf_vector == "text":
-            _by_text(tx, snapshot, trees.forest, request.vector, relevance)
+        turns, vectors = segtree_rows.text_vectors(tx) if settings.leaf_vector == "text" else ((), ())
+        if len(turns):
+            # A leaf that was held as a whole is compared by the vector of its text, and not by those of its turns.
+            forest = trees.forest
+            leaves = np.setdiff1d(np.flatnonzero(forest.kind != INNER), forest.torn)
+            wanted = snapshot.turns.ids[forest.item[leaves]]
+            places = np.searchsorted(turns, wanted)
+            places[places == len(turns)] = 0
+            here = turns[places] == wanted
+            relevance[leaves[here]] = np.maximum(vectors[places[here]] @ request.vector, 0.0)
         return Heard(found, "cosine", relevance, np.maximum(found.base.turn, 0.0))
     warnings: tuple[str, ...] = ()
     if settings.scorer == "cosine":
@@ -248,52 +215,42 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
         settings: all that are read when a question is asked, but `scorer`.
         heard: of the question, by `hear`.
     """
-    ranked, trace = _propagated(tx, snapshot, settings, heard)
-    keep, warnings = allowed(snapshot, request), heard.warnings
-    places = order_of_turns(ranked.forest, turn_places(snapshot), ranked.leaf_of, heard.legs.fused.total)
-    if settings.expand:
-        ranked, places = _expanded(ranked), _best_leaves_first(ranked, places)
-    speaks = best_facts(snapshot, keep, heard.legs.base.fact, heard.legs.base.fact_lexical)
-
-    def hit(turn: int) -> TurnHit:
-        score, parts = float(ranked.turn.total[turn]), ranked.turn.at(turn)
-        return TurnHit(turn, int(speaks[turn]), score, parts, int(ranked.leaf_of[turn]))
-
-    waits = segtree_rows.count(tx, segtree_rows.WAITING)
-    if waits:
-        warnings = (
-            *warnings,
-            f"{waits} exchange(s) wait for their place in the tree, and count by themselves",
-        )
-    return IndexResult(
-        map(hit, best_first(ranked.turn.total, places, keep.turns)),
-        notes={"filters": filter_notes(keep), "propagation": trace},
-        nodes=() if settings.expand else _nodes(ranked),
-        warnings=warnings,
-    )
-
-
-def _propagated(
-    tx: Tx, snapshot: Snapshot, settings: SegTreeSettings, heard: Heard
-) -> tuple[_Ranked, dict[str, Any]]:
-    """Return the scores after relevance went along the edges, and how it went.
-
-    The shares of relevance are propagated and multiplied by the sum of all relevance again, so that scores of different
-    questions are alike; the order is that of the shares.
-    """
     forest, policy = forest_of(tx, snapshot, OWNER), settings.propagate
+    # The shares of relevance are propagated and multiplied by the sum of all relevance again, so that scores of
+    # different questions are alike; the order is that of the shares.
     shares, whole = relevance_shares(heard.node), float(np.maximum(heard.node, 0.0).sum())
     total = propagate(shares, forest.parent, policy, decay=ALPHA, horizon=HORIZON) * whole
-    kept_share = 1.0 if policy == "none" else 1.0 / decay_sum(ALPHA, HORIZON)
-    kept = shares * whole * kept_share
+    kept = shares * whole * (1.0 if policy == "none" else 1.0 / decay_sum(ALPHA, HORIZON))
     node = _Scores(total, {"relevance": kept, "propagated": total - kept})
     counts = leaf_counts(forest)
     leaves = int(counts.max()) if len(counts) else 0
     admitted = bounded(counts, leaves, share_of(settings, leaves))
-    leaf_of = leaves_of_turns(forest)
+    leaf_of = leaf_of_turn(forest)
     alone = heard.turn if policy == "none" else heard.turn / decay_sum(ALPHA, HORIZON)
-    notes = {"scorer": heard.scorer, "policy": policy, "alpha": ALPHA, "horizon": HORIZON}
-    return _Ranked(forest, node, _of_turns(leaf_of, node, alone), leaf_of, admitted, alone), notes
+    turn = _of_turns(leaf_of, node, alone)
+    keep, base = allowed(snapshot, request), heard.legs.base
+    places = order_of_turns(forest, turn_places(snapshot), leaf_of, heard.legs.fused.total)
+    if settings.expand:
+        # Of the turns of one node those of its best leaf come first.
+        by_leaf = np.lexsort((places, -np.round(turn.total, 9)))
+        places = np.empty(len(places), dtype=np.int64)
+        places[by_leaf] = np.arange(len(places))
+        turn = _expanded(forest, leaf_of, np.where(admitted, node.total, 0.0), turn, alone)
+    speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
+    waits = segtree_rows.count(tx, segtree_rows.WAITING)
+    late = (
+        (f"{waits} exchange(s) wait for their place in the tree, and count by themselves",) if waits else ()
+    )
+    trace = {"scorer": heard.scorer, "policy": policy, "alpha": ALPHA, "horizon": HORIZON}
+    return IndexResult(
+        (
+            TurnHit(row, int(speaks[row]), float(turn.total[row]), turn.at(row), int(leaf_of[row]))
+            for row in best_first(turn.total, places, keep.turns)
+        ),
+        notes={"filters": filter_notes(keep), "propagation": trace},
+        nodes=() if settings.expand else _nodes(forest, node, admitted),
+        warnings=(*heard.warnings, *late),
+    )
 
 
 def _of_turns(leaf_of: Ints, node: _Scores, alone: Scores) -> _Scores:
@@ -307,74 +264,33 @@ def _of_turns(leaf_of: Ints, node: _Scores, alone: Scores) -> _Scores:
     return _Scores(total, parts)
 
 
-def _by_text(
-    tx: Tx, snapshot: Snapshot, forest: Forest, vector: NDArray[np.float32], relevance: Scores
-) -> None:
-    """Put the cosines of the vectors of leaves' texts in the place of those of their turns, where all of a leaf was held."""
-    leaves = np.setdiff1d(np.flatnonzero(forest.kind != INNER), forest.torn)
-    turns = snapshot.turns.ids[forest.item[leaves]]
-    found, vectors = segtree_rows.text_vectors(tx)
-    if not len(found):
-        return
-    places = np.searchsorted(found, turns)
-    places[places == len(found)] = 0
-    here = found[places] == turns
-    relevance[leaves[here]] = np.maximum(vectors[places[here]] @ vector, 0.0)
-
-
-@once_per_forest
-def leaves_of_turns(forest: Forest) -> Ints:
-    """Return the row of every turn's leaf, -1 where it has none."""
-    out = np.full(len(forest.turns.ids), -1, dtype=np.int64)
-    leaves = np.flatnonzero(forest.kind != INNER)
-    first, end = forest.item[leaves], forest.item_end[leaves]
-    out[ranges(first, end)] = np.repeat(leaves, end - first)
-    return out
-
-
-@once_per_forest
-def leaf_counts(forest: Forest) -> Ints:
-    """Return the number of leaves at or below every node."""
-    leaf = (forest.kind != INNER).astype(np.float64)
-    return sums_below(leaf, forest.parent, forest.level).astype(np.int64)
-
-
-def _best_leaves_first(ranked: _Ranked, places: Ints) -> Ints:
-    """Return the order of the turns of one node: those of its best leaf first."""
-    out = np.empty(len(places), dtype=np.int64)
-    out[np.lexsort((places, -np.round(ranked.turn.total, 9)))] = np.arange(len(places))
-    return out
-
-
-def _nodes(ranked: _Ranked) -> Iterator[NodeHit]:
+def _nodes(forest: Forest, node: _Scores, admitted: Flags) -> Iterator[NodeHit]:
     """Yield the inner nodes that may be evidence, best first; of equal ones the earlier, then the lower."""
-    forest = ranked.forest
-    rows_ = forest.inner[ranked.admitted[forest.inner] & (ranked.node.total[forest.inner] > 0)]
-    places = np.searchsorted(forest.inner, rows_)
-    ties = np.empty(len(rows_), dtype=np.int64)
-    ties[np.lexsort((forest.level[rows_], forest.stored.span_lo[places]))] = np.arange(len(rows_))
-    for at in best_first(ranked.node.total[rows_], ties, np.ones(len(rows_), dtype=np.bool_)):
-        row = int(rows_[at])
-        yield NodeHit(int(forest.ids[row]), float(ranked.node.total[row]), ranked.node.at(row))
+    rows = forest.inner[admitted[forest.inner] & (node.total[forest.inner] > 0)]
+    places = np.searchsorted(forest.inner, rows)
+    ties = np.empty(len(rows), dtype=np.int64)
+    ties[np.lexsort((forest.level[rows], forest.stored.span_lo[places]))] = np.arange(len(rows))
+    for at in best_first(node.total[rows], ties, np.ones(len(rows), dtype=np.bool_)):
+        row = int(rows[at])
+        yield NodeHit(int(forest.ids[row]), float(node.total[row]), node.at(row))
 
 
-def _expanded(ranked: _Ranked) -> _Ranked:
+def _expanded(forest: Forest, leaf_of: Ints, stretch: Scores, turn: _Scores, alone: Scores) -> _Scores:
     """Let every turn have its own relevance and what came to its leaf, or the score of a stretch above it if that is more.
 
     Of a leaf as a whole only the best turn is relevant: what was said beside it would come with it each time.
     """
-    forest, leaf_of = ranked.forest, ranked.leaf_of
     best = np.zeros(len(forest.ids))
-    best[forest.inner] = np.where(ranked.admitted[forest.inner], ranked.node.total[forest.inner], 0.0)
+    best[forest.inner] = stretch[forest.inner]
     for level in np.unique(forest.level)[::-1][1:]:
         at = np.flatnonzero((forest.level == level) & (forest.parent >= 0))
         best[at] = np.maximum(best[at], best[forest.parent[at]])
     placed = np.flatnonzero(leaf_of >= 0)
-    parts = {**ranked.turn.parts, "relevance": ranked.alone}
-    turn = np.sum(list(parts.values()), axis=0)
-    turn[placed] = np.maximum(turn[placed], best[leaf_of[placed]])
-    parts["propagated"] = parts["propagated"] + turn - np.sum(list(parts.values()), axis=0)
-    return replace(ranked, turn=_Scores(turn, parts))
+    parts = {**turn.parts, "relevance": alone}
+    total = np.sum(list(parts.values()), axis=0)
+    total[placed] = np.maximum(total[placed], best[leaf_of[placed]])
+    parts["propagated"] = parts["propagated"] + total - np.sum(list(parts.values()), axis=0)
+    return _Scores(total, parts)
 
 
 class SegTreeIndex(Index):
@@ -414,24 +330,25 @@ class SegTreeIndex(Index):
     def check(self, tx: Tx) -> list[IndexProblem]:
         """Return what is wrong with the tree, the exchanges, and the sums that leaves are compared with."""
         found = super().check(tx)
-        return [*found, *problems(tx, self.settings, sound=not found)]
+        placed = [IndexProblem("placement", message) for message in _of_exchanges(tx)]
+        if found or placed:
+            return found + placed
+        return [IndexProblem("tree", message) for message in _of_leaves(tx, self.settings)]
 
     def search(self, tx: Tx, snapshot: Snapshot, request: Search) -> IndexResult:
-        """Return every candidate turn and node, best first; see `memforest.trees.segtree`."""
-        return find(tx, snapshot, request, self.settings)
+        """Return every candidate turn and node, best first."""
+        if not len(snapshot.turns.ids):
+            return IndexResult(())
+        return rank(tx, snapshot, request, self.settings, hear(tx, snapshot, request, self.settings))
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Have the summaries made that the ranking reads or shows."""
         prepared = await super().prepare(host, request)
-        if self._shows_summaries:
+        shown = self.settings.admissible != "leaves" and not self.settings.expand
+        if shown or self.settings.scorer == "cosine":
             late = await host.ensure_fresh(self._shown)
             prepared = replace(prepared, warnings=(*late, *prepared.warnings))
         return prepared
-
-    @property
-    def _shows_summaries(self) -> bool:
-        shown = self.settings.admissible != "leaves" and not self.settings.expand
-        return shown or self.settings.scorer == "cosine"
 
     def _shown(self, tx: Tx) -> Collection[int]:
         """Return the nodes that are out of date and whose summaries the ranking reads, or may show."""

@@ -1,27 +1,16 @@
-"""The tree of the index inside one write transaction: leaves come to its right end, and what changed leaves it.
+"""The tree of the segtree index inside one write transaction: leaves come to its right end, and what changed leaves it.
 
-What nodes are compared by is kept beside (`memforest.trees.segtree_grow`).
-
-
-Likeness of a leaf with the nodes that it may join, and where a full node is cut: placing without a model.
-
-What a node is compared by is the exact sum of the vectors of the leaves below it (`memforest.trees.segtree_rows.leaf_vectors`
-says why it is exact). So a tree that is cut back and grown again is the tree that it would have been, to the last bit.
-
-
-The sums of leaf vectors by which the nodes of the tree are compared, as its nodes keep them.
-
-They stand in a node's own state (`memforest.trees.segment.own_state`): of nodes of the frontier exactly, in float64; of others
-as a unit vector of half precision, by which neighbours are compared when the node above them is cut.
-
-
-The shape of the tree: the columns of the paper's Table 5.
+A node is compared with a new leaf by the exact sum of the vectors of the leaves below it
+(`memforest.trees.segtree_rows.leaf_vectors` says why it is exact). So a tree that is cut back and grown again is the tree
+that it would have been, to the last bit. The sums stand in a node's own state (`memforest.trees.segment.own_state`): of
+nodes of the frontier exactly, in float64; of others as a unit vector of half precision, by which neighbours are compared
+when the node above them is cut.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +24,6 @@ from memforest.store.trees import SqliteArena
 from memforest.trees import segtree_rows
 from memforest.trees.index import Placed
 from memforest.trees.segment import (
-    FrontierChoice,
     Grown,
     NewLeaf,
     beside,
@@ -159,7 +147,7 @@ class Sums:
         self._known.clear()
 
     def close(self, node: Node, total: Vector | None) -> None:
-        """Write of a node that is no end any more what its neighbours are compared with."""
+        """Store the unit vector of a node that has left the frontier, by which neighbours are compared."""
         self._known.pop(node.id, None)
         kept = b""
         if total is not None and self._cuts:
@@ -235,11 +223,8 @@ RUN = 5
 cosines (Table 5)."""
 
 
-class Decision(NamedTuple):
-    """Where a leaf is to go: the level that was picked, None for a new root, and what picked it."""
-
-    level: int | None
-    maker: str
+Decision = tuple[int | None, str]
+"""Where a leaf is to go: the level that was picked, None for a new root, and what picked it."""
 
 
 class SegTree:
@@ -255,8 +240,6 @@ class SegTree:
         """The vector of the last leaf."""
         self._touched = False
 
-    # -- the right end ------------------------------------------------------------------------
-
     @property
     def ends(self) -> list[Node]:
         """The frontier: the last leaf first, the root last; empty in a tree without leaves."""
@@ -271,8 +254,8 @@ class SegTree:
             return 0, 0, 0
         return self.head.count, self.head.root, self._arena.get(self.head.root).version
 
-    def choices(self) -> list[FrontierChoice]:
-        """Return what a new leaf may join, lowest level first."""
+    def choices(self) -> list[tuple[Node, int]]:
+        """Return what a new leaf may join, and the level that picking it means, lowest level first."""
         return choices(self.ends) if self.ends else []
 
     def by_likeness(self, vector: Vector, tau: float) -> Decision:
@@ -280,24 +263,24 @@ class SegTree:
         open_ = self.choices()
         if self._last is None:
             self._last = self.vector_of_last()
-        seen = [self._last if not one.node.level else self._sums.of(one.node) for one in open_]
+        seen = [self._last if not node.level else self._sums.of(node) for node, _ in open_]
         known = [one for one in seen if one is not None]
         whole = self._sums.of(self.ends[-1]) if self.head.height else None
         best = None
         if open_ and len(known) == len(open_) and whole is not None:
             means = [backed(one, whole, self.head.count, self._settings.backing) for one in known]
             best = nearest(vector, means, self.needed(tau))
-        return Decision(self.at_most(None if best is None else open_[best].level), "centroid")
+        return self.at_most(None if best is None else open_[best][1]), "centroid"
 
     def by_count(self) -> Decision:
         """Return where a leaf goes in a memory without vectors: fixed runs of `RUN` children, level by level."""
         level, left = 1, self.head.count
         while left and left % RUN == 0:
             level, left = level + 1, left // RUN
-        return Decision(level if level <= self.head.height else self.at_most(None), "runs")
+        return (level if level <= self.head.height else self.at_most(None)), "runs"
 
     def at_most(self, level: int | None) -> int | None:
-        """Return where a leaf goes of which a level was picked: at `height_max`, none means that level.
+        """Bound the level picked for a leaf: at `height_max`, None becomes that level.
 
         Parts of a node that was cut are one stretch: who belongs to all of them joins the last. Else every cut of a root
         would leave one that fills with leaves again, and the tree would get higher with their number, not its logarithm.
@@ -305,28 +288,20 @@ class SegTree:
         highest = self._settings.height_max
         if level is None and 0 < highest <= self.head.height:
             level = highest
-        whole = self._whole()
-        return level if level is None or whole is None else min(level, whole.level)
-
-    def _whole(self) -> Node | None:
-        """Return the highest node of the frontier whose children are more than the parts of one that was cut.
-
-        A root above parts is marked, also when it is cut itself; what its last part is of, its first one tells.
-        """
-        if self.head.root is None:
-            return None
-        last, first = self.ends[-1], self.ends[-1]
+        if level is None or self.head.root is None:
+            return level
+        # The highest node of the frontier whose children are more than the parts of one that was cut. A root above
+        # parts is marked, also when it is cut itself; the first part shows what its last one is of.
+        whole, first = self.ends[-1], self.ends[-1]
         for end in self.ends[-2::-1]:
             if not (end.level and cut_at(first)):
                 break
-            last, first = end, self._arena.get(first.children[0])
-        return last
+            whole, first = end, self._arena.get(first.children[0])
+        return min(level, whole.level)
 
     def needed(self, tau: float) -> float:
         """Return how like a node a leaf must be to join it."""
         return needed(tau, self.head.height, self._settings.fall)
-
-    # -- growing ------------------------------------------------------------------------------
 
     def add(self, exchange: ExchangeRow, level: int | None, vector: Vector | None) -> list[Node]:
         """Add an exchange as the last leaf, and return the nodes above it, from the lowest up.
@@ -371,10 +346,8 @@ class SegTree:
 
     def _cut_if_full(self, node: Node, *, with_vectors: bool) -> None:
         """Cut a node of the frontier that has too many children."""
-        if 0 < self._settings.fan_out_max < len(node.children):
-            self._cut(node, with_vectors)
-
-    def _cut(self, node: Node, with_vectors: bool) -> None:
+        if not 0 < self._settings.fan_out_max < len(node.children):
+            return
         kids = self._arena.get_many(node.children)
         at = weakest(self._sums.neighbours(kids) if with_vectors else [None] * len(kids))
         total = self._sums.of(node)
@@ -391,8 +364,6 @@ class SegTree:
     def vector_of_last(self) -> Vector | None:
         """Return the vector of the last leaf."""
         return next(iter(self._sums.leaf_vectors(self.ends[:1]).values()), None)
-
-    # -- leaving ------------------------------------------------------------------------------
 
     def mark_above(self, at: int) -> list[int]:
         """Mark the nodes above a leaf as out of date, and return them.
@@ -489,8 +460,6 @@ class SegTree:
             if kept is None or not np.array_equal(kept, made):
                 wrong.append(node.id)
         return wrong
-
-    # -- the end of the transaction -------------------------------------------------------------
 
     def _ensure_head(self) -> None:
         if self.head.tree == 0:

@@ -1,20 +1,12 @@
-"""What the index does inside the transactions of others: exchanges whose turns change or go leave the tree.
+"""The segtree index: from the feed to exchanges, and from these to leaves of the tree.
 
-From the feed to exchanges: sessions that have changed are cut anew, and what changed leaves the tree.
+Sessions that have changed are cut into exchanges anew, and what changed leaves the tree. Whatever is done is done in short
+transactions, each from what is stored, so that a crash or another process at the same time costs nothing but work: an
+exchange is in the tree or waits, and what waits is placed once, in the exchanges' order.
 
-What the summary of a stretch of conversation is made of.
-
-Placing by the vectors of what nodes say, as in the paper (its compatibility model i): one leaf a transaction.
-
-What a leaf may join is read, what these nodes say is brought up to date, and the leaf is written if the tree is as it was: of
-two processes that place at once the first one wins, and the other looks again.
-
-
-Placing what waits: notes of the feed become exchanges, and these become leaves, in their order.
-
-Whatever is done is done in short transactions, each from what is stored, so that a crash or another process at the same
-time costs nothing but work: an exchange is in the tree or waits, and what waits is placed once.
-
+With the placer "cosine" a leaf is placed by the vectors of the nodes' summaries, as in the paper (its compatibility model
+i), one leaf a transaction: what it may join is read, these summaries are brought up to date, and the leaf is written if
+the tree is as it was. Of two processes that place at once the first one wins, and the other looks again.
 """
 
 from __future__ import annotations
@@ -22,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -33,14 +25,14 @@ from memforest.errors import ModelError
 from memforest.nodes import Node
 from memforest.records import SummaryRequest
 from memforest.search.vectors import digest
-from memforest.store import derived, indexes, meta, trees
+from memforest.store import derived, meta, trees
 from memforest.store.connections import Tx
 from memforest.store.indexes import Items
 from memforest.times import from_ms
 from memforest.trees import segtree_rows
-from memforest.trees.index import STEP, Host, Placed
+from memforest.trees.index import Host, Placed, Placing, is_behind, place_notes
 from memforest.trees.refresh import NodeWork
-from memforest.trees.segtree_grow import KIND, OWNER, Decision, SegTree, nearest
+from memforest.trees.segtree_grow import KIND, OWNER, SegTree, nearest
 from memforest.trees.segtree_rows import (
     ExchangeCut,
     ExchangePlace,
@@ -62,21 +54,16 @@ _OPENER = "ix_segtree_opener"
 
 
 def receive(tx: Tx, settings: SegTreeSettings, until: int) -> bool:
-    """Cut the sessions of the next notes of the feed into exchanges, and return whether more notes are left.
+    """Cut the sessions of the next notes of the feed into exchanges, and return whether more notes are left."""
 
-    If the index is not behind any more, another process was quicker, and nothing is done.
-    """
-    row = indexes.find(tx, OWNER)
-    if row is None or row.cursor >= until:
-        return False
-    items, upto = indexes.read(tx, row.cursor, STEP, until)
-    sessions, all_stored = segtree_rows.sessions_of(tx, items.get("turn", ()))
-    lost = [] if all_stored else stale(tx)  # what went while nobody told the index
-    tree = SegTree(tx, settings)
-    recut(tx, tree, settings, sessions, segtree_rows.places(tx, lost), dict.fromkeys(lost))
-    tree.close()
-    indexes.move(tx, OWNER, upto)
-    return upto < until
+    def place(items: Items) -> None:
+        sessions, all_stored = segtree_rows.sessions_of(tx, items.get("turn", ()))
+        lost = [] if all_stored else stale(tx)  # what went while nobody told the index
+        tree = SegTree(tx, settings)
+        recut(tx, tree, settings, sessions, segtree_rows.places(tx, lost), dict.fromkeys(lost))
+        tree.close()
+
+    return place_notes(tx, OWNER, until, place)
 
 
 def recut(
@@ -121,7 +108,7 @@ def recut(
 
 
 def _opener(tx: Tx, settings: SegTreeSettings) -> str | None:
-    """Return with whose turns exchanges begin; None in a memory without turns, or where it makes no difference."""
+    """Return the speaker whose turns begin exchanges; None in a memory without turns, or if the rule does not ask."""
     if settings.leaves != "adjacent":
         return None
     return settings.opener or segtree_rows.first_speaker(tx)
@@ -130,7 +117,7 @@ def _opener(tx: Tx, settings: SegTreeSettings) -> str | None:
 def _cuts(
     tx: Tx, settings: SegTreeSettings, session: int, new: int, opener: str | None
 ) -> tuple[int, list[ExchangeCut]]:
-    """Return the exchanges that a session is to have from some position on, and that position.
+    """Cut a session into exchanges from some position on; return that position and the exchanges.
 
     Args:
         tx: the write transaction.
@@ -163,7 +150,7 @@ def _starts(tx: Tx, settings: SegTreeSettings, session: int, new: int) -> list[t
 
 
 def _begins(speakers: Sequence[str], settings: SegTreeSettings, opener: str | None) -> bool:
-    """Return whether an exchange that begins here does so whatever was said before it: with the opener, who is answered."""
+    """Return whether an exchange begins here whatever came before: with the opener, who is answered."""
     return settings.leaves != "adjacent" or (len(speakers) > 1 and speakers[0] == opener != speakers[1])
 
 
@@ -246,7 +233,7 @@ def _put_beside(tx: Tx, tree: SegTree, settings: SegTreeSettings, exchange: Exch
     return True
 
 
-class SegTreePlacing:
+class SegTreePlacing(Placing):
     """Takes exchanges out of the tree in a transaction that changes turns; see `memforest.trees.index.Placing`.
 
     Nothing is placed here: the index is deferred.
@@ -260,7 +247,7 @@ class SegTreePlacing:
         self._vectors: dict[int, NDArray[np.float64] | None] = {}
 
     def leave(self, items: Items) -> None:
-        """Mark what is above exchanges whose turns are about to change, and keep what they are compared by."""
+        """Mark the nodes above exchanges whose turns are about to change as dirty, and keep the exchanges' vectors."""
         found = [
             one for one in segtree_rows.of_turns(self._tx, items.get("turn", ())) if one.id not in self._left
         ]
@@ -277,11 +264,8 @@ class SegTreePlacing:
         for one in found:
             self._left[one.id] = one, segtree_rows.turns_between(self._tx, one.session, one.first, one.last)
 
-    def place(self, items: Items) -> None:
-        """Place nothing: `advance` does."""
-
     def close(self) -> Placed:
-        """Take those exchanges out of the tree whose turns are others now, cut what is left anew, and write everything back."""
+        """Take exchanges out whose turns have changed, cut their sessions anew, and write everything back."""
         of_text = self._settings.leaf_vector == "text"  # what is as it was is told otherwise now
         changed = [
             one
@@ -298,12 +282,12 @@ LABEL = "of all sessions"
 
 
 def compared(settings: SegTreeSettings) -> bool:
-    """Return whether anything is compared with what nodes say, so that it gets vectors."""
+    """Return whether nodes' summaries are compared with anything, so that they need vectors."""
     return "cosine" in (settings.scorer, settings.placer)
 
 
 def request_of(node: Node, inputs: tuple[str, ...], *, vector: bool) -> NodeWork:
-    """Return the request for what a stretch says, made of what is below it, in order.
+    """Return the summary request of a stretch, made of the texts below it, in order.
 
     It is not told whether the stretch is the whole tree: what was so is a part later, and says the same.
 
@@ -327,22 +311,14 @@ Vector = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """What a leaf may join: the level that picking it means, what it says, and its vector."""
-
-    level: int
-    text: str
-    vector: Vector | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Seen:
     """The next exchange and what it may join, as they were read."""
 
     token: tuple[int, int, int]
     exchange: ExchangeRow
     vector: Vector | None
-    choices: Sequence[_Choice]
+    choices: Sequence[tuple[int, str, Vector | None]]
+    """What the leaf may join: the level that picking it means, its text, and its vector."""
     least: float
     unread: Mapping[int, int]
     """Nodes that are to be made before they are compared, with the versions that they were read in."""
@@ -385,9 +361,13 @@ def _look(tx: Tx, settings: SegTreeSettings) -> _Seen | None:
     vector = segtree_rows.leaf_vectors(tx, [exchange.id], of_text=of_text).get(exchange.id)
     tree = SegTree(tx, settings)
     open_ = tree.choices()
-    texts = trees.node_texts(tx, [one.node for one in open_])
-    vectors = derived.vectors_of_items(tx, "node", [one.node.id for one in open_])
-    last = tree.vector_of_last() if open_ and not open_[0].node.level else None
+    texts = trees.node_texts(tx, [node for node, _ in open_])
+    vectors: dict[int, Vector | None] = {
+        node: row.astype(np.float64)
+        for node, row in derived.vectors_of_items(tx, "node", [node.id for node, _ in open_]).items()
+    }
+    if open_ and not open_[0][0].level:
+        vectors.setdefault(open_[0][0].id, tree.vector_of_last())
     tau = settings.tau
     if tau is None:
         tau = 0.0 if model is None else least_likeness(model, "cosine", settings.leaf_vector)
@@ -395,18 +375,9 @@ def _look(tx: Tx, settings: SegTreeSettings) -> _Seen | None:
         token=tree.token,
         exchange=exchange,
         vector=vector,
-        choices=[
-            _Choice(
-                one.level,
-                texts.get(one.node.id, ""),
-                vectors[one.node.id].astype(np.float64)
-                if one.node.id in vectors
-                else (None if one.node.level else last),
-            )
-            for one in open_
-        ],
+        choices=[(level, texts.get(node.id, ""), vectors.get(node.id)) for node, level in open_],
         least=tree.needed(tau),
-        unread={one.node.id: one.node.version for one in open_ if one.node.level and one.node.dirty},
+        unread={node.id: node.version for node, _ in open_ if node.level and node.dirty},
         late=is_late(tx, exchange),
         lacks=model is not None and vector is None,
     )
@@ -420,11 +391,11 @@ async def _nearest(host: Host, seen: _Seen) -> int | None:
     """
     if seen.vector is None:
         return None
-    lacking = [one.text for one in seen.choices if one.vector is None]
+    lacking = [text for _, text, vector in seen.choices if vector is None]
     made = iter(await host.embed_texts(lacking) if lacking else ())
-    vectors = [next(made).astype(np.float64) if one.vector is None else one.vector for one in seen.choices]
+    vectors = [next(made).astype(np.float64) if known is None else known for _, _, known in seen.choices]
     best = nearest(seen.vector, vectors, seen.least)
-    return None if best is None else seen.choices[best].level
+    return None if best is None else seen.choices[best][0]
 
 
 def _place(tx: Tx, settings: SegTreeSettings, seen: _Seen, best: int | None) -> None:
@@ -433,9 +404,9 @@ def _place(tx: Tx, settings: SegTreeSettings, seen: _Seen, best: int | None) -> 
     tree = SegTree(tx, settings)
     if tree.token != seen.token or not found or found[0] != seen.exchange:
         return
-    where = tree.by_count() if seen.vector is None else Decision(tree.at_most(best), "cosine")
-    tree.add(seen.exchange, where.level, seen.vector)
-    segtree_rows.mark_placed(tx, [(seen.exchange.id, where.level, where.maker)])
+    level, maker = tree.by_count() if seen.vector is None else (tree.at_most(best), "cosine")
+    tree.add(seen.exchange, level, seen.vector)
+    segtree_rows.mark_placed(tx, [(seen.exchange.id, level, maker)])
     tree.close()
 
 
@@ -445,29 +416,26 @@ BATCH = 256
 """Leaves that are placed in one transaction where no text is read: a tenth of a second's work."""
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """How the index stands: notes and exchanges that wait, and whether the memory has vectors."""
-
-    behind: bool
-    waiting: int
-    vectors: bool
-
-
 async def advance(host: Host, settings: SegTreeSettings, until: int) -> None:
-    """Place everything that the feed has noted up to a number, as far as there are the vectors for it.
+    """Place everything that the feed has noted up to a number, as far as its vectors are there.
 
     Raises:
         ModelError: if texts are to be embedded and cannot be.
     """
-    state = await host.look(partial(_state, until=until))
-    while state.behind and await host.write(partial(receive, settings=settings, until=until)):
+
+    def stands(tx: Tx) -> tuple[bool, bool, bool]:
+        """Return whether notes are behind, whether exchanges wait, and whether the memory has vectors."""
+        waits = segtree_rows.count(tx, segtree_rows.WAITING) > 0
+        return is_behind(tx, OWNER, until), waits, meta.get(tx, "embedder") is not None
+
+    behind, waits, vectors = await host.look(stands)
+    while behind and await host.write(partial(receive, settings=settings, until=until)):
         pass
-    if state.behind:
-        state = await host.look(partial(_state, until=until))
-    if not state.waiting:
+    if behind:
+        _, waits, vectors = await host.look(stands)
+    if not waits:
         return
-    if settings.leaf_vector == "text" and state.vectors:
+    if settings.leaf_vector == "text" and vectors:
         await _embed(host)
     if settings.reads_texts:
         await host.write(partial(settle, settings=settings))
@@ -475,15 +443,6 @@ async def advance(host: Host, settings: SegTreeSettings, until: int) -> None:
     else:
         while await host.write(partial(grow, settings=settings)):
             pass
-
-
-def _state(tx: Tx, until: int) -> _State:
-    row = indexes.find(tx, OWNER)
-    return _State(
-        behind=row is not None and row.cursor < until,
-        waiting=segtree_rows.count(tx, segtree_rows.WAITING),
-        vectors=meta.get(tx, "embedder") is not None,
-    )
 
 
 async def _embed(host: Host) -> None:
@@ -512,7 +471,7 @@ def grow(tx: Tx, settings: SegTreeSettings) -> bool:
     vectors = (
         segtree_rows.leaf_vectors(tx, [one.id for one in found], of_text=of_text) if model is not None else {}
     )
-    ready = found if model is None else _with_vectors(found, vectors.keys())
+    ready = found if model is None else list(takewhile(lambda one: one.id in vectors, found))
     if not ready:
         return False
     tau = settings.tau
@@ -523,21 +482,10 @@ def grow(tx: Tx, settings: SegTreeSettings) -> bool:
     tree = SegTree(tx, settings)
     made = []
     for one in ready[:BATCH]:
-        where = tree.by_count() if tau is None or model is None else tree.by_likeness(vectors[one.id], tau)
-        tree.add(one, where.level, vectors.get(one.id))
-        made.append((one.id, where.level, where.maker))
+        by_count = tau is None or model is None
+        level, maker = tree.by_count() if by_count else tree.by_likeness(vectors[one.id], tau or 0.0)
+        tree.add(one, level, vectors.get(one.id))
+        made.append((one.id, level, maker))
     segtree_rows.mark_placed(tx, made)
     tree.close()
     return len(ready) > BATCH
-
-
-def _with_vectors(
-    found: Sequence[segtree_rows.ExchangeRow], having: Collection[int]
-) -> list[segtree_rows.ExchangeRow]:
-    """Return the exchanges in front of the first that has no vector."""
-    ready: list[segtree_rows.ExchangeRow] = []
-    for one in found:
-        if one.id not in having:
-            break
-        ready.append(one)
-    return ready

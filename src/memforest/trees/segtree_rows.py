@@ -1,40 +1,22 @@
-"""The table of the index: the exchanges of a memory in their order, each in the tree or waiting.
+"""Tables, settings and thresholds of the segtree index, and the rules by which sessions are cut into exchanges.
 
-Their order is (`place`, `tie`): the time of an exchange (the latest until then in its session, ms), then session and position.
-
-
-The settings of the segtree index: its leaves, how they are placed, what nodes say, and how it is searched.
+An exchange is a short run of turns of one session: something said and what was said to it. The order of exchanges is
+(`place`, `tie`): the time of an exchange (the latest until then in its session, ms), then session and position. Each is in
+the tree or waits. Which turns are an exchange is a named rule, as systems that are published under one word cut
+differently; no rule looks at texts or times, reorders turns, or joins turns of two sessions.
 
 Sources of the constants: SegTreeMem (arXiv 2606.04555) §4 and §5.3; where the paper says nothing, the setting's text
-says where its default comes from.
-
-
-How like a node a leaf must be to join it, per embedder: measured by `scripts/calibrate_segments.py`.
-
-An embedder that was not measured gets the middle of those that were.
-
-
-Queries for what is wrong between turns, exchanges and leaves.
-
-What exchanges say, and the vectors by which they are compared.
-
-Exchanges: the turns of one session cut into short runs, something said and what was said to it.
-
-Indexes whose leaf is an exchange name a rule, as systems that are published under one word cut differently. No rule
-looks at texts or times, reorders turns, or joins turns of two sessions.
-
+says where its default comes from. How like a node a leaf must be to join it is measured per embedder by
+`scripts/calibrate_segments.py`; an embedder that was not measured gets the middle of those that were.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from itertools import pairwise
 from statistics import median
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +26,7 @@ from memforest.settings import Bound, Settings, Whole
 from memforest.store.connections import AMONG, Tx, place_tie
 from memforest.store.derived import NUMBER, pack_vector, unpack_vectors
 from memforest.store.trees import told_lines
+from memforest.trees.index import measured
 
 WAITING, PLACED = 0, 1
 """States of an exchange: not in the tree yet, and in it."""
@@ -134,11 +117,8 @@ def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[ExchangeRow]:
     return [ExchangeRow(*row) for row in rows]
 
 
-# -- sessions -------------------------------------------------------------------------------------
-
-
 def sessions_of(tx: Tx, turns: Collection[int]) -> tuple[dict[int, int], bool]:
-    """Return the sessions of those of some turns that are stored, each with the least position of one, and whether all are."""
+    """Return the sessions of turns, each with the position of the first of them, and whether all turns are stored."""
     sql = (
         f"SELECT session, min(ordinal), count(*) FROM turn WHERE id {AMONG} GROUP BY session ORDER BY session"
     )
@@ -177,9 +157,6 @@ def first_speaker(tx: Tx) -> str | None:
             ORDER BY t.said_ms, {place_tie("s.session_id", "t.ordinal")} LIMIT 1"""
     ).fetchone()
     return None if row is None else str(row[0])
-
-
-# -- exchanges ------------------------------------------------------------------------------------
 
 
 def add(tx: Tx, session: int, cuts: Sequence[ExchangeCut]) -> None:
@@ -282,7 +259,7 @@ def behind(tx: Tx, place: int, tie: str) -> int:
 
 
 def last_of(tx: Tx, number: int) -> list[int]:
-    """Return so many exchanges at the end of the tree, in their order."""
+    """Return the last `number` exchanges of the tree, in their order."""
     rows = tx.execute(
         f"SELECT id FROM ix_segtree_exchange WHERE state = {PLACED} ORDER BY place DESC, tie DESC LIMIT ?",
         (number,),
@@ -291,7 +268,7 @@ def last_of(tx: Tx, number: int) -> list[int]:
 
 
 def mark_placed(tx: Tx, made: Sequence[tuple[int, int | None, str]]) -> None:
-    """Note of exchanges that they are in the tree, on which level each was put (None for a new root), and by what."""
+    """Mark exchanges as placed, with the level that each was put on (None for a new root) and its placer."""
     tx.executemany(
         f"UPDATE ix_segtree_exchange SET state = {PLACED}, level = ?2, maker = ?3 WHERE id = ?1", made
     )
@@ -388,13 +365,6 @@ class SegTreeSettings(Settings):
         return self.placer != "centroid"
 
 
-@cache
-def _table() -> dict[str, dict[str, Any]]:
-    text = files("memforest.data").joinpath("segment_thresholds.json").read_text(encoding="utf-8")
-    models: dict[str, dict[str, Any]] = json.loads(text)["models"]
-    return models
-
-
 def least_likeness(model_id: str, placer: str, leaf_vector: str) -> float:
     """Return the likeness from which on a leaf joins a node, -1 to 1.
 
@@ -404,8 +374,10 @@ def least_likeness(model_id: str, placer: str, leaf_vector: str) -> float:
         leaf_vector: ``"mean"`` or ``"text"``.
     """
     name = f"{placer}_{leaf_vector}"
-    found = _table().get(model_id)
-    return float(median(float(one[name]) for one in _table().values()) if found is None else found[name])
+    table = measured("segment_thresholds.json")
+    return float(
+        table[model_id][name] if model_id in table else median(float(one[name]) for one in table.values())
+    )
 
 
 def stale(tx: Tx) -> list[int]:
@@ -457,7 +429,7 @@ def leaf_order(tx: Tx) -> list[tuple[int, int]]:
 
 
 def texts(tx: Tx, exchanges: Collection[int]) -> dict[int, str]:
-    """Return what exchanges say, "speaker: text" a line, without what is hidden; see `memforest.store.trees.told_lines`."""
+    """Return the texts of exchanges, "speaker: text" lines, without hidden parts; see `memforest.store.trees.told_lines`."""
     turns = tx.execute(
         f"""SELECT e.id, t.id, t.speaker || ': ' || t.text FROM ix_segtree_exchange e
             JOIN turn t ON t.session = e.session AND t.ordinal BETWEEN e.first AND e.last
@@ -482,7 +454,7 @@ def without_vector(tx: Tx, limit: int) -> list[int]:
 
 
 def put_vectors(tx: Tx, found: Sequence[tuple[ExchangeRow, NDArray[np.float32]]]) -> None:
-    """Store the vectors of texts, of those exchanges that are of the same turns still."""
+    """Store the vectors of exchanges' texts, if they still have the same turns."""
     tx.executemany(
         "UPDATE ix_segtree_exchange SET vector = ? WHERE id = ? AND turn = ? AND turn_last = ?",
         [(pack_vector(vector), one.id, one.turn, one.turn_last) for one, vector in found],
@@ -490,7 +462,7 @@ def put_vectors(tx: Tx, found: Sequence[tuple[ExchangeRow, NDArray[np.float32]]]
 
 
 def leaf_vectors(tx: Tx, exchanges: Collection[int], *, of_text: bool) -> dict[int, NDArray[np.float64]]:
-    """Return the vectors by which exchanges are compared, those that there are: unit, of numbers of half precision.
+    """Return the vectors that exchanges are compared by, as far as there are any: unit, rounded to half precision.
 
     So a sum of fewer than 2^20 of them in float64 is exact, in whatever order it is taken: each number is a multiple of
     2^-24 below 1, and float64 has 53 bits.
@@ -539,11 +511,8 @@ MOST_TURNS = 16
 """Turns of one exchange at most: an hour's monologue is many leaves, and not one."""
 
 
-class Exchange(NamedTuple):
-    """A run of turns of one session: the positions of its first and its last turn, from 0."""
-
-    first: int
-    last: int
+Exchange = tuple[int, int]
+"""A run of turns of one session: the positions of its first and its last turn, from 0."""
 
 
 def leaf_exchanges(
@@ -559,7 +528,7 @@ def leaf_exchanges(
 
     Example:
         >>> leaf_exchanges(["Ann", "Bob", "Bob", "Ann", "Eve"], "adjacent")
-        (Exchange(first=0, last=2), Exchange(first=3, last=4))
+        ((0, 2), (3, 4))
 
     Args:
         speakers: of the session's turns, one each.
@@ -572,7 +541,7 @@ def leaf_exchanges(
     if rule not in LEAF_RULES:
         raise InputError(f"there is no rule {rule!r} for leaves; known: {', '.join(LEAF_RULES)}")
     if rule == "turns":
-        return tuple(Exchange(at, at) for at in range(len(speakers)))
+        return tuple((at, at) for at in range(len(speakers)))
     if rule == "pairs" or not speakers:
         return tuple(_pairs_of_all(len(speakers)))
     return tuple(_adjacent(speakers, speakers[0] if opener is None else opener))
@@ -580,7 +549,7 @@ def leaf_exchanges(
 
 def _adjacent(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
     """Yield each turn and its answer with the turns that follow them; what stands before the first joins it if there is room."""
-    begins = [one.first for one in _answered(speakers, opener)]
+    begins = [at for at, who in enumerate(speakers[:-1]) if who == opener != speakers[at + 1]]
     if not begins:
         yield from _unanswered(speakers, opener)
         return
@@ -590,7 +559,7 @@ def _adjacent(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
         yield from _unanswered(speakers[: begins[0]], opener)
     for first, end in pairwise([*begins, len(speakers)]):
         for at in range(first, end, MOST_TURNS):
-            yield Exchange(at, min(at + MOST_TURNS, end) - 1)
+            yield at, min(at + MOST_TURNS, end) - 1
 
 
 def _unanswered(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
@@ -604,10 +573,4 @@ def _unanswered(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
 def _pairs_of_all(turns: int) -> Iterator[Exchange]:
     """Yield every two turns; the last has three where turns are odd, and one where there is one turn."""
     for first in range(0, max(turns - 1, min(turns, 1)), 2):
-        yield Exchange(first, turns - 1 if turns - first <= 3 else first + 1)
-
-
-def _answered(speakers: Sequence[str], opener: str) -> Iterator[Exchange]:
-    for at in range(len(speakers) - 1):
-        if speakers[at] == opener != speakers[at + 1]:
-            yield Exchange(at, at + 1)
+        yield first, turns - 1 if turns - first <= 3 else first + 1

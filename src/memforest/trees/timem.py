@@ -1,7 +1,4 @@
-"""The timem index: memories by the calendar, each written from the ones below it when its time has ended (TiMem).
-
-What may be wrong between turns, the nodes of the tree, their windows, and the jobs that write them.
-"""
+"""The timem index: memories by the calendar, each written from the ones below it when its time has ended (TiMem)."""
 
 from __future__ import annotations
 
@@ -36,6 +33,7 @@ from memforest.trees.timem_rows import (
     SEGMENT,
     SESSION,
     UNITS,
+    TiMemNode,
     TiMemSettings,
     key_of,
     schedule,
@@ -44,7 +42,7 @@ from memforest.trees.timem_rows import (
 
 
 def problems(tx: Tx, settings: TiMemSettings) -> list[IndexProblem]:
-    """Return what is wrong with the segments and the windows; nothing of what has not been placed yet."""
+    """Check segments and windows against the turns; nothing while notes of the feed wait."""
     row = indexes.find(tx, OWNER)
     if row is None or row.cursor < indexes.feed_position(tx):
         return []
@@ -94,7 +92,7 @@ def _nodes(tx: Tx, settings: TiMemSettings) -> Iterator[str]:
             yield f"node {one.node} is out of date, and no job writes it"
 
 
-def _window(one: timem_rows.StoredNode, node: Node, zone: tzinfo) -> Iterator[str]:
+def _window(one: TiMemNode, node: Node, zone: tzinfo) -> Iterator[str]:
     """Yield what is wrong between a node and the window that it stands for."""
     window = window_of(from_ms(one.begin_ms), UNITS[one.level], zone)
     if (window.key, to_ms(window.start)) != (one.window, one.begin_ms):
@@ -104,9 +102,9 @@ def _window(one: timem_rows.StoredNode, node: Node, zone: tzinfo) -> Iterator[st
 
 
 def _family(
-    one: timem_rows.StoredNode,
+    one: TiMemNode,
     node: Node,
-    at: Mapping[int, timem_rows.StoredNode],
+    at: Mapping[int, TiMemNode],
     children: list[int],
     levels: list[int],
 ) -> Iterator[str]:
@@ -159,11 +157,12 @@ class TiMemIndex(Index):
         return requests_of(tx, self.settings, [node.id for node in nodes])
 
     def reopen(self, tx: Tx, nodes: Collection[int]) -> None:
-        """Have nodes written again that are out of date, and what has one of their texts as history."""
+        """Schedule dirty nodes to be written again, with those that have one of their texts as history."""
         marked = set(nodes)
-        if timem_rows.any_clean(tx):
+        clean = "SELECT 1 FROM node n JOIN ix_timem_node i ON i.node = n.id WHERE NOT n.dirty LIMIT 1"
+        if tx.execute(clean).fetchone() is not None:
             marked |= reopened(tx, self.settings, marked)
-            timem_rows.set_dirty(tx, marked - timem_rows.dirty_among(tx, marked))
+            trees.mark_out_of_date(tx, marked - timem_rows.dirty_among(tx, marked))
         schedule(tx, self.settings, memory_zone(tx), marked)
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
@@ -184,7 +183,7 @@ class TiMemIndex(Index):
         return found or problems(tx, self.settings)
 
     async def ready(self, host: Host) -> Sequence[str]:
-        """Write what has ended, without a model; with one, `advance` does."""
+        """Write the memories of windows that have ended, if no model is needed; else `advance` does."""
         return () if is_remote(host.steps.summariser) else await write_ended(host, self.settings)
 
     def profile(self, tx: Tx, request: ProfileRequest) -> FoundProfile:
@@ -192,7 +191,7 @@ class TiMemIndex(Index):
         return found_profile(tx, self.settings, request)
 
     async def prepare(self, host: Host, request: Search) -> Prepared:
-        """Say how much a question needs; without a model, have written first what has ended."""
+        """Plan how much a question needs; without a model, first write the memories of windows that have ended."""
         late = await self.ready(host)
         prepared = await prepare(host, request, self.settings.recall)
         return replace(prepared, warnings=(*late, *prepared.warnings)) if late else prepared

@@ -1,24 +1,14 @@
 """What is known of a window, as lines with their sources: for segments and profiles that no model writes.
 
-Nothing is concluded here. A state is one that a statement tells outright, read as timelines are read; an event is what
-somebody said of their own past, in their own words where a rule read it, dated by the date that those words have; the rest are
-counts. A line is of one participant, and no statement of somebody else's about their own life comes into it. Where nothing of
-that is known, as in a memory without statements, a participant's lines are what they said.
+Nothing is concluded here. A state is one that a fact tells outright, read as timelines are read, from their ends, so that it
+costs about as much in an old memory as in a young one; an event is what somebody said of their own past, in their own words
+where a rule read it, dated by the date that those words have; the rest are counts. A line is of one participant, and no fact
+of somebody else's about their own life comes into it. Where nothing of that is known, as in a memory without facts, a
+participant's lines are what they said. All of it is of one state of knowledge: what had been said before an instant, and is
+not hidden now.
 
 Labels ("known since", "statements") are English, days are ISO days of the zone; values, topics, names and quotations are in
 the language in which they were told.
-
-
-Reads of the memory that the lines of a profile are made of; each costs what it returns.
-
-All of it is of one state of knowledge: what had been said before an instant, and is not hidden now.
-
-
-What is told of the states of one entity by an instant: those in force then, and what changed since another.
-
-Timelines are read from their ends (`memforest.search.timeline.segments_since`), so a state costs about as much in an old memory
-as in a young one.
-
 """
 
 from __future__ import annotations
@@ -27,12 +17,12 @@ import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import tzinfo
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from memforest.ports import ends_of, join_sections, since_text, stated_time
+from memforest.ports import FoundLine, LineKind, ends_of, join_sections, since_text, stated_time
 from memforest.reading.states import UNSPECIFIED, holds_many
 from memforest.reading.summarise_local import most_telling
 from memforest.reading.tokens import count_words
@@ -48,7 +38,7 @@ from memforest.times import one_line
 
 
 class FactAtTurn(NamedTuple):
-    """A statement as one of its occurrences tells it, with a turn that supports it there."""
+    """A fact as told by one occurrence, with a turn that supports it there."""
 
     occurrence: int
     fact: int
@@ -59,7 +49,7 @@ class FactAtTurn(NamedTuple):
 
 
 class StatedFact(NamedTuple):
-    """What a statement says of itself. `quote` is what was said, `maker` what read it out of that; `corrected` by a person."""
+    """The content of a fact. `quote` is what was said, `maker` what extracted it; `corrected` by a person."""
 
     text: str
     start_ms: int | None
@@ -73,7 +63,7 @@ class StatedFact(NamedTuple):
 
 
 class EntityAtOccurrence(NamedTuple):
-    """An entity that an occurrence of a statement names; `roles` are the bits of `memforest.store.facts.ROLES`."""
+    """An entity that an occurrence of a fact names; `roles` are the bits of `memforest.store.facts.ROLES`."""
 
     occurrence: int
     entity: int
@@ -83,16 +73,12 @@ class EntityAtOccurrence(NamedTuple):
     kind: str
 
 
-class TurnAt(NamedTuple):
-    """A turn, by when it was said."""
-
-    turn: int
-    speaker: str
-    said_ms: int
+TurnAt = tuple[int, str, int]
+"""A turn: its row, its speaker, and when it was said, ms."""
 
 
 def supported(tx: Tx, turns: Collection[int]) -> list[tuple[int, str]]:
-    """Return (turn, statement) of what turns support and is not hidden, by turn and in the order it was said there."""
+    """Return (turn, text) of the facts that turns support, without hidden ones, by turn and in the order said there."""
     return tx.execute(
         f"""SELECT x.turn, f.text FROM occurrence_turn x JOIN occurrence o ON o.id = x.occurrence
             JOIN fact f ON f.id = o.fact AND f.verdict < 2 WHERE x.turn {AMONG}
@@ -114,18 +100,6 @@ def told_by(tx: Tx, turns: Collection[int]) -> list[FactAtTurn]:
     return [FactAtTurn(*row) for row in rows]
 
 
-def tell_states(tx: Tx, *, turns: Collection[int] = (), facts: Collection[int] = ()) -> bool:
-    """Return whether any of some turns supports a statement that tells a state, or any of some statements tells one.
-
-    Such a state may stand in the profiles of all later months: these are out of date when it comes or goes.
-    """
-    by_turn = f"""SELECT 1 FROM occurrence_turn x JOIN state s ON s.occurrence = x.occurrence WHERE x.turn {AMONG} LIMIT 1"""
-    by_fact = f"SELECT 1 FROM state WHERE fact {AMONG} LIMIT 1"
-    return any(
-        tx.execute(sql, (tx.ids(items),)).fetchone() for sql, items in ((by_turn, turns), (by_fact, facts))
-    )
-
-
 def stated(tx: Tx, occurrences: Collection[int]) -> dict[int, StatedFact]:
     """Return what occurrences say, by row id; the topics are a JSON list."""
     rows = tx.execute(
@@ -138,7 +112,7 @@ def stated(tx: Tx, occurrences: Collection[int]) -> dict[int, StatedFact]:
 
 
 def named_by(tx: Tx, facts: Collection[int]) -> list[EntityAtOccurrence]:
-    """Return whom and what statements name, by statement, entity and occurrence."""
+    """Return the entities that facts name, by fact, entity and occurrence."""
     rows = tx.execute(
         f"""SELECT m.occurrence, e.id, m.roles, e.key, e.label, e.kind FROM mention m JOIN entity e ON e.id = m.entity
             WHERE m.fact {AMONG} ORDER BY m.fact, e.id, m.occurrence""",
@@ -147,24 +121,14 @@ def named_by(tx: Tx, facts: Collection[int]) -> list[EntityAtOccurrence]:
     return [EntityAtOccurrence(*row) for row in rows]
 
 
-def said_between(tx: Tx, start_ms: int, end_ms: int) -> list[TurnAt]:
-    """Return the turns said in [start, end), in order."""
-    rows = tx.execute(
-        """SELECT t.id, t.speaker, t.said_ms FROM turn t JOIN session s ON s.id = t.session
-           WHERE t.said_ms >= ? AND t.said_ms < ? ORDER BY t.said_ms, s.session_id, t.ordinal""",
-        (start_ms, end_ms),
-    )
-    return [TurnAt(*row) for row in rows]
-
-
-def said_of(tx: Tx, turns: Collection[int]) -> list[TurnAt]:
-    """Return some turns, in order."""
-    rows = tx.execute(
+def said_in(tx: Tx, start_ms: int, end_ms: int, turns: Collection[int] | None) -> list[TurnAt]:
+    """Return the turns said in [start, end), or the given ones, in order."""
+    where, args = "t.said_ms >= ? AND t.said_ms < ?", (start_ms, end_ms)
+    return tx.execute(
         f"""SELECT t.id, t.speaker, t.said_ms FROM turn t JOIN session s ON s.id = t.session
-            WHERE t.id {AMONG} ORDER BY t.said_ms, s.session_id, t.ordinal""",
-        (tx.ids(turns),),
-    )
-    return [TurnAt(*row) for row in rows]
+            WHERE {where if turns is None else f"t.id {AMONG}"} ORDER BY t.said_ms, s.session_id, t.ordinal""",
+        args if turns is None else (tx.ids(turns),),
+    ).fetchall()
 
 
 def texts_of(tx: Tx, turns: Collection[int]) -> dict[int, str]:
@@ -180,9 +144,6 @@ def turns_of(tx: Tx, facts: Collection[int], before_ms: int) -> list[tuple[int, 
             WHERE o.fact {AMONG} ORDER BY o.fact, t.said_ms, s.session_id, t.ordinal""",
         (before_ms, tx.ids(facts)),
     ).fetchall()
-
-
-# -- states ---------------------------------------------------------------------------------------
 
 
 def attributes(tx: Tx, entity: int) -> list[str]:
@@ -203,7 +164,7 @@ _SEEN = """FROM state s JOIN occurrence o ON o.id = s.occurrence AND o.said_ms <
 def observed_before(
     tx: Tx, entity: int, attribute: str, at_ms: int, said_ms: int, most: int
 ) -> list[StateSeen]:
-    """Return the latest observations of an attribute of what was so before one instant and said before another, in order.
+    """Return the latest observations of an attribute that held before one instant and were said before another, in order.
 
     At most `most`; all if it is negative.
     """
@@ -255,30 +216,24 @@ class Changed:
     facts: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class Then:
-    """The states of an entity: those in force, by attribute, and what changed, in time order."""
-
-    held: list[Held] = field(default_factory=list)
-    changed: list[Changed] = field(default_factory=list)
+Then = tuple[list[Held], list[Changed]]
+"""The states of an entity: those in force, by attribute, and what changed, in time order."""
 
 
 def then(tx: Tx, entity: int, start_ms: int, end_ms: int) -> Then:
-    """Return the states of an entity as far as they had been told by the end of [start_ms, end_ms), and what changed in it.
+    """Return the states of an entity as known at the end of [start_ms, end_ms), and the changes within it.
 
     A first value is no change unless it was told as a beginning. What is not told to be of something is left out here.
     """
-    found = Then()
+    held: list[Held] = []
+    changed: list[Changed] = []
     for attribute in attributes(tx, entity):
-        if attribute == UNSPECIFIED:
-            continue
-        past = _Past(tx, entity, attribute, end_ms)
-        if holds_many(attribute):
-            _beside(attribute, past, start_ms, found)
-        else:
-            _one_at_a_time(attribute, past, start_ms, found)
-    found.changed.sort(key=lambda one: (one.at_ms, one.attribute, one.before or "", one.after or ""))
-    return found
+        if attribute != UNSPECIFIED:
+            past = _Past(tx, entity, attribute, end_ms)
+            read = _beside if holds_many(attribute) else _one_at_a_time
+            read(attribute, past, start_ms, (held, changed))
+    changed.sort(key=lambda one: (one.at_ms, one.attribute, one.before or "", one.after or ""))
+    return held, changed
 
 
 @dataclass
@@ -318,18 +273,15 @@ def _one_at_a_time(attribute: str, past: _Past, start_ms: int, found: Then) -> N
     segments = segments_since(past.end, past, start_ms)
     told = {(seen.fact, seen.at_ms): seen.change for seen in past.read}
     if segments and segments[-1].end_ms is None:
-        found.held.append(_held(attribute, segments[-1], told, past.read[-1].at_ms))
+        last = segments[-1]
+        start = last.start_ms
+        assert start is not None, "a value that has not ended began when it was observed"
+        began = told.get((last.facts[0], start)) == "start"
+        found[0].append(Held(attribute, last.value, start, past.read[-1].at_ms, began, last.facts))
     for before, after in zip([None, *segments], [*segments, None], strict=True):
         change = _change(attribute, before, after, told)
         if change is not None and change.at_ms >= start_ms:
-            found.changed.append(change)
-
-
-def _held(attribute: str, segment: Segment, told: Mapping[tuple[int, int], str], last_ms: int) -> Held:
-    start = segment.start_ms
-    assert start is not None, "a value that has not ended began when it was observed"
-    began = told.get((segment.facts[0], start)) == "start"
-    return Held(attribute, segment.value, start, last_ms, began, segment.facts)
+            found[1].append(change)
 
 
 def _change(
@@ -359,13 +311,13 @@ def _beside(attribute: str, past: _Past, start_ms: int, found: Then) -> None:
         first, last = seen[0], seen[-1]
         if last.change == "end":
             if last.at_ms >= start_ms:
-                found.changed.append(Changed(attribute, last.value, None, last.at_ms, (last.fact,)))
+                found[1].append(Changed(attribute, last.value, None, last.at_ms, (last.fact,)))
             continue
         facts = tuple(dict.fromkeys(one.fact for one in seen))
         began = first.change == "start"
-        found.held.append(Held(attribute, last.value, first.at_ms, last.at_ms, began, facts))
+        found[0].append(Held(attribute, last.value, first.at_ms, last.at_ms, began, facts))
         if began and first.at_ms >= start_ms:
-            found.changed.append(Changed(attribute, None, first.value, first.at_ms, (first.fact,)))
+            found[1].append(Changed(attribute, None, first.value, first.at_ms, (first.fact,)))
 
 
 def _by_value(states: Sequence[StateSeen]) -> Iterator[list[StateSeen]]:
@@ -382,8 +334,6 @@ def _by_value(states: Sequence[StateSeen]) -> Iterator[list[StateSeen]]:
             same.append(state)
     yield from open_
 
-
-LineKind = Literal["state", "change", "event", "said", "entity", "topic"]
 
 MOST: Mapping[LineKind, int] = {
     "state": 16,
@@ -409,19 +359,8 @@ _KINDS = ("person", "place", "organisation")
 _EXACT = {"instant": 0, "day": 0, "week": 1, "month": 2, "season": 3, "year": 4, "decade": 5}
 
 
-@dataclass(frozen=True, slots=True)
-class ComposedLine:
-    """One line of a participant's profile, on one line, with the statements and turns it rests on, in the order they were said."""
-
-    participant: str
-    text: str
-    kind: LineKind
-    facts: tuple[int, ...]
-    turns: tuple[int, ...]
-
-
 def statements_of(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
-    """Return the statements that each of some turns supports, in the order they were said; each turn has an entry.
+    """Return the texts of the facts that each turn supports, in the order said; each turn has an entry.
 
     What is forgotten or corrected is not among them; what a person put in its place is, for the same turns.
     """
@@ -431,7 +370,7 @@ def statements_of(tx: Tx, turns: Collection[int]) -> dict[int, list[str]]:
     return {turn: list(texts) for turn, texts in found.items()}
 
 
-def profile_statements(lines: Iterable[ComposedLine]) -> tuple[str, ...]:
+def profile_statements(lines: Iterable[FoundLine]) -> tuple[str, ...]:
     """Return lines as the statements of a request for a profile: the lines of its text, headings among them."""
     return tuple(join_sections([(line.participant, [line.text]) for line in lines]).splitlines())
 
@@ -444,7 +383,7 @@ def profile_lines(
     zone: tzinfo,
     *,
     turns: Collection[int] | None = None,
-) -> list[ComposedLine]:
+) -> list[FoundLine]:
     """Return the lines of a profile of [start_ms, end_ms), by participant in the order given, then by kind, then by time.
 
     Only what had been said by the end is in it. States and changes rest on all that was told until then, the other lines on the
@@ -458,13 +397,12 @@ def profile_lines(
         zone: whose days are written.
         turns: row ids of the window's turns, where a session that began in it goes on behind its end; else those said in it.
     """
-    said = said_between(tx, start_ms, end_ms) if turns is None else said_of(tx, turns)
-    month = _Month(tx, start_ms, end_ms, said, participants, zone)
+    month = _Month(tx, start_ms, end_ms, said_in(tx, start_ms, end_ms, turns), participants, zone)
     return [line for who, name in month.names.items() for line in month.lines_of(who, name)]
 
 
 class _Month:
-    """The statements that were told in a window, and what is made of them."""
+    """The facts told in a window, and the profile lines made of them."""
 
     def __init__(
         self,
@@ -477,7 +415,7 @@ class _Month:
     ) -> None:
         self.tx, self.start_ms, self.end_ms, self.zone = tx, start_ms, end_ms, zone
         self.said = said
-        self.told = told_by(tx, [one.turn for one in said])
+        self.told = told_by(tx, [turn for turn, _, _ in said])
         self.stated = stated(tx, {one.occurrence for one in self.told})
         self.named: dict[int, list[EntityAtOccurrence]] = {}
         for named in named_by(tx, {one.fact for one in self.told}):
@@ -496,7 +434,7 @@ class _Month:
         self._people_words = {word for key in self.people for word in key.split()}
 
     def entity_of(self, name: str) -> int | str:
-        """Return the entity of somebody who speaks, or the name of who has none."""
+        """Return the entity of a speaker, or the name of one without an entity."""
         if name not in self._row_of:
             key = entity_key(name)
             found = None if key is None else facts_rows.entity_by_key(self.tx, key)
@@ -504,22 +442,20 @@ class _Month:
         row = self._row_of[name]
         return name if row is None else row
 
-    def lines_of(self, who: int | str, name: str) -> list[ComposedLine]:
+    def lines_of(self, who: int | str, name: str) -> list[FoundLine]:
         """Return the lines of one participant."""
         own = [one for one in self.told if self.entity_of(one.speaker) == who]
-        found: list[ComposedLine] = []
+        found: list[FoundLine] = []
         if isinstance(who, int):
-            states = then(self.tx, who, self.start_ms, self.end_ms)
-            found += self._states(name, states.held)
-            found += self._changes(name, states.changed)
+            held, changed = then(self.tx, who, self.start_ms, self.end_ms)
+            found += self._states(name, held)
+            found += self._changes(name, changed)
             found += self._events(name, who, own)
         found = found or self._said(who, name)
         return [*found, *self._entities(name, own), *self._topics(name, own)]
 
-    # -- states -----------------------------------------------------------------------------------
-
-    def _states(self, name: str, held: Sequence[Held]) -> Iterator[ComposedLine]:
-        """Yield the values in force: of more than are shown those that were told last."""
+    def _states(self, name: str, held: Sequence[Held]) -> Iterator[FoundLine]:
+        """Yield lines of the values in force; if there are too many, of those told last."""
         supports = self._turns([fact for one in held for fact in one.facts])
         times = self._times([one.facts[0] for one in held])
         sure = [one for one in held if self._is_sure(one, (one.value,), supports) and not self._is_past(one)]
@@ -532,7 +468,7 @@ class _Month:
     def _is_sure(
         self, one: Held | Changed, values: Sequence[str | None], supports: Mapping[int, Sequence[int]]
     ) -> bool:
-        """Return whether turns tell of it, and no value is a date that a rule took for one ("my last day is Monday 9")."""
+        """Return whether turns support it, and no value is a date that a rule mistook for one ("my last day is Monday 9")."""
         dated = {
             word
             for words_ in facts_rows.dated_words(self.tx, one.facts).values()
@@ -542,14 +478,14 @@ class _Month:
         return told and not any(value and fold(value) in word for value in values for word in dated)
 
     def _is_past(self, one: Held) -> bool:
-        """Return whether all that tells of a value is of a time that was over: it need not be so any more."""
+        """Return whether all facts behind a value tell of a time that is over: it need not hold any more."""
         if one.began:
             return False
         spans = facts_rows.spans_of(self.tx, one.facts)
         return all(start is not None and end is not None for start, end, _ in spans.values())
 
-    def _changes(self, name: str, changed: Sequence[Changed]) -> Iterator[ComposedLine]:
-        """Yield what changed in the window: of more than are shown the latest."""
+    def _changes(self, name: str, changed: Sequence[Changed]) -> Iterator[FoundLine]:
+        """Yield lines of the changes in the window; if there are too many, of the latest."""
         supports = self._turns([fact for one in changed for fact in one.facts])
         times = self._times([one.facts[0] for one in changed])
         sure = [one for one in changed if self._is_sure(one, (one.before, one.after), supports)]
@@ -579,10 +515,8 @@ class _Month:
     def _stated_time(self, start_ms: int, end_ms: int | None, precision: Precision) -> str:
         return stated_time((start_ms, end_ms, precision), self.zone)
 
-    # -- events -----------------------------------------------------------------------------------
-
-    def _events(self, name: str, who: int, own: Sequence[FactAtTurn]) -> list[ComposedLine]:
-        """Return what somebody told of their own past: dated, over when it was told, and of nobody else."""
+    def _events(self, name: str, who: int, own: Sequence[FactAtTurn]) -> list[FoundLine]:
+        """Return lines of dated events of somebody's own past that were over when they were told."""
         found: dict[str, tuple[int, int, str, list[FactAtTurn]]] = {}
         for one in own:
             fact = self.stated[one.occurrence]
@@ -606,7 +540,7 @@ class _Month:
 
     @staticmethod
     def _best(texts: Sequence[str], said: Sequence[str], exact: Sequence[int]) -> list[str]:
-        """Return as many texts as are shown, the most exact first; of those of one exactness, what tells most."""
+        """Return as many texts as fit, the most exact first; of equally exact ones those that tell most."""
         left, kept = MOST["event"], list[str]()
         for how in sorted(set(exact)):
             group = [at for at, one in enumerate(exact) if one == how]
@@ -618,7 +552,7 @@ class _Month:
         return kept
 
     def _wording(self, fact: StatedFact) -> str | None:
-        """Return what was said where a rule read it, else the statement; None if that is very short or long."""
+        """Return the quote if a rule extracted the fact, else its text; None if that is very short or long."""
         quoted = fact.maker.startswith(QUOTED_MAKERS) and not fact.corrected
         text = one_line(fact.quote if quoted else fact.text)
         if not LEAST_WORDS <= count_words(text) <= MOST_WORDS:
@@ -632,10 +566,8 @@ class _Month:
         others = (one for one in named if one.entity != who and one.key in self.people)
         return tells and not any(one.roles & ROLES["subject"] for one in others)
 
-    # -- what recurs ------------------------------------------------------------------------------
-
-    def _entities(self, name: str, own: Sequence[FactAtTurn]) -> list[ComposedLine]:
-        """Return whom and what somebody named in several statements, with how many."""
+    def _entities(self, name: str, own: Sequence[FactAtTurn]) -> list[FoundLine]:
+        """Return lines of the entities that somebody named in several facts, with the number of facts."""
         labels: dict[int, EntityAtOccurrence] = {}
         found: dict[int, list[FactAtTurn]] = {}
         for one in own:
@@ -662,8 +594,8 @@ class _Month:
         """Return whether a name is a participant's, or has one in it: "Thanks Ana" is nobody."""
         return key in self.people or bool(self._people_words & set(key.split()))
 
-    def _topics(self, name: str, own: Sequence[FactAtTurn]) -> list[ComposedLine]:
-        """Return the topics that somebody came back to in another session, and others less, with how many statements have them."""
+    def _topics(self, name: str, own: Sequence[FactAtTurn]) -> list[FoundLine]:
+        """Return lines of the topics that somebody came back to in another session and others did less, with the number of facts."""
         found: dict[str, list[FactAtTurn]] = {}
         for one in own:
             for topic in self.topics[one.occurrence]:
@@ -682,28 +614,24 @@ class _Month:
             for topic in often[: MOST["topic"]]
         ]
 
-    # -- where nothing is stated ------------------------------------------------------------------
-
-    def _said(self, who: int | str, name: str) -> list[ComposedLine]:
-        """Return what somebody said, whole turns: those that tell most. Of what is hidden no word."""
+    def _said(self, who: int | str, name: str) -> list[FoundLine]:
+        """Return lines of the turns of somebody that tell most; turns with hidden parts are left out."""
         muted = set(muted_turns(self.tx))
-        said = [one for one in self.said if one.turn not in muted and self.entity_of(one.speaker) == who]
+        said = [one for one in self.said if one[0] not in muted and self.entity_of(one[1]) == who]
         if len(said) > MOST_SAID:
             step = (len(said) - 1) / (MOST_SAID - 1)
             said = [said[round(at * step)] for at in range(MOST_SAID)]
-        texts = texts_of(self.tx, [one.turn for one in said])
+        texts = texts_of(self.tx, [turn for turn, _, _ in said])
         short = [
-            (one, text)
-            for one in said
-            if (text := one_line(texts[one.turn])) and count_words(text) <= MOST_WORDS
+            (turn, said_ms, text)
+            for turn, _, said_ms in said
+            if (text := one_line(texts[turn])) and count_words(text) <= MOST_WORDS
         ]
-        best = most_telling([text for _, text in short], MOST["said"] * MOST_WORDS)
+        best = most_telling([text for _, _, text in short], MOST["said"] * MOST_WORDS)
         return [
-            ComposedLine(name, f'{self._when(one.said_ms, None)}: "{text}"', "said", (), (one.turn,))
-            for one, text in (short[at] for at in best[: MOST["said"]])
+            FoundLine(name, f'{self._when(said_ms, None)}: "{text}"', "said", (), (turn,))
+            for turn, said_ms, text in (short[at] for at in best[: MOST["said"]])
         ]
-
-    # -- lines and sources ------------------------------------------------------------------------
 
     def _turns(self, facts: Collection[int]) -> dict[int, list[int]]:
         """Return the turns of facts that had been said by the window's end."""
@@ -715,19 +643,19 @@ class _Month:
     @staticmethod
     def _line(
         name: str, text: str, kind: LineKind, facts: Sequence[int], supports: Mapping[int, Sequence[int]]
-    ) -> ComposedLine:
+    ) -> FoundLine:
         own = [fact for fact in facts if supports.get(fact)]
         turns = [turn for fact in own for turn in supports[fact]]
-        return ComposedLine(name, one_line(text), kind, ends_of(own), ends_of(turns))
+        return FoundLine(name, one_line(text), kind, ends_of(own), ends_of(turns))
 
     @staticmethod
-    def _of(name: str, text: str, kind: LineKind, told: Sequence[FactAtTurn]) -> ComposedLine:
+    def _of(name: str, text: str, kind: LineKind, told: Sequence[FactAtTurn]) -> FoundLine:
         facts, turns = [one.fact for one in told], [one.turn for one in told]
-        return ComposedLine(name, one_line(text), kind, ends_of(facts), ends_of(turns))
+        return FoundLine(name, one_line(text), kind, ends_of(facts), ends_of(turns))
 
 
 def _topics_of(fact: StatedFact) -> tuple[str, ...]:
-    """Return the topics of a statement that were said; a rule may have put others, and what a picture shows was not said."""
+    """Return the topics of a fact that were said; a rule may have added others, and what a picture shows was not said."""
     said = frozenset() if _PICTURE.match(fact.quote) else frozenset(lexical_tokens(fact.quote))
     topics = dict.fromkeys(json.loads(fact.topics))
     return tuple(topic for topic in topics if (tokens := set(lexical_tokens(topic))) and tokens <= said)

@@ -1,18 +1,11 @@
 """Writing the memories that are due, in waves or side by side: what is below one, or before it, is written first.
 
-Jobs are leased before a model is asked, so that many processes write each memory once; one that dies leaves its jobs due. A
-memory that fails stays due with the reason, those above it wait, and everything else goes on.
+A memory is written from the texts below it, those before it, and the level's own instruction, and is known by the digest
+of all of that, so that a changed child, history, prompt or model makes it stale, and nothing else does. Jobs are leased
+before a model is asked, so that many processes write each memory once; one that dies leaves its jobs due. A memory that
+fails stays due with the reason, those above it wait, and everything else goes on.
 
-
-What each memory is written from: the texts below it, those before it, and the level's own instruction.
-
-Source: TiMem (arXiv 2601.02845) eq. 1 to 3. A memory is known by the digest of all that is told here, so that a changed child,
-history, prompt or model makes it stale, and nothing else does.
-
-
-Placing what the feed has noted, and writing what is due.
-
-What the index does inside the transactions of others: what told of turns that change or go is not told any more.
+Source: TiMem (arXiv 2601.02845) eq. 1 to 3.
 """
 
 from __future__ import annotations
@@ -34,7 +27,7 @@ from memforest.reading.timestamps import dated_text
 from memforest.reading.tokens import count_words
 from memforest.records import SummaryRequest
 from memforest.search.filters import memory_zone
-from memforest.store import derived, indexes, jobs, meta, trees
+from memforest.store import derived, jobs, meta, trees
 from memforest.store.connections import Tx
 from memforest.store.indexes import Items
 from memforest.store.jobs import Job
@@ -42,7 +35,7 @@ from memforest.store.trees import told_lines
 from memforest.times import LATEST, from_ms, to_ms
 from memforest.trees import timem_grow, timem_rows
 from memforest.trees.annotate import OVER_BUDGET, WAITS
-from memforest.trees.index import Host, Placed
+from memforest.trees.index import Host, Placed, Placing, is_behind
 from memforest.trees.refresh import NodeWork
 from memforest.trees.timem_compose import profile_lines, profile_statements, statements_of
 from memforest.trees.timem_grow import WRITER, SaidLine, by_rules, edit, history_of, receive, reopened
@@ -73,7 +66,7 @@ SUMMARY_PART = 0.5
 
 
 def requests_of(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> list[NodeWork]:
-    """Return how the memories of nodes are to be written; those of levels that are not written are passed over.
+    """Return how to write the memories of nodes; nodes of levels without memories are left out.
 
     Args:
         tx: a transaction.
@@ -91,7 +84,7 @@ def requests_of(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> list
 
 @dataclass(frozen=True, slots=True)
 class _SegmentTexts:
-    """The turns of segments as they may be told, and without a model the statements that they support."""
+    """The turns of segments as a prompt may show them, and without a model the facts that they support."""
 
     speakers: Mapping[int, Sequence[str]]
     lines: Mapping[int, Sequence[str]]
@@ -100,7 +93,7 @@ class _SegmentTexts:
 
 
 def _told(tx: Tx, settings: TiMemSettings, found: Sequence[TiMemNode], zone: tzinfo) -> _SegmentTexts:
-    """Return what segments are written from: of those that are written, and of those before them."""
+    """Return the material that segments, and the memories behind them, are written from."""
     rules, segments = by_rules(tx), [row for row in found if row.level == SEGMENT]
     if not segments:
         return _SegmentTexts({}, {}, {}, rules)
@@ -143,7 +136,9 @@ def _work(
     alone = settings.pass_through and len(node.children) == 1
     if prompt == "profile" and told.by_rules:
         statements, alone = _profile(tx, row, start, end, participants, zone), False
-    most = settings.words_at(row.level) * (max(1, len(participants)) if prompt == "profile" else 1)
+    most = int(settings.words[settings.levels.index(LEVELS[row.level])]) * (
+        max(1, len(participants)) if prompt == "profile" else 1
+    )
     request = SummaryRequest(
         kind=LEVELS[row.level],
         label=", ".join(participants),
@@ -171,7 +166,7 @@ def _window(row: TiMemNode, node: Node, zone: tzinfo) -> tuple[datetime, datetim
 
 
 def _texts(tx: Tx, nodes: Sequence[int]) -> tuple[str, ...]:
-    """Return what was written of nodes, in their order; of those of which nothing was, nothing."""
+    """Return the summaries of nodes, in order; nodes without one are left out."""
     found = derived.summaries(tx, nodes)
     return tuple(found[node] for node in nodes if found.get(node))
 
@@ -179,7 +174,7 @@ def _texts(tx: Tx, nodes: Sequence[int]) -> tuple[str, ...]:
 def _profile(
     tx: Tx, row: TiMemNode, start: datetime, end: datetime, participants: Sequence[str], zone: tzinfo
 ) -> tuple[str, ...]:
-    """Return what the memory holds of participants in a window, as the lines of a profile."""
+    """Return the profile lines of participants in a window."""
     turns = timem_grow.turns_of_sessions(tx, timem_rows.sessions_below(tx, row.node))
     return profile_statements(profile_lines(tx, to_ms(start), to_ms(end), participants, zone, turns=turns))
 
@@ -207,20 +202,6 @@ class _ConsolidateRun:
     """Nodes that are being written."""
     failed: dict[int, str] = field(default_factory=dict)
     """Nodes that are not tried again, with the reason; "" of one that has changed meanwhile."""
-
-
-async def horizon(host: Host) -> int | None:
-    """Return the instant up to which windows are taken for ended, ms: behind a write by what was said, else by the clock."""
-    if host.occasion == "force":
-        return to_ms(LATEST)
-    if host.occasion != "write" or not is_remote(host.steps.summariser):
-        return to_ms(host.now)
-    return await host.look(timem_rows.newest_session)
-
-
-def any_due(tx: Tx, until_ms: int) -> bool:
-    """Return whether a memory is due by an instant that has not failed before."""
-    return any(not one.tries for one in jobs.due(tx, JOB_OWNER, now_ms=until_ms, limit=LOOKED_AT))
 
 
 async def consolidate(host: Host, settings: TiMemSettings, until_ms: int) -> None:
@@ -360,7 +341,7 @@ def _writable(
 
 
 def _waits(tx: Tx, settings: TiMemSettings, row: TiMemNode, waiting: Collection[str]) -> bool:
-    """Return whether something below a node, or that is to be its history and will be written in this run, is out of date."""
+    """Return whether a child of a node, or a memory of its history that this run will write, is out of date."""
     below = [one.node for one in timem_rows.below(tx, row.node)]
     if timem_rows.dirty_among(tx, below):
         return True
@@ -376,7 +357,7 @@ def _settle(
     failed: Mapping[int, str],
     now_ms: int,
 ) -> None:
-    """Finish the jobs of which nothing is out of date any more, and note why others failed."""
+    """Finish jobs whose nodes are all up to date, and store why others failed."""
     run.failed |= dict.fromkeys(timem_rows.dirty_among(tx, nodes), "") | dict(failed)
     one_by_one = settings.history_of == "memories"
     again: list[set[int]] = []
@@ -404,10 +385,10 @@ def _settle(
 
 
 def _tell_those_behind(tx: Tx, settings: TiMemSettings, made: Sequence[set[int]]) -> None:
-    """Have written again what was written without a memory of its history that could not be made then."""
+    """Reschedule memories that were written without one of their history that could not be made then."""
     behind = {one for nodes in made for one in reopened(tx, settings, nodes) - nodes}
     clean = behind - timem_rows.dirty_among(tx, behind)
-    timem_rows.set_dirty(tx, clean)
+    trees.mark_out_of_date(tx, clean)
     schedule(tx, settings, memory_zone(tx), clean)
 
 
@@ -426,20 +407,30 @@ async def advance(host: Host, settings: TiMemSettings, until: int) -> None:
         ConfigError: if the zone of the memory is not known here.
         ModelError: if nothing can be written.
     """
-    behind = await host.look(partial(_is_behind, until=until))
+    behind = await host.look(partial(is_behind, name=JOB_OWNER, until=until))
     while behind and await host.write(partial(receive, settings=settings, until=until)):
         pass
     if host.occasion == "write" and not is_remote(host.steps.summariser):
         return
-    until_ms = await horizon(host)
+    if host.occasion == "force":
+        until_ms: int | None = to_ms(LATEST)
+    elif host.occasion == "write":  # windows have ended by what was said, and not by the clock
+        until_ms = await host.look(timem_rows.newest_session)
+    else:
+        until_ms = to_ms(host.now)
     if until_ms is not None:
         await consolidate(host, settings, until_ms)
 
 
 async def write_ended(host: Host, settings: TiMemSettings) -> list[str]:
-    """Write what has ended by the clock, before it is read; return why some could not be. It costs nothing where all is written."""
+    """Write the memories of windows that have ended by the clock, before they are read; return why some could not be written."""
     until_ms = to_ms(host.now)
-    if not await host.look(lambda tx: any_due(tx, until_ms)):
+
+    def is_due(tx: Tx) -> bool:
+        found = jobs.due(tx, JOB_OWNER, now_ms=until_ms, limit=LOOKED_AT)
+        return any(not one.tries for one in found)  # what has failed waits for somebody to ask
+
+    if not await host.look(is_due):
         return []
     try:
         await consolidate(host, settings, until_ms)
@@ -448,13 +439,7 @@ async def write_ended(host: Host, settings: TiMemSettings) -> list[str]:
     return []
 
 
-def _is_behind(tx: Tx, until: int) -> bool:
-    """Return whether notes wait."""
-    row = indexes.find(tx, JOB_OWNER)
-    return row is not None and row.cursor < until
-
-
-class TiMemPlacing:
+class TiMemPlacing(Placing):
     """Takes segments out of the tree in a transaction that changes turns; see `memforest.trees.index.Placing`.
 
     Nothing is placed here: the index is deferred.
@@ -466,11 +451,11 @@ class TiMemPlacing:
         self._told: set[int] = set()
 
     def leave(self, items: Items) -> None:
-        """Drop the texts that turns or facts are in, and those that were written after one of them."""
+        """Drop the summaries that turns or facts went into, and those written after one of them."""
         size = 2 * self._settings.segment
         turns: Collection[int] = items.get("turn", ())
         facts = items.get("fact", ())
-        if facts and by_rules(self._tx):  # a model is not shown statements
+        if facts and by_rules(self._tx):  # a model is not shown facts
             turns = {*turns, *timem_grow.supporting(self._tx, facts)}
         groups, _ = timem_grow.groups_of(self._tx, turns, size)
         if not groups:
@@ -483,11 +468,8 @@ class TiMemPlacing:
         for session, parts in groups.items():
             self._left.setdefault(session, set()).update(parts)
 
-    def place(self, items: Items) -> None:
-        """Place nothing: `advance` does."""
-
     def close(self) -> Placed:
-        """Cut the segments anew of which turns have gone, and have written again what was dropped."""
+        """Cut segments anew whose turns have gone, and schedule what was dropped."""
         if not self._left:
             return Placed()
         return edit(self._tx, self._settings, self._left, self._told)

@@ -1,21 +1,12 @@
-"""The tree of the index, edited inside a write transaction: segments, sessions, days, weeks, months and years.
+"""The tree of the timem index, edited inside a write transaction: segments, sessions, days, weeks, months and years.
 
 There is one tree. Which nodes it has follows from the turns that are stored, their times and the memory's zone, and from
 nothing else; nodes that are as they were keep their ids and texts. A session belongs to the day on which it starts. A
 node's interval is the hull of its turns, so a day covers a session that runs past midnight.
 
-
-What a memory is written after: the texts of earlier ones, and which memories had one of them before them.
-
-Source: TiMem (arXiv 2601.02845) eq. 3: the last w memories of the level. Here they end before the window begins, so that a
-window that is written late is not told what came after it, which the released code does.
-
-
-Queries for turns: which segments they belong to, who says them, and what supports a statement.
-
-From the feed to the tree: the segments of turns that are new, changed or gone, and all that stands above them.
-
-Counts of what the index holds, for `stats`.
+A memory is written after the texts of earlier ones (TiMem, arXiv 2601.02845, eq. 3: the last w memories of the level). Here
+they end before the window begins, so that a window that is written late is not told what came after it, which the
+released code does.
 """
 
 from __future__ import annotations
@@ -29,12 +20,13 @@ from typing import Any, NamedTuple
 from memforest.nodes import Node, TreeHead
 from memforest.reading.periods import CalendarWindow, window_of
 from memforest.search.filters import memory_zone
-from memforest.store import indexes, jobs, meta, trees
+from memforest.store import jobs, meta, trees
 from memforest.store.connections import AMONG, Tx, place_tie
+from memforest.store.indexes import Items
 from memforest.store.trees import SqliteArena
 from memforest.times import from_ms, to_ms
 from memforest.trees import timem_rows
-from memforest.trees.index import STEP, Placed
+from memforest.trees.index import Placed, place_notes
 from memforest.trees.timem_rows import (
     LEVELS,
     MONTH,
@@ -59,7 +51,7 @@ _MORE = 4
 
 
 def by_rules(tx: Tx) -> bool:
-    """Return whether memories are written without a model. A month then holds which states are in force, since whenever."""
+    """Return whether memories are written without a model. A month then holds all states in force, however old."""
     return meta.get(tx, WRITER) != "model"
 
 
@@ -110,7 +102,7 @@ def _those_after(tx: Tx, settings: TiMemSettings, place: TiMemNode, row: TiMemNo
 
 
 def _all_behind(tx: Tx, found: Iterable[TiMemNode]) -> set[int]:
-    """Return all nodes behind the first of some on each level; of segments those of the same session."""
+    """Return on each level all nodes behind the first of the given ones; segments only of the same session."""
     first: dict[tuple[int, int | None], TiMemNode] = {}
     for row in sorted(found, key=lambda row: (row.begin_ms, row.tie)):
         first.setdefault((row.level, row.session if row.level == SEGMENT else None), row)
@@ -118,7 +110,7 @@ def _all_behind(tx: Tx, found: Iterable[TiMemNode]) -> set[int]:
 
 
 def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: bool = False) -> set[int]:
-    """Return the nodes whose texts are out of date when some nodes change: what is above them, and had one of them as history.
+    """Return the nodes whose texts go out of date when nodes change: those above, and those that had one of them as history.
 
     Also what had one of those as history, and so on, because their texts will be others. Not so where a model writes after
     memories: each would be written anew because of the one before it.
@@ -149,7 +141,7 @@ def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: boo
 
 
 def without(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> set[int]:
-    """Return the nodes whose texts are out of date when some nodes lose a part of their history: these, and what follows of it."""
+    """Return the nodes whose texts go out of date when nodes lose a part of their history: these, and what depends on them."""
     if not nodes:
         return set()
     if _spreads(tx, settings):
@@ -158,7 +150,7 @@ def without(tx: Tx, settings: TiMemSettings, nodes: Collection[int]) -> set[int]
 
 
 def _spreads(tx: Tx, settings: TiMemSettings) -> bool:
-    """Return whether a text that is another has those written anew that had it as history.
+    """Return whether a changed text causes those that had it as history to be written anew.
 
     After children it goes from one level to the next alone, and so comes to its end.
     """
@@ -166,20 +158,12 @@ def _spreads(tx: Tx, settings: TiMemSettings) -> bool:
 
 
 class SaidLine(NamedTuple):
-    """A turn, as it is told: when it was said, and by whom what."""
+    """A turn: when it was said, by whom, and its line."""
 
     row: int
     said_ms: int
     speaker: str
     line: str
-
-
-class TurnTime(NamedTuple):
-    """A turn, as far as the cutting into segments looks at it."""
-
-    row: int
-    ordinal: int
-    said_ms: int
 
 
 def groups_of(tx: Tx, turns: Collection[int], size: int) -> tuple[dict[int, set[int]], int]:
@@ -200,19 +184,17 @@ def groups_of(tx: Tx, turns: Collection[int], size: int) -> tuple[dict[int, set[
     return found, count
 
 
-def turns_of_parts(tx: Tx, session: int, parts: Iterable[int], size: int) -> dict[int, list[TurnTime]]:
-    """Return the turns of some segments of a session, by the segments' numbers."""
-    wanted = sorted(parts)
-    if not wanted:
+def turns_of_parts(tx: Tx, session: int, parts: Iterable[int], size: int) -> dict[int, list[tuple[int, int]]]:
+    """Return (row, said ms) of the turns of some segments of a session, by the segments' numbers."""
+    found: dict[int, list[tuple[int, int]]] = {part: [] for part in sorted(parts)}
+    if not found:
         return {}
-    found: dict[int, list[TurnTime]] = {part: [] for part in wanted}
-    for row in tx.execute(
+    for row, ordinal, said_ms in tx.execute(
         "SELECT id, ordinal, said_ms FROM turn WHERE session = ? AND ordinal BETWEEN ? AND ? ORDER BY ordinal",
-        (session, wanted[0] * size, (wanted[-1] + 1) * size - 1),
+        (session, min(found) * size, (max(found) + 1) * size - 1),
     ):
-        said = TurnTime(*row)
-        if said.ordinal // size in found:
-            found[said.ordinal // size].append(said)
+        if ordinal // size in found:
+            found[ordinal // size].append((row, said_ms))
     return found
 
 
@@ -224,11 +206,6 @@ def supporting(tx: Tx, facts: Collection[int], after: int = 0) -> list[int]:
         (tx.ids(facts), after),
     )
     return [row[0] for row in found]
-
-
-def last_occurrence(tx: Tx) -> int:
-    """Return the number of the last occurrence; 0 before the first."""
-    return int(tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()[0])
 
 
 def turns_of_sessions(tx: Tx, sessions: Collection[int]) -> list[int]:
@@ -326,33 +303,32 @@ class CalendarTree:
         head = trees.find_head(tx, OWNER, KIND, 0)
         self._head = trees.put_head(tx, OWNER, KIND, 0, TreeHead(0, 0)) if head is None else head
 
-    # -- segments ---------------------------------------------------------------------------------
-
     def cut(self, session: int, parts: Collection[int]) -> None:
-        """Cut some segments of a session anew, by their numbers; those that have the turns they had are told otherwise now."""
+        """Cut segments of a session anew, by their numbers; one with the same turns is marked as changed."""
         said = turns_of_parts(self._tx, session, parts, self._size)
         have = {row.part: row for row in timem_rows.of_session(self._tx, session, SEGMENT, parts)}
         made: list[SegmentCut] = []
         gone: list[TiMemNode] = []
         for part in sorted(parts):
-            cut, row = _as_cut(part, said.get(part, [])), have.get(part)
+            turns, row, cut = said.get(part, []), have.get(part), None
+            if turns:
+                times = [said_ms for _, said_ms in turns]
+                cut = SegmentCut(part, turns[0][0], turns[-1][0], len(turns), min(times), max(times) + 1)
             if row is not None and cut is not None and row[5:8] == cut[1:4]:
                 self._fresh.add(row.node)
                 continue
             gone += [] if row is None else [row]
             made += [] if cut is None else [cut]
         found = timem_rows.of_session(self._tx, session, SESSION)
-        if found and (
-            gone or made
-        ):  # it may get another place, and what was written after it another history
+        if found and (gone or made):
+            # It may get another place, and what was written after it another history.
             before = [found[0].node, *(row.node for row in gone)]
             self._after |= reopened(self._tx, self._settings, before)
-        self._drop_segments(gone)
-        self._put_session(session, made)
-
-    def _drop_segments(self, gone: Collection[TiMemNode]) -> None:
-        timem_rows.drop_segments(self._tx, [row.node for row in gone])
+        nodes = [row.node for row in gone]
+        trees.drop_leaf_nodes(self._tx, nodes)  # their turns may be gone already
+        timem_rows.delete(self._tx, nodes)
         self._changed[SESSION] |= {row.parent for row in gone if row.parent is not None}
+        self._put_session(session, made)
 
     def _put_session(self, session: int, cuts: Collection[SegmentCut]) -> None:
         """Add segments to a session, and put it under the day on which it starts now."""
@@ -371,26 +347,10 @@ class CalendarTree:
         node = self._arena.new_id()
         timem_rows.add_segment(self._tx, node, session, cut, parent)
         row = timem_rows.by_node(self._tx, [node])[node]
-        self._arena.put(
-            Node(
-                id=node,
-                tree=self._head.tree,
-                level=0,
-                key=(cut.start_ms, row.tie),
-                start_ms=cut.start_ms,
-                end_ms=cut.end_ms,
-                count=1,
-                children=(),
-                item_kind="turn",
-                item=cut.turn,
-                version=1,
-                dirty=True,
-                item_last=None if cut.turn_last == cut.turn else cut.turn_last,
-            )
-        )
+        key, last = (cut.start_ms, row.tie), None if cut.turn_last == cut.turn else cut.turn_last
+        leaf = (cut.start_ms, cut.end_ms, 1, (), "turn", cut.turn, 1, True, last)
+        self._arena.put(Node(node, self._head.tree, 0, key, *leaf))
         self._fresh.add(node)
-
-    # -- sessions and windows ---------------------------------------------------------------------
 
     def _new(
         self, level: int, window: CalendarWindow | None, begin_ms: int, session: int | None = None
@@ -398,26 +358,12 @@ class CalendarTree:
         """Make an inner node without children."""
         node = self._arena.new_id()
         key = None if window is None else window.key
-        timem_rows.add(
-            self._tx, TiMemNode(node, level, None, session, None, None, None, None, key, begin_ms, "")
+        row = TiMemNode(
+            node, level, None, session, None, None, None, None, key, begin_ms, "", begin_ms, begin_ms + 1, 0
         )
-        self._arena.put(
-            Node(
-                id=node,
-                tree=self._head.tree,
-                level=level,
-                key=(begin_ms, ""),
-                start_ms=begin_ms,
-                end_ms=begin_ms + 1,
-                count=0,
-                children=(),
-                item_kind=None,
-                item=None,
-                version=1,
-                dirty=True,
-                window=key,
-            )
-        )
+        timem_rows.add(self._tx, row)
+        inner = (begin_ms, begin_ms + 1, 0, (), None, None, 1, True)
+        self._arena.put(Node(node, self._head.tree, level, (begin_ms, ""), *inner, window=key))
         self._changed[level].add(node)
         return node
 
@@ -441,7 +387,7 @@ class CalendarTree:
         for level in self._windowed:
             window = window_of(from_ms(begin_ms), UNITS[level], self._zone)
             start_ms = to_ms(window.start)
-            found = timem_rows.of_window(self._tx, level, start_ms)
+            found = timem_rows.of_window(self._tx, level, begin_ms=start_ms)
             node = self._new(level, window, start_ms) if found is None else found.node
             lowest = node if lowest is None else lowest
             if below is not None:
@@ -449,7 +395,7 @@ class CalendarTree:
             if found is not None and found.parent is not None:
                 return lowest
             below = node
-        top = timem_rows.root(self._tx)
+        top = timem_rows.of_window(self._tx, ROOT)
         node = self._new(ROOT, None, 0) if top is None else top.node
         self._put_under(below or 0, node, ROOT)
         return lowest or 0
@@ -458,10 +404,8 @@ class CalendarTree:
         timem_rows.put_parent(self._tx, node, parent)
         self._changed[level].add(parent)
 
-    # -- the end ----------------------------------------------------------------------------------
-
     def reopen(self, nodes: Iterable[int]) -> None:
-        """Note that nodes are told otherwise now."""
+        """Mark nodes as changed."""
         self._fresh |= set(nodes)
 
     def close(self) -> tuple[Placed, set[int]]:
@@ -475,9 +419,9 @@ class CalendarTree:
         self._arena.flush()
         marked = reopened(self._tx, self._settings, self._fresh | touched)
         marked |= timem_rows.by_node(self._tx, self._after).keys()
-        timem_rows.set_dirty(self._tx, marked)
+        trees.mark_out_of_date(self._tx, marked)
         timem_rows.clean_unwritten(self._tx, unwritten_levels(self._settings.levels))
-        top = timem_rows.root(self._tx)
+        top = timem_rows.of_window(self._tx, ROOT)
         count = 0 if top is None else self._arena.get(top.node).count
         head = replace(
             self._head, root=None if top is None else top.node, height=ROOT if top else 0, count=count
@@ -487,30 +431,31 @@ class CalendarTree:
         return Placed(self._arena.written, frozenset({self._head.tree} if marked or touched else ())), marked
 
     def _renew(self, node: int, level: int) -> bool:
-        """Give a node the children it has now, and have those above it follow; return whether it is there still."""
+        """Bring a node up to date with its children, and mark its parent; return whether it still exists."""
         row = timem_rows.by_node(self._tx, [node]).get(node)
         if row is None:
             return False
-        ended_ms = timem_rows.end_of(self._tx, node)
+        ended_ms = row.end_ms
         hull = timem_rows.hull(self._tx, node)
         if hull is None:
             self._arena.drop(node)
             timem_rows.delete(self._tx, [node])
             unschedule(self._tx, row)
         else:
-            begins = hull.start_ms if level == SESSION else row.begin_ms
-            if (begins, hull.tie) != (row.begin_ms, row.tie):
-                timem_rows.change_place(self._tx, node, begins, hull.tie)
+            children, start_ms, end_ms, leaves, tie = hull
+            begins = start_ms if level == SESSION else row.begin_ms
+            if (begins, tie) != (row.begin_ms, row.tie):
+                timem_rows.change_place(self._tx, node, begins, tie)
             stored = self._arena.get(node)
-            stored.children, stored.count, stored.key = hull.children, hull.leaves, (hull.start_ms, hull.tie)
-            stored.start_ms, stored.end_ms = hull.start_ms, hull.end_ms
+            stored.children, stored.count, stored.key = children, leaves, (start_ms, tie)
+            stored.start_ms, stored.end_ms = start_ms, end_ms
             stored.version, stored.dirty = stored.version + 1, True
             self._arena.put(stored)
             # What begins between its old end and its new one has it as history that had not, or the other way round.
-            late = timem_rows.beginning(self._tx, level, *sorted((ended_ms, hull.end_ms)))
+            late = timem_rows.beginning(self._tx, level, *sorted((ended_ms, end_ms)))
             self._after |= without(self._tx, self._settings, [one for one in late if one != node])
             if level == SESSION:
-                self.place([row._replace(begin_ms=begins, tie=hull.tie)])
+                self.place([row._replace(begin_ms=begins, tie=tie)])
         parent = timem_rows.by_node(self._tx, [node])[node].parent if hull is not None else row.parent
         if parent is not None:
             at = timem_rows.by_node(self._tx, [parent]).get(parent)
@@ -519,16 +464,8 @@ class CalendarTree:
         return hull is not None
 
 
-def _as_cut(part: int, said: list[TurnTime]) -> SegmentCut | None:
-    """Return a segment of some turns; none of no turn."""
-    if not said:
-        return None
-    end_ms = max(one.said_ms for one in said) + 1
-    return SegmentCut(part, said[0].row, said[-1].row, len(said), min(one.said_ms for one in said), end_ms)
-
-
 _OCCURRENCE = "ix_timem_occurrence"
-"""Entry of `meta`: the last occurrence of a statement that was looked at."""
+"""Entry of `meta`: the last occurrence of a fact that was looked at."""
 
 
 def forget_place(tx: Tx) -> None:
@@ -537,33 +474,28 @@ def forget_place(tx: Tx) -> None:
 
 
 def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
-    """Place the next notes of the feed, and return whether more are left.
+    """Place the next notes of the feed, and return whether more are left."""
 
-    If the index is not behind any more, another process was quicker, and nothing is done.
-    """
-    row = indexes.find(tx, OWNER)
-    if row is None or row.cursor >= until:
-        return False
-    items, upto = indexes.read(tx, row.cursor, STEP, until)
-    turns, facts = items.get("turn", ()), items.get("fact", ())
-    groups, stored = groups_of(tx, turns, 2 * settings.segment)
-    if stored < len(set(turns)):  # what went while nobody told the index
-        for one in timem_rows.stale(tx):
-            groups.setdefault(one.session or 0, set()).add(one.part or 0)
-    edit(tx, settings, groups, _retold(tx, settings, facts, turns))
-    indexes.move(tx, OWNER, upto)
-    return upto < until
+    def place(items: Items) -> None:
+        turns, facts = items.get("turn", ()), items.get("fact", ())
+        groups, stored = groups_of(tx, turns, 2 * settings.segment)
+        if stored < len(set(turns)):  # what went while nobody told the index
+            for one in timem_rows.stale(tx):
+                groups.setdefault(one.session or 0, set()).add(one.part or 0)
+        edit(tx, settings, groups, _retold(tx, settings, facts, turns))
+
+    return place_notes(tx, OWNER, until, place)
 
 
 def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collection[int]) -> list[int]:
-    """Return the segments of turns that have come to support a statement and are not new themselves.
+    """Return the segments of older turns that have come to support a fact.
 
-    What is forgotten or worded otherwise was announced to `leave`. A model is not shown statements.
+    What is forgotten or worded otherwise was announced to `leave`. A model is not shown facts.
     """
     if not facts or not by_rules(tx):
         return []
     turns = supporting(tx, facts, int(meta.get(tx, _OCCURRENCE) or 0))
-    meta.put(tx, _OCCURRENCE, str(last_occurrence(tx)))
+    meta.put(tx, _OCCURRENCE, str(tx.execute("SELECT coalesce(max(id), 0) FROM occurrence").fetchone()[0]))
     known = set(new)
     return [
         one.node
@@ -574,7 +506,7 @@ def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collec
 def edit(
     tx: Tx, settings: TiMemSettings, groups: Mapping[int, Collection[int]], retold: Collection[int] = ()
 ) -> Placed:
-    """Cut segments anew, note which are told otherwise, and have what is out of date written.
+    """Cut segments anew, mark changed ones, and schedule what is out of date.
 
     Args:
         tx: the write transaction.

@@ -1,14 +1,11 @@
-"""The leaves that a recall starts from, and how relevant they and the memories above them are to a question by themselves.
+"""The leaves that a timem recall starts from, their relevance and that of the memories above them, and the gate.
 
 Source of ``"paper"``: TiMem (arXiv 2601.02845) §3.3.2, eq. 7. ``"fused"`` is this package's: turns as they were said
 (`memforest.search.context_scores`), and what flows down to them from their segment and session.
 
-
-The gate: what of a recall a question does not need (TiMem §3.3.3, eq. 10), by rules or by a model.
-
-The rules drop what a kept piece says already, a state that has ended, and what is far below the best. They work on arrays, before
-a row is read; only whether a memory's sentences stand elsewhere is told by texts.
-
+The gate (§3.3.3, eq. 10) drops what of a recall a question does not need, by rules or by a model. The rules drop what a kept
+piece says already, a state that has ended, and what is far below the best. They work on arrays, before a row is read; only
+whether a memory's sentences stand elsewhere is told by texts.
 """
 
 from __future__ import annotations
@@ -36,7 +33,7 @@ from memforest.search.filters import (
     unsaid,
     valid_end,
 )
-from memforest.search.flow import means_below, sums_below
+from memforest.search.flow import means_below
 from memforest.search.forest import INNER, EmbeddedForest, Forest, once_per_forest
 from memforest.search.lexical import bm25_of_runs
 from memforest.search.scores import Levels, Scores, activation, leading, standardise
@@ -45,7 +42,7 @@ from memforest.search.vectors import turn_text
 from memforest.store.connections import Tx
 from memforest.text import cut, lexical_tokens
 from memforest.times import from_ms
-from memforest.trees.index import FALLS_BACK, Host
+from memforest.trees.index import FALLS_BACK, Host, leaf_counts
 
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -59,7 +56,7 @@ CHANNEL = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Units:
-    """What a recall starts from: the leaves of the tree, and behind them the turns that have none, each by itself."""
+    """The units that a recall ranks: the leaves of the tree, and behind them each turn without a leaf."""
 
     leaves: Ints
     """Forest row of each; -1 for a turn by itself."""
@@ -139,7 +136,9 @@ def hear(tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Re
     if recall.leaves == "paper":
         return _as_in_the_paper(tx, snapshot, forest, request, recall, base, passes)
     said = as_said(snapshot, request, base)
-    if not recall.flat and (share := _session_share(request)):
+    weights = request.ranking  # less for a list, whose answers lie in many sessions
+    share = weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
+    if share and not recall.flat:
         levels = _levels(forest)
         said.add("session_tree", levels.flow(said.total) * (share / len(levels.groups)))
     turn, lexical = said.total, standardise(base.lexical)
@@ -147,12 +146,6 @@ def hear(tx: Tx, snapshot: Snapshot, forest: Forest, request: Search, recall: Re
     words = np.maximum.reduceat(lexical[units.turns], units.starts)
     warnings = () if snapshot.dimension else (NO_VECTORS,)
     return Heard(base, units, best, turn, said.parts, words, (1.0, 1.0), warnings)
-
-
-def _session_share(request: Search) -> float:
-    """Return how much a turn gets from what is above it: less for a list, whose answers lie in many sessions."""
-    weights = request.ranking
-    return weights.session_tree_of_lists if request.plan.kind == "list" else weights.session_tree
 
 
 @once_per_forest
@@ -170,7 +163,8 @@ def _as_in_the_paper(
 ) -> Heard:
     units = units_of(forest)
     warnings: tuple[str, ...] = ()
-    tokens = _keyword_tokens(request)
+    keywords = [token for word in request.plan.keywords for token in lexical_tokens(word)]
+    tokens = keywords or request.tokens
     lexical = bm25_of_runs(tx, snapshot, tokens, units.of_turn, len(units.counts), k1=recall.k1, b=recall.b)
     dense = np.zeros(len(units.counts))
     weight = recall.weight
@@ -200,11 +194,6 @@ def _leading_alone(values: Scores, ties: Ints) -> Scores:
 def _share(values: Scores) -> Scores:
     most = float(values.max(initial=0.0))
     return values / most if most > 0 else np.zeros(len(values))
-
-
-def _keyword_tokens(request: Search) -> Sequence[str]:
-    """Return the tokens of the plan's keywords; those of the question where it has none."""
-    return [token for word in request.plan.keywords for token in lexical_tokens(word)] or request.tokens
 
 
 def _cosines(trees: EmbeddedForest, units: Units, vector: NDArray[np.float32], base: Base) -> Scores:
@@ -305,11 +294,8 @@ class Chosen:
     """Forest rows of the leaves whose turns or texts are shown, -1 for a turn without one."""
 
 
-# -- by rules ---------------------------------------------------------------------------------------
-
-
 def needed(snapshot: Snapshot, forest: Forest, request: Search, chosen: Chosen, speaks: Ints) -> Chosen:
-    """Return what a question needs of a recall, as far as that is told without texts; something, if there is anything.
+    """Keep what a question needs of a recall, as far as that shows without texts; never nothing, if there is anything.
 
     Args:
         snapshot: of the memory.
@@ -332,7 +318,7 @@ def needed(snapshot: Snapshot, forest: Forest, request: Search, chosen: Chosen, 
 
 
 def _current(snapshot: Snapshot, request: Search, chosen: Chosen, speaks: Ints) -> Flags:
-    """Return which turns do not tell a state that has ended, where the question asks for what is so now; all if none does."""
+    """Drop turns that tell an ended state if the question asks for the present; all stay if none would."""
     turns, kept = chosen.turns, np.ones(len(chosen.turns), dtype=np.bool_)
     if not _asks_for_now(request):
         return kept
@@ -344,7 +330,7 @@ def _current(snapshot: Snapshot, request: Search, chosen: Chosen, speaks: Ints) 
 
 
 def _asks_for_now(request: Search) -> bool:
-    """Return whether a question is about one thing as it is now, as far as it says."""
+    """Return whether a question is about one thing as it is now."""
     plan = request.plan
     timed = (plan.start, plan.end, plan.as_of, request.as_of_ms, request.during_ms)
     operator = plan.operator or plan.kind_operator
@@ -355,7 +341,7 @@ def _asks_for_now(request: Search) -> bool:
 
 
 def _near(request: Search, scores: Scores, dated: Flags) -> Flags:
-    """Return which leaves are not far below the best: the first few are kept, and of a hybrid question all that tell a time."""
+    """Return which leaves score not far below the best; the first few always do, and dated ones for a hybrid question."""
     complexity = request.plan.complexity or "hybrid"
     near: Flags = scores >= SHARE[complexity] * scores.max(initial=0.0)
     near[np.argsort(-scores, kind="stable")[: LEAST[complexity]]] = True
@@ -370,7 +356,7 @@ def _says_more(forest: Forest, chosen: Chosen, *, covered: bool) -> Flags:
         chosen: the recall.
         covered: whether all turns of the chosen leaves are kept.
     """
-    nodes, counts = chosen.nodes, _leaf_counts(forest)
+    nodes, counts = chosen.nodes, leaf_counts(forest)
     here = set(nodes.tolist())
     below: dict[int, int] = {}
     drop: set[int] = set()
@@ -387,16 +373,6 @@ def _says_more(forest: Forest, chosen: Chosen, *, covered: bool) -> Flags:
     return np.array(
         [node not in drop or forest.kind[node] != INNER for node in nodes.tolist()], dtype=np.bool_
     )
-
-
-@once_per_forest
-def _leaf_counts(forest: Forest) -> Ints:
-    """Return the number of leaves at or below every node."""
-    leaf = (forest.kind != INNER).astype(np.float64)
-    return sums_below(leaf, forest.parent, forest.level).astype(np.int64)
-
-
-# -- by texts and by a model ------------------------------------------------------------------------
 
 
 async def refine(
@@ -454,5 +430,5 @@ async def _by_model(host: Host, request: Search, found: Sequence[RefineCandidate
 
 
 def _read(one: RefineCandidate) -> str:
-    """Return what a model reads of a piece: who said it, and what; of a memory its text."""
+    """Return a candidate as a model reads it: speaker and quote, or the text of a memory."""
     return one.text if one.level is not None else turn_text(one.speaker, one.quote)

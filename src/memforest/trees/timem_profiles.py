@@ -1,16 +1,10 @@
 """The profile in force: of the last month that had ended, line by line, each with what it rests on.
 
 A month without a model is composed anew when it is read, which is what its text was made of; so is one whose text has no
-sections, or was passed on from its only week. Of what a model wrote the sections are read; see
-`memforest.trees.timem_profiles` for what supports a line.
-
-
-Which turns support a line that a model wrote: those that share its words.
-
-A line is taken for supported by the segments that share at least `LEAST` of its content words (all, where it has fewer), in
-which its participant speaks or is named. Words that few of the segments have count more; the best one is taken, then those
-that have words which the ones before lack. The name of the participant is none of the words.
-
+sections, or was passed on from its only week. Of what a model wrote the sections are read. A line of those is taken for
+supported by the segments that share at least `LEAST` of its content words (all, where it has fewer), in which its
+participant speaks or is named. Words that few of the segments have count more; the best one is taken, then those that have
+words which the ones before lack. The name of the participant is none of the words.
 """
 
 from __future__ import annotations
@@ -103,7 +97,7 @@ class Supports:
 MOST_SINCE = 20
 """Turns of what was said since."""
 COMPOSED = "composed"
-"""The maker of lines that were composed of the statements of a month whose text is no profile."""
+"""The maker of lines that were composed of the facts of a month whose text is no profile."""
 _RULES = "local"
 """What the makers of texts begin with that no model wrote."""
 
@@ -165,11 +159,8 @@ def found_profile(tx: Tx, settings: TiMemSettings, request: ProfileRequest) -> F
     )
 
 
-# -- whose, and when --------------------------------------------------------------------------------
-
-
 def _names(tx: Tx, given: str) -> list[str]:
-    """Return the names under which somebody speaks, who is called so or has it for an alias."""
+    """Return the names under which a person with this name or alias speaks."""
     known = timem_grow.speakers_ever(tx)
     wanted = _person(tx, given)
     found = [name for name in known if name == given or (wanted is not None and _person(tx, name) == wanted)]
@@ -182,7 +173,7 @@ def _names(tx: Tx, given: str) -> list[str]:
 
 
 def _person(tx: Tx, name: str) -> int | str | None:
-    """Return what somebody is known by: the entity, else the key of the name."""
+    """Return the identity of a person: the entity, else the key of the name."""
     key = entity_key(name)
     found = None if key is None else facts.entity_by_key(tx, key)
     return key if found is None else found.row
@@ -192,11 +183,11 @@ def _in_force(
     tx: Tx, level: int, request: ProfileRequest, names: Sequence[str] | None, zone: tzinfo
 ) -> _Month | None:
     """Return the last month that may be told by the request's instants, and in which its participant took part."""
-    for row, said_ms in timem_rows.told(tx, level):
+    for row in timem_rows.told(tx, level):
         start_ms, end_ms = _span(row, zone)
         if request.as_of_ms is not None and end_ms > request.as_of_ms:
             continue
-        if request.bound_ms is not None and said_ms - 1 > request.bound_ms:
+        if request.bound_ms is not None and row.end_ms - 1 > request.bound_ms:
             continue
         sessions = timem_rows.sessions_below(tx, row.node)
         participants = timem_grow.speakers(tx, sessions)
@@ -215,10 +206,10 @@ def _unwritten(tx: Tx, level: int, request: ProfileRequest, month: _Month | None
     by_ms = request.now_ms if request.as_of_ms is None else request.as_of_ms
     later = [
         row
-        for row, said_ms in timem_rows.untold(tx, level)
+        for row in timem_rows.untold(tx, level)
         if (month is None or row.begin_ms > month.row.begin_ms)
         and _span(row, zone)[1] <= by_ms
-        and (request.bound_ms is None or said_ms - 1 <= request.bound_ms)
+        and (request.bound_ms is None or row.end_ms - 1 <= request.bound_ms)
     ]
     if later:
         failed = {one.key: one.payload["reason"] for one in jobs.failures(tx, JOB_OWNER)}
@@ -234,21 +225,17 @@ def _unwritten(tx: Tx, level: int, request: ProfileRequest, month: _Month | None
     return []
 
 
-# -- lines ------------------------------------------------------------------------------------------
-
-
 def _lines(
     tx: Tx, settings: TiMemSettings, month: _Month, zone: tzinfo, muted: frozenset[int]
 ) -> tuple[list[FoundLine], list[tuple[str, str]], str]:
-    """Return the lines of a month, those without a source with whose they are, and what made them."""
+    """Return the lines of a month, the lines without a source as (participant, text), and the maker."""
     maker = derived.summary_makers(tx, [month.row.node])[month.row.node].maker
     node = trees.nodes_with_ids(tx, [month.row.node])[month.row.node]
     text = derived.summaries(tx, [month.row.node])[month.row.node]
     passed_on = settings.pass_through and len(node.children) == 1
     if maker.startswith(_RULES) or passed_on or not any(name for name, _ in split_sections(text)):
         turns = timem_grow.turns_of_sessions(tx, month.sessions)
-        found = profile_lines(tx, month.start_ms, month.end_ms, month.participants, zone, turns=turns)
-        lines = [FoundLine(one.participant, one.text, one.kind, one.facts, one.turns) for one in found]
+        lines = profile_lines(tx, month.start_ms, month.end_ms, month.participants, zone, turns=turns)
         bare = [(one.participant, one.text) for one in lines if not one.turns]
         return [one for one in lines if one.turns], bare, maker if maker.startswith(_RULES) else COMPOSED
     return (*_written(tx, month, text, muted), maker)
@@ -257,7 +244,7 @@ def _lines(
 def _written(
     tx: Tx, month: _Month, text: str, muted: frozenset[int]
 ) -> tuple[list[FoundLine], list[tuple[str, str]]]:
-    """Return the lines that a model wrote, with the turns of the segments that support them, and those that none does."""
+    """Return the lines that a model wrote with the turns that support them, and the unsupported ones."""
     segments = [one.node for session in month.sessions for one in timem_rows.of_session(tx, session, SEGMENT)]
     below = {node: [one.row for one in turns] for node, turns in timem_grow.turns_below(tx, segments).items()}
     said = turn_texts(tx, [turn for turns in below.values() for turn in turns if turn not in muted])

@@ -1,22 +1,21 @@
-"""Recall by how much a question needs: a plan, the best leaves, the memories above them, and a gate (TiMem §3.3, App. B.3).
+"""Recall of the timem index by how much a question needs: a plan, the best leaves, the memories above them, and a gate.
 
 `prepare` decides how much the question needs, `find` collects what is near it, and `memforest.trees.timem_leaves` drops what it
 does not need. No memory without a text is recalled, and none that tells what came after the moment that is asked about.
-
+Source: TiMem §3.3, App. B.3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.config import COMPLEXITIES, Recall
-from memforest.errors import ConfigError, ModelRefusedError
-from memforest.reading.steps import Steps
+from memforest.errors import ModelRefusedError
 from memforest.records import Complexity, QuestionPlan
 from memforest.search.cache import forest_of
 from memforest.search.filters import (
@@ -39,7 +38,7 @@ from memforest.search.snapshot import Snapshot
 from memforest.store.connections import Tx
 from memforest.text import cut
 from memforest.times import from_ms, to_ms
-from memforest.trees.index import FALLS_BACK, Host, allowed_nodes, ready_nodes
+from memforest.trees.index import FALLS_BACK, Host, allowed_nodes, doer_of, not_browsed, ready_nodes
 from memforest.trees.timem_leaves import Chosen, Heard, best_units, hear, needed, own_scores
 
 Ints = NDArray[np.int64]
@@ -52,21 +51,13 @@ UNPLANNED: Complexity = "hybrid"
 """How much every question gets where nobody plans."""
 
 
-# -- the plan ---------------------------------------------------------------------------------------
-
-
-def can(steps: Steps, step: str) -> bool:
-    """Return whether the chat model does a step."""
-    return steps.calls is not None and step in steps.by_chat
-
-
 def recall_of(request: Search, recall: Recall) -> Recall:
-    """Return how memories are recalled for a question: as its ranking says, else as the index does."""
+    """Return the recall settings of a question: those of its ranking, else those of the index."""
     return request.ranking.recall or recall
 
 
 async def prepare(host: Host, request: Search, recall: Recall) -> Prepared:
-    """Return the question with how much it needs, the words to look by, and who is to gate what is found.
+    """Plan a recall: how much the question needs, its keywords, and who gates the result.
 
     What fails of a model costs its plan, with a warning, and not the answer.
 
@@ -79,9 +70,11 @@ async def prepare(host: Host, request: Search, recall: Recall) -> Prepared:
         ConfigError: if a model is to plan or to gate, and there is none for it.
     """
     recall = recall_of(request, recall)
-    planner = _who("planner", recall.planner, host.steps, "plan", forced=recall.complexity is not None)
-    gate = _who("gate", recall.gate, host.steps, "sift")
-    plan, warnings = request.plan, list(_mode_warning(request))
+    planner = doer_of(
+        "Recall.planner", recall.planner, host.steps, "plan", forced=recall.complexity is not None
+    )
+    gate = doer_of("Recall.gate", recall.gate, host.steps, "sift")
+    plan, warnings = request.plan, list(not_browsed(request, OWNER))
     if planner == "model":
         try:
             with host.timed("plan"):
@@ -95,7 +88,7 @@ async def prepare(host: Host, request: Search, recall: Recall) -> Prepared:
     elif planner == "off":
         found = UNPLANNED
     plan = replace(plan, complexity=found)
-    recall = replace(recall, planner=planner, gate=gate)
+    recall = replace(recall, planner=cast("Any", planner), gate=cast("Any", gate))
     if not recall.budgets_of(found):
         warnings.append(
             f"no level that is recalled has a budget for a question that is {found}; give Recall(budgets=...) or levels one"
@@ -114,26 +107,6 @@ async def prepare(host: Host, request: Search, recall: Recall) -> Prepared:
     )
 
 
-def _who(name: str, asked: str, steps: Steps, step: str, *, forced: bool = False) -> Any:
-    """Return who does a part: the one who is asked for, else the model where there is one and it is needed.
-
-    Raises:
-        ConfigError: if the model is asked for, and there is none.
-    """
-    if asked == "auto":
-        return "model" if can(steps, step) and not forced else "rules"
-    if asked == "model" and not can(steps, step):
-        raise ConfigError(
-            f"Recall({name}='model') needs a chat model: give Config(chat=...) with {step!r} in chat_steps, or {name}='rules'"
-        )
-    return asked
-
-
-def _mode_warning(request: Search) -> Iterator[str]:
-    if request.asked_mode not in (None, "emb"):
-        yield f"mode {request.asked_mode!r} did what 'emb' does: the index {OWNER!r} does not browse trees"
-
-
 async def _planned(host: Host, request: Search) -> QuestionPlan:
     """Return the plan with the complexity and the keywords that a model gives; its own keywords where it gives none."""
     from memforest.reading.steps_llm import plan_recall
@@ -146,9 +119,6 @@ async def _planned(host: Host, request: Search) -> QuestionPlan:
         complexity=COMPLEXITIES[made.complexity],
         keywords=tuple(made.keywords) or request.plan.keywords,
     )
-
-
-# -- what is found ----------------------------------------------------------------------------------
 
 
 def find(tx: Tx, snapshot: Snapshot, request: Search, recall: Recall) -> IndexResult:
@@ -211,21 +181,17 @@ class _Recalling:
         texts = self._texts(units) if self.recall.show == "texts" else np.zeros(0, dtype=np.int64)
         said = units[~np.isin(self.heard.units.leaves[units], texts)] if len(texts) else units
         turns = self.heard.units.turns_of(said)
-        return Chosen(
-            turns=turns[self.keep.turns[turns]],
-            scores=self.heard.turn,
-            nodes=np.concatenate([texts, nodes]),
-            node_scores=self._node_scores(units, nodes, texts),
-            leaves=self.heard.units.leaves[units],
-        )
-
-    def _node_scores(self, units: Ints, nodes: Ints, texts: Ints) -> Scores:
-        """Return the scores of leaves that are shown by their texts, and of nodes."""
         of_leaf = dict(
             zip(self.heard.units.leaves[units].tolist(), self.heard.unit[units].tolist(), strict=True)
         )
         own = self.own[0][nodes] if len(nodes) else np.zeros(0)
-        return np.concatenate([np.array([of_leaf[leaf] for leaf in texts.tolist()], dtype=np.float64), own])
+        return Chosen(
+            turns=turns[self.keep.turns[turns]],
+            scores=self.heard.turn,
+            nodes=np.concatenate([texts, nodes]),
+            node_scores=np.concatenate([[of_leaf[leaf] for leaf in texts.tolist()], own]),
+            leaves=self.heard.units.leaves[units],
+        )
 
     @property
     def own(self) -> tuple[Scores, dict[str, Scores]]:
@@ -237,8 +203,6 @@ class _Recalling:
             )
         return self._own
 
-    # -- memories ---------------------------------------------------------------------------------
-
     def _above(self, units: Ints, budgets: Mapping[int, int]) -> Ints:
         """Return the memories above leaves, at most so many a level (eq. 8 and 9)."""
         leaves = self.heard.units.leaves[units]
@@ -246,17 +210,13 @@ class _Recalling:
         most = {level - 1: len(self.forest.ids) for level in budgets if level > 1}
         found = ancestors(leaves, self.forest.parent, self.forest.level, most).nodes
         found = self._passing(found)
-        kept = [
-            self._with_text(self._best(found, level - 1), budgets[level])
-            for level in sorted(budgets)
-            if level > 1
-        ]
-        return np.concatenate([found[:0], *kept])
-
-    def _best(self, found: Ints, level: int) -> Ints:
-        """Return those of a level in the order in which they stay."""
-        here: Ints = found[self.forest.level[found] == level]
-        return self._by_own(here) if self.recall.prune == "own" and len(here) else here
+        kept = [found[:0]]
+        for level in sorted(level for level in budgets if level > 1):
+            here: Ints = found[self.forest.level[found] == level - 1]
+            if self.recall.prune == "own" and len(here):
+                here = self._by_own(here)
+            kept.append(self._with_text(here, budgets[level]))
+        return np.concatenate(kept)
 
     def _by_own(self, nodes: Ints) -> Ints:
         """Return nodes by their own scores, best first."""
@@ -277,26 +237,20 @@ class _Recalling:
         return units[taken[taken < len(units)]], nodes[taken[taken >= len(units)] - len(units)]
 
     def _passing(self, nodes: Ints) -> Ints:
-        """Return those nodes that pass the time filters, and whose window overlaps the time that is asked about."""
+        """Return the nodes that pass the time filters and whose window overlaps the time asked about."""
         if self._passes is None:
             self._passes = allowed_nodes(self.snapshot, self.forest, self.request)
         nodes = nodes[self._passes[nodes]]
-        return nodes if self._any_time else nodes[self._overlapping(nodes)]
-
-    @property
-    def _any_time(self) -> bool:
-        """Whether nothing says about which time the question is."""
-        return _asked_about(self.request) == (-np.inf, np.inf)
-
-    def _overlapping(self, nodes: Ints) -> Flags:
-        """Return which nodes do not stand for a window outside of the time that is asked about; leaves and sessions have none."""
         start, end = _asked_about(self.request)
+        if (start, end) == (-np.inf, np.inf):
+            return nodes
+        # Leaves and sessions stand for no window.
         stored, kept = self.forest.stored, np.ones(len(nodes), dtype=np.bool_)
         inner = np.flatnonzero(self.forest.kind[nodes] == INNER)
         rows = np.searchsorted(self.forest.inner, nodes[inner])
         windowed = np.array([key is not None for key in stored.window[rows].tolist()], dtype=np.bool_)
         kept[inner] = ~windowed | ((stored.start_ms[rows] < end) & (stored.end_ms[rows] > start))
-        return kept
+        return nodes[kept]
 
     def _texts(self, units: Ints) -> Ints:
         """Return the leaves of units that are shown by their texts."""
@@ -305,7 +259,7 @@ class _Recalling:
         return self._with_text(leaves, len(leaves))
 
     def _with_text(self, nodes: Ints, most: int) -> Ints:
-        """Return the first nodes that have a text that is up to date, at most so many; not many more are looked at."""
+        """Return the first `most` nodes with an up-to-date text; few others are looked at."""
         found: list[int] = []
         for at in range(0, len(nodes), max(most, 1)):
             rows = nodes[at : at + most].tolist()
@@ -314,8 +268,6 @@ class _Recalling:
             if len(found) >= most:
                 break
         return np.array(found[:most], dtype=np.int64)
-
-    # -- the answer -------------------------------------------------------------------------------
 
     def found(self, chosen: Chosen) -> IndexResult:
         """Return what was chosen as hits."""

@@ -1,31 +1,18 @@
-"""The table of the index: every node of its tree with what it is of, the node above it, and its place in time.
+"""The table, levels, settings and jobs of the timem index.
 
-Of a segment and a session `session` is the row of the session, of a segment also `turn` and `turn_last`, the rows of its
-turns, and `part`, its number in its session. Others have the key of their window. `begin_ms` orders the nodes of a level: the
-first turn of a segment or session, the start of a window; `tie` orders those of one instant.
+The table has every node of the tree with what it is of, the node above it, and its place in time. Of a segment and a
+session `session` is the row of the session, of a segment also `turn` and `turn_last`, the rows of its turns, and `part`,
+its number in its session. Others have the key of their window. `begin_ms` orders the nodes of a level: the first turn of
+a segment or session, the start of a window; `tie` orders those of one instant. A node's `level` is the place of its name
+in `LEVELS`, so that levels which a memory does not write are left out of its tree and no number changes. The paper's L1 to
+L5 are the levels 0 to 4.
 
-
-The levels of the tree: their names and numbers, and the calendar windows that they stand for.
-
-A node's `level` is the place of its name in `LEVELS`, so that levels which a memory does not write are left out of its tree
-and no number changes. The paper's L1 to L5 are the levels 0 to 4.
-
-
-The settings of the timem index: its levels, what a segment is, what a memory is written from, and when.
+Each memory is written by a job: one for the segments of each session, and one for each session and window. Segments are
+due at once, a session when the next one begins or when it has been silent for `idle_min`, a window when it has ended. Keys
+are (level, session) and (level, window), so that nothing is made twice (released configuration); a job whose memory is out
+of date again is reopened under its key. Keys hold numbers and days, nothing that was said.
 
 Source of the constants: TiMem (arXiv 2601.02845) §3, App. B, and where the paper says nothing its released configuration.
-
-
-Writing the table of the index, and the marks of its nodes.
-
-When memories are due: a job for the segments of each session, and one for each session and window.
-
-Segments are due at once, a session when the next one begins or when it has been silent for `idle_min`, a window when it has
-ended. Keys are (level, session) and (level, window), so that nothing is made twice (released configuration); a job
-whose memory is out of date again is reopened under its key. Keys hold numbers and days, nothing that was said.
-
-
-Queries for what is wrong between turns and nodes.
 """
 
 from __future__ import annotations
@@ -42,7 +29,7 @@ from memforest.reading.periods import Unit, window_with_key
 from memforest.settings import Bound, Count, Settings, Whole
 from memforest.store import jobs
 from memforest.store.connections import AMONG, Tx, place_tie
-from memforest.store.trees import drop_leaf_nodes, mark_out_of_date, mark_up_to_date
+from memforest.store.trees import mark_up_to_date
 from memforest.times import to_ms
 
 LEVELS: Sequence[str] = ("segment", "session", "day", "week", "month", "year", "root")
@@ -76,7 +63,8 @@ def unwritten_levels(levels: Sequence[str]) -> list[int]:
 
 
 _COLUMNS = (
-    "i.node, i.level, i.parent, i.session, i.part, i.turn, i.turn_last, i.turns, i.window, i.begin_ms, i.tie"
+    "i.node, i.level, i.parent, i.session, i.part, i.turn, i.turn_last, i.turns, i.window, i.begin_ms, i.tie,"
+    " i.start_ms, i.end_ms, i.leaves"
 )
 
 
@@ -121,6 +109,9 @@ class TiMemNode(NamedTuple):
     window: str | None
     begin_ms: int
     tie: str
+    start_ms: int
+    end_ms: int
+    leaves: int
 
 
 def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[TiMemNode]:
@@ -150,42 +141,37 @@ def of_session(tx: Tx, session: int, level: int, parts: Collection[int] | None =
     return _read(tx, f"WHERE i.session = ? AND i.level = ? {among} ORDER BY i.part", args)
 
 
-def of_window(tx: Tx, level: int, begin_ms: int) -> TiMemNode | None:
-    """Return the node of the window of a level that begins at an instant."""
-    found = _read(tx, "WHERE i.level = ? AND i.begin_ms = ?", (level, begin_ms))
+def of_window(tx: Tx, level: int, *, begin_ms: int | None = None, key: str | None = None) -> TiMemNode | None:
+    """Return the node of a level whose window begins at an instant or has a key; without either the root's."""
+    where = (
+        ""
+        if begin_ms is None and key is None
+        else "AND i.begin_ms = ?"
+        if key is None
+        else "AND i.window = ?"
+    )
+    args = (level, *(one for one in (begin_ms, key) if one is not None))
+    found = _read(tx, f"WHERE i.level = ? {where}", args)
     return found[0] if found else None
 
 
-def with_window(tx: Tx, level: int, key: str) -> TiMemNode | None:
-    """Return the node of a window by its key."""
-    found = _read(tx, "WHERE i.level = ? AND i.window = ?", (level, key))
-    return found[0] if found else None
-
-
-def root(tx: Tx) -> TiMemNode | None:
-    """Return the root."""
-    found = _read(tx, f"WHERE i.level = {ROOT}", ())
-    return found[0] if found else None
-
-
-def told(tx: Tx, level: int) -> list[tuple[TiMemNode, int]]:
-    """Return the nodes of a level that have a text, the latest first, each with when its interval ends, ms."""
-    found = tx.execute(
-        f"""SELECT {_COLUMNS}, i.end_ms FROM ix_timem_node i JOIN derived_summary d ON d.node = i.node
-            WHERE i.level = ? ORDER BY i.begin_ms DESC, i.tie DESC""",
+def told(tx: Tx, level: int) -> list[TiMemNode]:
+    """Return the nodes of a level that have a text, the latest first."""
+    return _read(
+        tx,
+        "JOIN derived_summary d ON d.node = i.node WHERE i.level = ? ORDER BY i.begin_ms DESC, i.tie DESC",
         (level,),
     )
-    return [(TiMemNode(*row[:-1]), row[-1]) for row in found]
 
 
-def untold(tx: Tx, level: int) -> list[tuple[TiMemNode, int]]:
-    """Return the nodes of a level that have no text, in order, each with when its interval ends, ms."""
-    found = tx.execute(
-        f"""SELECT {_COLUMNS}, i.end_ms FROM ix_timem_node i LEFT JOIN derived_summary d ON d.node = i.node
-            WHERE i.level = ? AND d.node IS NULL ORDER BY i.begin_ms, i.tie""",
+def untold(tx: Tx, level: int) -> list[TiMemNode]:
+    """Return the nodes of a level that have no text, in order."""
+    return _read(
+        tx,
+        """LEFT JOIN derived_summary d ON d.node = i.node
+           WHERE i.level = ? AND d.node IS NULL ORDER BY i.begin_ms, i.tie""",
         (level,),
     )
-    return [(TiMemNode(*row[:-1]), row[-1]) for row in found]
 
 
 def below(tx: Tx, node: int) -> list[TiMemNode]:
@@ -219,7 +205,7 @@ def sessions_below(tx: Tx, node: int) -> list[int]:
 
 
 def newest_session(tx: Tx) -> int | None:
-    """Return when the session began that began last, ms; None before the first."""
+    """Return the start of the newest session, ms; None before the first."""
     row = tx.execute(f"SELECT max(begin_ms) FROM ix_timem_node WHERE level = {SESSION}").fetchone()
     return None if row[0] is None else int(row[0])
 
@@ -231,11 +217,6 @@ def previous_session(tx: Tx, begin_ms: int, tie: str) -> list[TiMemNode]:
         f"WHERE i.level = {SESSION} AND (i.begin_ms, i.tie) < (?, ?) ORDER BY i.begin_ms DESC, i.tie DESC LIMIT 1",
         (begin_ms, tie),
     )
-
-
-def end_of(tx: Tx, node: int) -> int:
-    """Return when a node's interval ends, ms."""
-    return int(tx.execute("SELECT end_ms FROM ix_timem_node WHERE node = ?", (node,)).fetchone()[0])
 
 
 def beginning(tx: Tx, level: int, first_ms: int, until_ms: int) -> list[int]:
@@ -327,12 +308,6 @@ def leased(tx: Tx, owner: str) -> set[str]:
     return {row[0] for row in found}
 
 
-def any_clean(tx: Tx) -> bool:
-    """Return whether a node is up to date."""
-    found = tx.execute("SELECT 1 FROM node n JOIN ix_timem_node i ON i.node = n.id WHERE NOT n.dirty LIMIT 1")
-    return found.fetchone() is not None
-
-
 def stale(tx: Tx) -> list[TiMemNode]:
     """Return the segments whose turns are not stored as they say."""
     return _read(
@@ -355,7 +330,7 @@ def level_sizes(tx: Tx) -> dict[int, int]:
 
 
 def unwritten(tx: Tx, tree: int) -> list[tuple[int, bool, int]]:
-    """Return (level, whether there is a text, number of nodes) of the nodes of the tree that are out of date; reads no others."""
+    """Count the dirty nodes of the tree: (level, whether there is a text, number of nodes)."""
     found = tx.execute(
         """SELECT i.level, d.node IS NOT NULL, count(*) FROM node n JOIN ix_timem_node i ON i.node = n.id
            LEFT JOIN derived_summary d ON d.node = n.id WHERE n.tree = ? AND n.dirty GROUP BY 1, 2 ORDER BY 1, 2""",
@@ -424,10 +399,6 @@ class TiMemSettings(Settings):
         """Return how many earlier texts a memory of a level is written with; levels as in `memforest.trees.timem_rows`."""
         return int(self.history[self.levels.index(LEVELS[level])])
 
-    def words_at(self, level: int) -> int:
-        """Return the most words of a memory of a level."""
-        return int(self.words[self.levels.index(LEVELS[level])])
-
 
 class SegmentCut(NamedTuple):
     """A segment as it is to be: its number, its first and last turn, how many there are, and its interval."""
@@ -450,28 +421,9 @@ def add_segment(tx: Tx, node: int, session: int, cut: SegmentCut, parent: int) -
     )
 
 
-def drop_segments(tx: Tx, nodes: Collection[int]) -> None:
-    """Delete segments, with their leaves and all that is derived from them; their turns may be gone already."""
-    drop_leaf_nodes(tx, nodes)
-    delete(tx, nodes)
-
-
 def add(tx: Tx, row: TiMemNode) -> None:
     """Store a session, a window or the root, which is empty as yet."""
-    tx.execute(
-        "INSERT INTO ix_timem_node VALUES (?, ?, ?, ?, NULL, NULL, NULL, NULL, ?, ?, ?, ?, ?, 0)",
-        (
-            row.node,
-            row.level,
-            row.parent,
-            row.session,
-            row.window,
-            row.begin_ms,
-            row.tie,
-            row.begin_ms,
-            row.begin_ms + 1,
-        ),
-    )
+    tx.execute("INSERT INTO ix_timem_node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
 
 
 def delete(tx: Tx, nodes: Collection[int]) -> None:
@@ -489,45 +441,28 @@ def change_place(tx: Tx, node: int, begin_ms: int, tie: str) -> None:
     tx.execute("UPDATE ix_timem_node SET begin_ms = ?, tie = ? WHERE node = ?", (begin_ms, tie, node))
 
 
-class Hull(NamedTuple):
-    """What the children of a node are together: ids in order, interval, leaves, and the tie of the first."""
-
-    children: tuple[int, ...]
-    start_ms: int
-    end_ms: int
-    leaves: int
-    tie: str
+Hull = tuple[tuple[int, ...], int, int, int, str]
+"""What the children of a node are together: ids in order, interval, leaves, and the tie of the first."""
 
 
 def hull(tx: Tx, node: int) -> Hull | None:
-    """Return what the children of a node are together, and note it of the node; None of one without any."""
+    """Sum up the children of a node and store the sums with it; None if it has none."""
     found = tx.execute(
         "SELECT node, start_ms, end_ms, leaves, tie FROM ix_timem_node WHERE parent = ? ORDER BY begin_ms, tie",
         (node,),
     ).fetchall()
     if not found:
         return None
-    made = Hull(
-        tuple(row[0] for row in found),
-        min(row[1] for row in found),
-        max(row[2] for row in found),
-        sum(row[3] for row in found),
-        found[0][4],
-    )
+    ids, starts, ends, leaves, ties = zip(*found, strict=True)
+    made = (tuple(ids), min(starts), max(ends), sum(leaves), ties[0])
     tx.execute(
-        "UPDATE ix_timem_node SET start_ms = ?, end_ms = ?, leaves = ? WHERE node = ?",
-        (made.start_ms, made.end_ms, made.leaves, node),
+        "UPDATE ix_timem_node SET start_ms = ?, end_ms = ?, leaves = ? WHERE node = ?", (*made[1:4], node)
     )
     return made
 
 
-def set_dirty(tx: Tx, nodes: Collection[int]) -> None:
-    """Mark nodes as out of date, with a new version."""
-    mark_out_of_date(tx, nodes)
-
-
 def clean_unwritten(tx: Tx, levels: Sequence[int]) -> None:
-    """Mark those nodes clean of levels that are not written, the lowest first, below which nothing is out of date."""
+    """Mark nodes of unwritten levels clean if nothing below them is out of date, the lowest level first."""
     for level in levels:
         found = tx.execute(
             """SELECT i.node FROM ix_timem_node i JOIN node m ON m.id = i.node AND m.dirty WHERE i.level = ?
@@ -552,7 +487,7 @@ def key_of_row(row: TiMemNode) -> str:
 
 
 def schedule(tx: Tx, settings: TiMemSettings, zone: tzinfo, marked: Collection[int]) -> None:
-    """Have nodes written that are out of date; those of a level that is not written need nothing.
+    """Schedule jobs for nodes that are out of date; nodes of unwritten levels need none.
 
     Args:
         tx: the write transaction.
@@ -581,7 +516,7 @@ def _due(tx: Tx, settings: TiMemSettings, zone: tzinfo, row: TiMemNode) -> int:
     if row.level == SEGMENT:
         return of_session(tx, row.session or 0, SESSION)[0].begin_ms
     if row.level == SESSION:
-        idle_ms = end_of(tx, row.node) + round(settings.idle_min * 60_000)
+        idle_ms = row.end_ms + round(settings.idle_min * 60_000)
         behind = following(tx, row, 1)
         return min(idle_ms, behind[0].begin_ms) if behind else idle_ms
     return to_ms(window_with_key(row.window or "", UNITS[row.level], zone).end)
@@ -601,31 +536,13 @@ def targets(tx: Tx, key: str) -> list[TiMemNode]:
     level = LEVELS.index(name)
     if level <= SESSION:
         return of_session(tx, int(what), level)
-    found = with_window(tx, level, what)
+    found = of_window(tx, level, key=what)
     return [] if found is None else [found]
 
 
-class StoredNode(NamedTuple):
-    """A node as the index's table has it."""
-
-    node: int
-    level: int
-    parent: int | None
-    session: int | None
-    window: str | None
-    begin_ms: int
-    start_ms: int
-    end_ms: int
-    leaves: int
-
-
-def all_rows(tx: Tx) -> list[StoredNode]:
+def all_rows(tx: Tx) -> list[TiMemNode]:
     """Return all nodes, in the order of siblings."""
-    found = tx.execute(
-        """SELECT node, level, parent, session, window, begin_ms, start_ms, end_ms, leaves FROM ix_timem_node
-           ORDER BY level, begin_ms, tie"""
-    )
-    return [StoredNode(*row) for row in found]
+    return _read(tx, "ORDER BY i.level, i.begin_ms, i.tie", ())
 
 
 def wrong_segments(tx: Tx, size: int) -> list[int]:

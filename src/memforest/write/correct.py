@@ -1,14 +1,11 @@
-"""Correcting a memory: update, pin and forget statements, take that back, and tell what became of a statement.
+"""Correcting a memory: update, pin and forget facts, take that back; and decide which names are one entity.
 
-Nothing that was said is overwritten. A correction is a row of its own, and what follows of it is written in the same
+Nothing that was said is overwritten. A correction is a row of its own, and its consequences are written in the same
 transaction (`memforest.write.corrections`). Only the text of an update is embedded, before the transaction begins.
 Indexes that are placed behind a write are placed before the verb returns.
 
-
-Deciding who is who: that two names are one entity, or that a name is another one than it was taken for.
-
-Only the decision is written. Which names are one follows from it, and from what was said, each time a snapshot is read.
-
+Of entities only the decision is written. Which names are one follows from it, and from what was said, each time a
+snapshot is read.
 """
 
 from __future__ import annotations
@@ -50,86 +47,47 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """What is to hold instead of a statement; None leaves its text, or the time that it states, as it is. Times are aware UTC."""
+    """The new text and stated time of a fact, in aware UTC; None leaves a part as it is."""
 
     text: str | None = None
     start: datetime | None = None
     end: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """A correction that was made or undone, and whether a statement lacks its vector now."""
-
-    correction: Correction
-    unembedded: bool
+_Done = tuple[Correction, bool]
+"""A correction that was made or undone, and whether a fact lacks its vector now."""
 
 
-@dataclass(frozen=True, slots=True)
-class Corrector:
-    """Corrects the memory of a writer."""
+async def update(writer: SessionWriter, fact_id: str, given: Update) -> CorrectionView:
+    """Put another statement in the place of a fact; see `AsyncUserMemory.update`."""
+    text = await to_thread(
+        _text, writer, fact_id, given
+    )  # wrong arguments are refused before a model is asked
+    vectors = {} if writer.vectors is None else await writer.vectors.make([text], "fact")
 
-    writer: SessionWriter
+    def write(tx: Tx) -> _Done:
+        fact = _shown(tx, fact_id)
+        return _make(tx, writer, fact, _instead(tx, writer.config, fact, given), vectors)
 
-    async def update(self, fact_id: str, given: Update) -> CorrectionView:
-        """Put another statement in the place of one; see `AsyncUserMemory.update`."""
-        text = await to_thread(self._text, fact_id, given)
-        vectors = self.writer.vectors
-        found = {} if vectors is None else await vectors.make([text], "fact")
+    return await _corrected(writer, write)
 
-        def write(tx: Tx) -> _Done:
-            fact = _shown(tx, fact_id)
-            return self._make(tx, fact, _instead(tx, self.writer.config, fact, given), found)
 
-        return await self._write(write)
+async def mark(writer: SessionWriter, fact_id: str, kind: CorrectionKind) -> CorrectionView:
+    """Pin or forget a fact; see `AsyncUserMemory.pin` and `forget`."""
 
-    async def mark(self, fact_id: str, kind: CorrectionKind) -> CorrectionView:
-        """Pin or forget a statement; see `AsyncUserMemory.pin` and `forget`."""
+    def write(tx: Tx) -> _Done:
+        fact = _shown(tx, fact_id)
+        if kind == "pin" and fact.verdict == PINNED:
+            raise CorrectionError(f"fact {fact_id} is pinned already{_newest(tx, fact)}")
+        return _make(tx, writer, fact, _about(fact, kind), {})
 
-        def write(tx: Tx) -> _Done:
-            fact = _shown(tx, fact_id)
-            if kind == "pin" and fact.verdict == PINNED:
-                raise CorrectionError(f"fact {fact_id} is pinned already{_newest(tx, fact)}")
-            return self._make(tx, fact, _about(fact, kind), {})
+    return await _corrected(writer, write)
 
-        return await self._write(write)
 
-    async def undo(self, key: str) -> CorrectionView:
-        """Take a correction back; see `AsyncUserMemory.undo`."""
-        return await self._write(lambda tx: self._undo(tx, key))
+async def undo(writer: SessionWriter, key: str) -> CorrectionView:
+    """Take a correction back; see `AsyncUserMemory.undo`."""
 
-    async def _write(self, work: Callable[[Tx], _Done]) -> CorrectionView:
-        def run() -> _Done:
-            with self.writer.db.write() as tx:
-                keep_writers_embedder(tx, self.writer)
-                keep_zone(tx, self.writer.config)
-                done = work(tx)
-                meta.bump(tx)
-                return done
-
-        done = await to_thread(run)
-        if done.unembedded:
-            with suppress(ModelError):  # it is corrected; resume() makes what is left
-                await self.writer.fill_vectors()
-        for problem in await self.writer.catch_up(failed=False, occasion="write"):
-            _log.warning("%s", getattr(problem, "logged", problem))
-        return correction_view(done.correction)
-
-    def _text(self, fact_id: str, given: Update) -> str:
-        """Return what will be embedded; wrong arguments are told before a model is asked."""
-        with self.writer.db.read() as tx:
-            return _instead(tx, self.writer.config, _shown(tx, fact_id), given).text or ""
-
-    def _make(
-        self, tx: Tx, fact: FactRow, made: Correction, vectors: Mapping[bytes, NDArray[np.float32]]
-    ) -> _Done:
-        made = replace(made, key=f"c:{secrets.token_hex(8)}", made_ms=to_ms(self.writer.config.clock()))
-        row = corrections.add_correction(tx, made)
-        chunks = {one.chunk for one in facts.occurrences(tx, (fact.row,))[fact.row]}
-        note_places(tx, row, fact.row, chunks)
-        return self._settle(tx, made, chunks, vectors)
-
-    def _undo(self, tx: Tx, key: str) -> _Done:
+    def write(tx: Tx) -> _Done:
         found = corrections.correction_with_key(tx, key)
         if found is None:
             raise NotFoundError(
@@ -143,39 +101,74 @@ class Corrector:
             raise CorrectionError(
                 f"what correction {key} made was itself corrected; undo({after[-1].key!r}) takes that back first"
             )
-        done = replace(found, undone_ms=to_ms(self.writer.config.clock()))
+        done = replace(found, undone_ms=to_ms(writer.config.clock()))
         chunks = chunks_about(tx, [found])
         corrections.undo_correction(tx, found.row, done.undone_ms or 0)
-        return self._settle(tx, done, chunks, {})
+        return done, _settle(tx, writer, chunks, {})
 
-    def _settle(
-        self,
-        tx: Tx,
-        correction: Correction,
-        chunks: Collection[int],
-        vectors: Mapping[bytes, NDArray[np.float32]],
-    ) -> _Done:
-        placings = Placings(tx, self.writer.attached)
-        settled = settle_chunks(tx, placings, sorted(chunks), vectors)
-        drop_chosen(tx, placings)
-        placings.close()
-        return _Done(correction, settled.unembedded)
+    return await _corrected(writer, write)
 
 
-def correction_view(one: Correction) -> CorrectionView:
-    """Return a correction as it is told."""
+async def _corrected(writer: SessionWriter, work: Callable[[Tx], _Done]) -> CorrectionView:
+    """Write a correction, then make the vector that it lacks and advance the indexes."""
+
+    def run() -> _Done:
+        with writer.db.write() as tx:
+            keep_writers_embedder(tx, writer)
+            keep_zone(tx, writer.config)
+            done = work(tx)
+            meta.bump(tx)
+            return done
+
+    correction, unembedded = await to_thread(run)
+    if unembedded:
+        with suppress(ModelError):  # it is corrected; resume() makes what is left
+            await writer.fill_vectors()
+    for problem in await writer.catch_up(failed=False, occasion="write"):
+        _log.warning("%s", getattr(problem, "logged", problem))
     return CorrectionView(
-        key=one.key,
-        kind=one.kind,
-        fact_id=one.fact_id,
-        said=one.said,
-        made=from_ms(one.made_ms),
-        undone=None if one.undone_ms is None else from_ms(one.undone_ms),
-        new_fact_id=one.made,
-        text=one.text,
-        start=None if one.start_ms is None else from_ms(one.start_ms),
-        end=None if one.end_ms is None else from_ms(one.end_ms),
+        key=correction.key,
+        kind=correction.kind,
+        fact_id=correction.fact_id,
+        said=correction.said,
+        made=from_ms(correction.made_ms),
+        undone=None if correction.undone_ms is None else from_ms(correction.undone_ms),
+        new_fact_id=correction.made,
+        text=correction.text,
+        start=None if correction.start_ms is None else from_ms(correction.start_ms),
+        end=None if correction.end_ms is None else from_ms(correction.end_ms),
     )
+
+
+def _text(writer: SessionWriter, fact_id: str, given: Update) -> str:
+    with writer.db.read() as tx:
+        return _instead(tx, writer.config, _shown(tx, fact_id), given).text or ""
+
+
+def _make(
+    tx: Tx,
+    writer: SessionWriter,
+    fact: FactRow,
+    correction: Correction,
+    vectors: Mapping[bytes, NDArray[np.float32]],
+) -> _Done:
+    now_ms = to_ms(writer.config.clock())
+    correction = replace(correction, key=f"c:{secrets.token_hex(8)}", made_ms=now_ms)
+    row = corrections.add_correction(tx, correction)
+    chunks = {one.chunk for one in facts.occurrences(tx, (fact.row,))[fact.row]}
+    note_places(tx, row, fact.row, chunks)
+    return correction, _settle(tx, writer, chunks, vectors)
+
+
+def _settle(
+    tx: Tx, writer: SessionWriter, chunks: Collection[int], vectors: Mapping[bytes, NDArray[np.float32]]
+) -> bool:
+    """Apply the corrections to some chunks; return whether a fact lacks its vector now."""
+    placings = Placings(tx, writer.attached)
+    settled = settle_chunks(tx, placings, sorted(chunks), vectors)
+    drop_chosen(tx, placings)
+    placings.close()
+    return settled.unembedded
 
 
 def _about(fact: FactRow, kind: CorrectionKind) -> Correction:
@@ -221,9 +214,6 @@ def _hiding(tx: Tx, fact_id: str) -> list[Correction]:
         for at, one in enumerate(found)
         if one.fact_id == fact_id and one.hides and all(after.made != fact_id for after in found[at + 1 :])
     ]
-
-
-# -- what an update puts in the place of a statement ----------------------------------------------
 
 
 def _instead(tx: Tx, config: Config, fact: FactRow, given: Update) -> Correction:
@@ -299,7 +289,7 @@ def decide_same(
         for each in corrections.read(tx)
         if not each.same and (pair := _pair(each.entity, each.other)) in crossing
     }
-    _write(tx, "same", {_pair(one, other), *apart}, now_ms)
+    _decide(tx, "same", {_pair(one, other), *apart}, now_ms)
 
 
 def decide_apart(tx: Tx, one: int, others: Collection[int], now_ms: int) -> None:
@@ -319,25 +309,21 @@ def decide_apart(tx: Tx, one: int, others: Collection[int], now_ms: int) -> None
         for each in corrections.read(tx)
         if each.same and one in (each.entity, each.other) and {each.entity, each.other} <= {one, *others}
     )
-    _write(tx, "same", {_pair(linked[0], other) for other in linked[1:]}, now_ms)
-    _write(tx, "apart", {_pair(one, other) for other in others}, now_ms)
+    _decide(tx, "same", {_pair(linked[0], other) for other in linked[1:]}, now_ms)
+    _decide(tx, "apart", {_pair(one, other) for other in others}, now_ms)
 
 
-def _write(tx: Tx, verdict: Verdict, pairs: Iterable[Pair], now_ms: int) -> None:
+def _decide(tx: Tx, verdict: Verdict, pairs: Iterable[Pair], now_ms: int) -> None:
     for one, other in sorted(pairs):
-        _require(tx, one)
-        _require(tx, other)
+        try:
+            facts.entity_with_row(tx, one)
+            facts.entity_with_row(tx, other)
+        except KeyError:
+            raise NotFoundError(
+                "what was decided of has just been deleted; entities() has what is known"
+            ) from None
         corrections.add(tx, verdict, one, other, now_ms)
     meta.bump(tx)
-
-
-def _require(tx: Tx, row: int) -> None:
-    try:
-        facts.entity_with_row(tx, row)
-    except KeyError:
-        raise NotFoundError(
-            "what was decided of has just been deleted; entities() has what is known"
-        ) from None
 
 
 def _pair(one: int, other: int) -> Pair:

@@ -1,19 +1,17 @@
-"""Applying corrections to what chunks say: whatever is extracted, now or anew, is shown as people have decided.
+"""Applying corrections to chunks, and taking back what was made of chunks and sessions.
 
-A fact gets the verdict that follows from the corrections that are about it (`memforest.read.corrections`), and an
-update lets another fact stand at the same turns, also where nothing at all is extracted.
+Whatever is extracted, now or anew, is shown as people have decided: a fact gets the verdict that follows from the
+corrections about it (`memforest.read.corrections`), and an update puts another fact at the same turns, also where
+nothing at all is extracted.
 
-
-Deleting chunks and sessions: their facts, leaves and derived rows are deleted in the same transaction.
-
-Used when a session grows past a half-full chunk and when `replace=True` overwrites one.
-
+`retract_chunk` and `retract_session` delete facts, leaves and derived rows in the same transaction, when a session grows
+past a half-full chunk or `replace=True` overwrites it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
@@ -32,7 +30,7 @@ from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, Correction
 from memforest.store.entities import aliases_of_chunk, aliases_of_occurrences
-from memforest.store.facts import FactRow, OccurrenceRow, add_occurrence
+from memforest.store.facts import FactRow, add_occurrence
 from memforest.store.snapshot import states_of_chunk
 from memforest.times import from_ms
 from memforest.trees.attached import Placings
@@ -57,13 +55,6 @@ class Settled:
     unembedded: bool = False
     gone: tuple[FactRow, ...] = ()
     warnings: tuple[str, ...] = ()
-
-
-def settle_corrections(
-    tx: Tx, placings: Placings, chunks: Collection[int], vectors: Vectors = MappingProxyType({})
-) -> Settled:
-    """Apply the corrections that hold to chunks that were just written; without any, nothing is read."""
-    return settle_chunks(tx, placings, chunks, vectors) if corrections_rows.exists(tx) else Settled()
 
 
 def settle_chunks(
@@ -107,7 +98,7 @@ def settle_verdicts(tx: Tx, placings: Placings, facts: Collection[int]) -> None:
 
 
 def _tell_anew(tx: Tx, placings: Placings, chunks: Collection[int]) -> None:
-    """Let indexes place chunks again whose turns are told otherwise now, so that summaries above them are made anew."""
+    """Let indexes place chunks again whose turns are shown otherwise now, so that the summaries above them are made anew."""
     ordered = sorted(chunks)
     turns = list(corrections_rows.turns_of_chunks(tx, ordered))
     placings.leave("chunk", ordered)
@@ -151,9 +142,6 @@ def _said_again(said: ChunksSaid) -> Iterable[str]:
                 )
 
 
-# -- statements in the place of others ------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Spot:
     """Where a corrected statement stands: the turns of what it is in the place of, with its quote, speaker and time."""
@@ -177,7 +165,11 @@ def _wanted(tx: Tx, said: ChunksSaid) -> _Wanted:
     queue = []
     for one in list(corrections.values()):
         if one.kind == "update":
-            spots = [_spot(hit) for hit in said.hits.get(one.row, ()) if not said.is_again(one, hit)]
+            spots = [
+                _Spot(hit.chunk, hit.turns, hit.quote, hit.speaker, hit.said_ms, hit.tie[:-_TIE_END])
+                for hit in said.hits.get(one.row, ())
+                if not said.is_again(one, hit)
+            ]
             queue.append((one, spots + _silent_spots(tx, said, one)))
     while queue:
         one, spots = queue.pop(0)
@@ -191,10 +183,6 @@ def _wanted(tx: Tx, said: ChunksSaid) -> _Wanted:
                 if after.kind == "update" and after.fact_id == one.made
             ]
     return wanted
-
-
-def _spot(one: OccurrenceRow) -> _Spot:
-    return _Spot(one.chunk, one.turns, one.quote, one.speaker, one.said_ms, one.tie[:-_TIE_END])
 
 
 def _silent_spots(tx: Tx, said: ChunksSaid, correction: Correction) -> list[_Spot]:
@@ -222,7 +210,7 @@ class _Instead:
         self._zone = zone_named(stored_zone(tx) or "UTC")
         self._books: dict[int, tuple[EntityBook, tuple[str, ...]]] = {}
         self.chunks: set[int] = set()
-        """Chunks of which something is told otherwise now."""
+        """Chunks with something that is shown otherwise now."""
         self.unembedded = False
         self.gone: tuple[FactRow, ...] = ()
 
@@ -230,24 +218,24 @@ class _Instead:
         """Write what is wanted and not there, delete what is there and not wanted, and return the facts that were written."""
         there = {(one.correction, one.chunk, one.turns): one for one in said.instead}
         asked = {(number, *place) for number, spots in wanted.items() for place in spots}
-        self._delete([one for key, one in there.items() if key not in asked])
+        gone = [one for key, one in there.items() if key not in asked]
+        ids = [one.row for one in gone]
+        self.chunks |= {one.chunk for one in gone}
+        lessened = without_occurrences(
+            self._tx,
+            self._placings,
+            sorted({one.fact for one in gone}),
+            aliases_of_occurrences(self._tx, ids),
+            lambda: corrections_rows.drop_said_instead(self._tx, ids),
+        )
+        self.gone += lessened.gone
+        self.unembedded |= lessened.reworded
         made = set()
         for number, spots in wanted.items():
             new = [spot for place, spot in spots.items() if (number, *place) not in there]
             if new:
                 made.add(self._put(corrections_rows.correction_with_row(self._tx, number), new))
         return made
-
-    def _delete(self, gone: Sequence[OccurrenceRow]) -> None:
-        ids = [one.row for one in gone]
-        self.chunks |= {one.chunk for one in gone}
-        called = aliases_of_occurrences(self._tx, ids)
-        facts = sorted({one.fact for one in gone})
-        lessened = without_occurrences(
-            self._tx, self._placings, facts, called, lambda: corrections_rows.drop_said_instead(self._tx, ids)
-        )
-        self.gone += lessened.gone
-        self.unembedded |= lessened.reworded
 
     def _put(self, correction: Correction, spots: Sequence[_Spot]) -> int:
         ensure_wordings(self._tx)
@@ -260,7 +248,10 @@ class _Instead:
         assert fact is not None
         if stored:
             fact = restate_fact(self._tx, self._placings, fact)
-        self._embed(fact)
+        if (key := digest(fact.text)) in self._vectors:
+            derived.put_vectors(self._tx, "fact", [(fact.row, key, self._vectors[key])])
+        elif meta.get(self._tx, "embedder") is not None:
+            self.unembedded = True
         return fact.row
 
     def _occurrence(self, correction: Correction, spot: _Spot, fact: FactRow | None) -> FactRow:
@@ -313,51 +304,33 @@ class _Instead:
             self._books[chunk] = book, speakers
         return self._books[chunk]
 
-    def _embed(self, fact: FactRow) -> None:
-        key = digest(fact.text)
-        if key in self._vectors:
-            derived.put_vectors(self._tx, "fact", [(fact.row, key, self._vectors[key])])
-        elif meta.get(self._tx, "embedder") is not None:
-            self.unembedded = True
 
+EarlierResults = tuple[Mapping[str, int], Collection[tuple[str, str]]]
+"""What results have reported of chunks that are cut anew.
 
-@dataclass(frozen=True, slots=True)
-class EarlierResults:
-    """What results have told of a chunk that is cut anew: identities of its statements; identity and attribute of what they superseded.
-
-    `stored` is when each statement was stored there, UTC ms: it was held from then on, if it is read again.
-    """
-
-    facts: frozenset[str] = frozenset()
-    superseded: frozenset[tuple[str, str]] = frozenset()
-    stored: Mapping[str, int] = field(default_factory=dict)
+Identity of each statement -> when it was stored, UTC ms: it was held from then on, if it is read again. And (identity,
+attribute) of the facts that the chunks superseded.
+"""
 
 
 def told_by(tx: Tx, chunks: Sequence[int]) -> EarlierResults:
-    """Return what the statements of chunks have brought, before they are deleted."""
-    told = [_told_by(tx, chunk) for chunk in chunks]
-    stored: dict[str, int] = {}
-    for one in told:
-        stored.update({fact: min(ms, stored.get(fact, ms)) for fact, ms in one.stored.items()})
-    return EarlierResults(
-        frozenset(stored), frozenset[tuple[str, str]]().union(*(one.superseded for one in told)), stored
-    )
-
-
-def _told_by(tx: Tx, chunk: int) -> EarlierResults:
-    stored = facts_rows.facts_with_ids(tx, facts_rows.facts_of_chunk(tx, chunk))
-    said = facts_rows.occurrences(tx, stored)
-    ended = superseded_facts(tx, states_of_chunk(tx, chunk))
-    facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
-    facts: dict[str, int] = {}
-    for row, fact in stored.items():
-        times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-        for one in said[row]:
-            if one.chunk == chunk:
-                facts[fact_identity(one.text, times[0], times[1], one.dates)] = one.stored_ms
-    return EarlierResults(
-        frozenset(facts), frozenset((facts_ended[row].fact_id, attribute) for row, attribute in ended), facts
-    )
+    """Return what results reported of chunks that are about to be deleted."""
+    stored_ms: dict[str, int] = {}
+    superseded: set[tuple[str, str]] = set()
+    for chunk in chunks:
+        facts = facts_rows.facts_with_ids(tx, facts_rows.facts_of_chunk(tx, chunk))
+        said = facts_rows.occurrences(tx, facts)
+        own: dict[str, int] = {}
+        for row, fact in facts.items():
+            start, end = (None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms))
+            for one in said[row]:
+                if one.chunk == chunk:
+                    own[fact_identity(one.text, start, end, one.dates)] = one.stored_ms
+        stored_ms |= {identity: min(ms, stored_ms.get(identity, ms)) for identity, ms in own.items()}
+        ended = superseded_facts(tx, states_of_chunk(tx, chunk))
+        facts_ended = facts_rows.facts_with_ids(tx, {row for row, _ in ended})
+        superseded |= {(facts_ended[row].fact_id, attribute) for row, attribute in ended}
+    return stored_ms, superseded
 
 
 def retract_session(tx: Tx, placings: Placings, session: int) -> bool:

@@ -1,8 +1,7 @@
-"""What a deletion is of: the turns, the sentences of turns, and the occurrences that go with them.
+"""Deleting something from one memory: a turn, a session, a fact, an entity, or a span of time.
 
-The deletion of something from one memory, from its target to the receipt.
-
-Deleting from an open memory: the transaction, the vectors of what is worded otherwise, and the log behind it.
+`aim` turns the target into the turns, the sentences of turns, and the occurrences that go (`memforest.write.erase`
+deletes them). The transaction is followed by the vectors of what is worded otherwise now, the indexes, and the log.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from memforest.search.vectors import question_tokens
 from memforest.store import derived, erase, facts, files, meta, sessions
 from memforest.store.connections import Tx, mapped_errors, undone
 from memforest.store.database import Database
-from memforest.store.erase import Counts, counting, note_deleted, owner_of, table_counts
+from memforest.store.erase import counting, note_deleted, owner_of, table_counts
 from memforest.store.facts import OccurrenceRow
 from memforest.store.files import count_files, remove_files
 from memforest.store.sessions import turns_with_ids
@@ -41,13 +40,13 @@ from memforest.text import cut
 from memforest.times import EARLIEST, to_ms
 from memforest.trees.attached import Attached, Placings
 from memforest.write.batch import SessionWriter
-from memforest.write.erase import Erased, TurnCut, erase_turns
+from memforest.write.erase import TurnCut, erase_turns
 from memforest.write.erase_corrections import DeletedKeys, content_words, names, quoted, sharing, without
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteTarget:
-    """What is to be deleted; one of these is given. A turn is (session id, turn id); `during` is [start, end), None is always."""
+    """The target of a deletion; exactly one field is given. A turn is (session id, turn id); `during` is [start, end)."""
 
     turn: tuple[str, str] | None = None
     session_id: str | None = None
@@ -66,7 +65,7 @@ class DeleteTarget:
 
 @dataclass(slots=True)
 class _Aim:
-    """The sentences that go, by turn; None is all of the turn. `forced` are occurrences that go in any case, `texts` what goes elsewhere."""
+    """What a deletion takes: sentences by turn (None is the whole turn), occurrences in any case, and texts elsewhere."""
 
     pieces: dict[int, set[SentenceSpan] | None] = field(default_factory=dict)
     forced: set[int] = field(default_factory=set)
@@ -84,7 +83,7 @@ class _Aim:
 
 
 def aim(tx: Tx, target: DeleteTarget) -> tuple[list[TurnCut], set[int], DeletedKeys]:
-    """Return what is to be left of which turns, the occurrences that go in any case, and what goes from corrections.
+    """Return the text to leave of each turn, the occurrences that go in any case, and the texts that go from corrections.
 
     Raises:
         NotFoundError: if there is no such session, turn, fact or entity.
@@ -157,7 +156,7 @@ def _made_from(tx: Tx, found: _Aim, occurrences: Sequence[OccurrenceRow]) -> Non
 
 
 def _entity(tx: Tx, found: _Aim, name: str) -> None:
-    """Let an entity go: what it said, the statements that name it, and every sentence that does."""
+    """Let an entity go: the turns that it spoke, the facts that name it, and every sentence that does."""
     key = speaker_key(name)
     entity = None if key is None else facts.entity_by_key(tx, key)
     spoken = [one for one in sessions.speakers(tx) if speaker_key(one) in (key, entity and entity.key)]
@@ -219,17 +218,12 @@ _TABLES: Mapping[str, tuple[str, ...]] = {
 _OF_INDEX = {"tree": "trees", "leaf": "leaves", "node": "nodes", "derived_summary": "summaries"}
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
-    """A deletion that is committed: its receipt so far, whether vectors are missing now, and the trees that changed."""
+def delete_target(
+    db: Database, attached: Attached, target: DeleteTarget, now_ms: int
+) -> tuple[DeleteReceipt, bool]:
+    """Delete in one transaction; return the receipt, and whether vectors are missing now.
 
-    receipt: DeleteReceipt
-    reworded: bool = False
-    trees: frozenset[int] = field(default_factory=frozenset)
-
-
-def delete_target(db: Database, attached: Attached, target: DeleteTarget, now_ms: int) -> Deletion:
-    """Delete in one transaction; the log still holds it (see `memforest.store.upkeep.purge`).
+    The log still holds what was deleted (see `memforest.store.upkeep.purge`).
 
     Raises:
         NotFoundError: if there is nothing of that kind and name.
@@ -247,7 +241,7 @@ def count_target(db: Database, attached: Attached, target: DeleteTarget, now_ms:
         StoreError: if the file cannot be written.
     """
     with db.write() as tx, undone(tx):
-        return replace(_deleted(tx, attached, target, now_ms).receipt, dry_run=True)
+        return replace(_deleted(tx, attached, target, now_ms)[0], dry_run=True)
 
 
 def remove_memory(
@@ -299,17 +293,13 @@ def _counted(db: Database, user_id: str) -> dict[str, int]:
     return {**counts, "word_rows": counts["turns"] + counts["facts"]}
 
 
-def _deleted(tx: Tx, attached: Attached, target: DeleteTarget, now_ms: int) -> Deletion:
+def _deleted(tx: Tx, attached: Attached, target: DeleteTarget, now_ms: int) -> tuple[DeleteReceipt, bool]:
     cuts, forced, texts = aim(tx, target)
     if not cuts and not texts.corrections(tx):
-        return Deletion(DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)))
+        return DeleteReceipt(target.kind, dict.fromkeys(LAYERS, 0)), False
     with counting(tx) as counts:
         erased = erase_turns(tx, Placings(tx, attached), cuts, now_ms, forced, texts)
         note_deleted(tx, {one for cut in cuts for one in gone_digests(cut.spot, cut.text)})
-    return Deletion(_receipt(target.kind, counts, erased), erased.reworded, erased.trees)
-
-
-def _receipt(kind: str, counts: Counts, erased: Erased) -> DeleteReceipt:
     gone = {layer: sum(counts.rows.get(table, 0) for table in _TABLES.get(layer, ())) for layer in LAYERS}
     gone["word_rows"] = erased.words
     indexes = {
@@ -317,7 +307,7 @@ def _receipt(kind: str, counts: Counts, erased: Erased) -> DeleteReceipt:
         for name, found in sorted(counts.indexes.items())
     }
     changed = {name: count for name, count in sorted(erased.changed.items()) if count}
-    return DeleteReceipt(kind, gone, changed, indexes)
+    return DeleteReceipt(target.kind, gone, changed, indexes), erased.reworded
 
 
 LAST_EXPIRY = "expired_ms"
@@ -347,7 +337,7 @@ async def expire(writer: SessionWriter, *, dry_run: bool = False) -> DeleteRecei
 
 
 async def expire_if_due(writer: SessionWriter) -> str | None:
-    """Delete what has expired, if that was not done within the last day; return what is to be said of it."""
+    """Delete the expired turns, unless that was done within the last day; return a note if any were deleted."""
     if writer.config.retention is None or not await to_thread(_is_due, writer):
         return None
     receipt = await expire(writer)
@@ -381,11 +371,11 @@ async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) 
     now_ms = to_ms(writer.config.clock())
     if dry_run:
         return await to_thread(count_target, writer.db, writer.attached, target, now_ms)
-    done = await to_thread(delete_target, writer.db, writer.attached, target, now_ms)
+    receipt, reworded = await to_thread(delete_target, writer.db, writer.attached, target, now_ms)
     problems: list[str] = []
-    if not done.receipt:
-        return done.receipt
-    if done.reworded:
+    if not receipt:
+        return receipt
+    if reworded:
         try:
             await writer.fill_vectors()
         except ModelError as exc:
@@ -393,9 +383,9 @@ async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) 
     problems += await writer.catch_up(failed=False, occasion="write")
     purged = await to_thread(purge, writer.db)
     return replace(
-        done.receipt,
+        receipt,
         secure_delete=purged.secure_delete,
         wal_pending=purged.wal_pending,
         vacuumed=purged.vacuumed,
-        warnings=(*done.receipt.warnings, *problems),
+        warnings=(*receipt.warnings, *problems),
     )

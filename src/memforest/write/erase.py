@@ -1,11 +1,12 @@
 """Deleting turns, or sentences of them, in one transaction, with all that was made of them.
 
-An occurrence of a fact goes when a turn or a sentence that supports it goes, or when its statement holds words that only the
-deleted text said: a chunk is read together with the turns before it, so "she" may stand there by name; or when it calls
-somebody by a short form whose name nobody speaks by, or says, any more. A fact without occurrences goes; another one is
-worded, dated and attributed by those that it has left. Nothing is extracted anew. All else that was made of the text goes:
-summaries above the leaves that changed, vectors, words, skipped pieces, reasons of failures, metadata, corrections.
+An occurrence of a fact goes for one of three reasons. A turn or a sentence that supports it goes. Its statement holds words
+that only the deleted text said: a chunk is read together with the turns before it, so "she" may stand there by name. Or it
+calls somebody by a short form whose name nobody speaks by, or says, any more.
 
+A fact without occurrences goes; other facts are worded, dated and attributed by the occurrences that they have left.
+Nothing is extracted anew. All else that was made of the text goes: summaries above the leaves that changed, vectors, words,
+skipped pieces, reasons of failures, metadata, corrections.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from memforest.reading.canonical import speaker_key
@@ -24,7 +24,7 @@ from memforest.store import corrections, derived, erase, indexes, meta, sessions
 from memforest.store import entities as entities_rows
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
-from memforest.store.entities import RelationRow, resolve_aliases
+from memforest.store.entities import resolve_aliases
 from memforest.store.facts import FactRow, OccurrenceRow
 from memforest.store.sessions import StoredTurn, turns_of_session
 from memforest.text import fold, lexical_tokens
@@ -150,19 +150,19 @@ def erase_turns(
     turns = {cut.spot.row: cut for cut in cuts}
     placings.leave("chunk", [chunk for one in found.values() for chunk in one.own_chunks])
     placings.leave("turn", list(turns))
-    again = _drop_occurrences(tx, placings, found, turns, frozenset(forced), texts, done)
+    freed, facts, named = _drop_occurrences(tx, placings, found, turns, frozenset(forced), texts, done)
     _drop_turns(tx, cuts, texts, done)
     for session, one in found.items():
         _settle_session(tx, session, one, texts, done, now_ms)
-    again = _drop_called(tx, placings, {cut.spot.speaker for cut in cuts}, again, done)
-    _settle_facts(tx, placings, again, done, now_ms)
+    facts |= _drop_called(tx, placings, {cut.spot.speaker for cut in cuts}, named, done)
+    _settle_facts(tx, placings, freed, facts, done, now_ms)
+    done.changed["entities"] += sum(_respell(tx, entity) for entity in sorted(named))
     erase.add_tombstones(tx, "turn", Counter(cut.spot.stored_ms for cut in cuts if cut.text is None), now_ms)
     demote_silent(tx, placings, {cut.spot.speaker for cut in cuts if cut.text is None})
     drop_chosen(tx, placings, at_once=True)
     done.changed["jobs"] += erase.forget_reasons(tx, done.tells, FORGOTTEN)
-    erase.drop_jobs(
-        tx, partial(_repeats, runs=frozenset[str]().union(*(word_runs(cut.spot.text) for cut in cuts)))
-    )
+    runs = frozenset[str]().union(*(word_runs(cut.spot.text) for cut in cuts))
+    erase.drop_jobs(tx, lambda text: any(run in fold(text) for run in runs))
     erase.drop_origins(tx, {cut.spot.origin for cut in cuts if cut.spot.origin is not None})
     done.trees = placings.close().trees
     derived.drop_stale(tx)  # now that the nodes above what went are marked
@@ -182,9 +182,6 @@ def _look(tx: Tx, session: int, cuts: Sequence[TurnCut]) -> _Session:
     return _Session(own, chunks, around, content_words(*heard))
 
 
-# -- occurrences and facts --------------------------------------------------------------------------
-
-
 def _drop_occurrences(
     tx: Tx,
     placings: Placings,
@@ -193,8 +190,13 @@ def _drop_occurrences(
     forced: frozenset[int],
     texts: DeletedKeys,
     done: Erased,
-) -> _Again:
-    """Delete the occurrences that go, and the facts of which none is left; restate the others."""
+) -> tuple[FreedCorrections, frozenset[int], set[int]]:
+    """Delete the occurrences that go, and the facts of which none is left; restate the others.
+
+    Returns:
+        What is looked at again when the turns are as they will be: corrections, facts that have lost something, and
+        entities that were named.
+    """
     lost = {chunk: one.lost_words(first, last) for one in found.values() for chunk, first, last in one.chunks}
     spans = {chunk: (one, first, last) for one in found.values() for chunk, first, last in one.chunks}
     done.lost.update(*lost.values())
@@ -219,7 +221,12 @@ def _drop_occurrences(
     erase.drop_stray_places(tx, reached, sessions_cut)
     placings.leave("fact", sorted(set(going.values())))
     used, named = erase.drop_occurrences(tx, going)
-    entities_rows.drop(tx, _labelled(told, within, lost))
+    labelled = [  # their labels hold words of deleted text, whatever is left of their statements
+        one.id
+        for one in told
+        if not lost.get(within[one.occurrence], frozenset()).isdisjoint(content_words(one.label))
+    ]
+    entities_rows.drop(tx, labelled)
     freed = free_corrections(tx, {row: cut.text for row, cut in turns.items()}, reached, texts)
     placings.leave("fact", sorted(set(freed.made.values()) - set(going.values())))
     more_used, more_named = erase.drop_occurrences(tx, freed.made)
@@ -230,7 +237,7 @@ def _drop_occurrences(
     named |= more_named
     drop_unnamed(tx, placings, named)
     resolve_aliases(tx, used | more_used)
-    return _Again(freed, left, named)
+    return freed, left, named
 
 
 def _lessen(tx: Tx, placings: Placings, facts: Collection[int], done: Erased) -> frozenset[int]:
@@ -244,11 +251,16 @@ def _lessen(tx: Tx, placings: Placings, facts: Collection[int], done: Erased) ->
     return settled.left
 
 
-def _drop_called(tx: Tx, placings: Placings, names: Collection[str], again: _Again, done: Erased) -> _Again:
-    """Delete the occurrences that call somebody by a short form whose name nobody speaks by, or says, any more."""
+def _drop_called(
+    tx: Tx, placings: Placings, names: Collection[str], entities: set[int], done: Erased
+) -> frozenset[int]:
+    """Delete the occurrences that call somebody by a short form whose name nobody speaks by, or says, any more.
+
+    `entities` that were named are looked at, and those that are named here are added. Returns the facts that are left.
+    """
     heard = {speaker_key(name) for name in sessions.speakers(tx)}
     spoke = (facts_rows.entity_by_key(tx, key) for key in sorted({speaker_key(name) or "" for name in names}))
-    entities = again.named.union(one.row for one in spoke if one is not None)
+    entities.update(one.row for one in spoke if one is not None)
     going: dict[int, int] = {}
     for entity, called in erase.called_by_aliases(tx, entities).items():
         key = facts_rows.entity_with_row(tx, entity).key
@@ -259,63 +271,34 @@ def _drop_called(tx: Tx, placings: Placings, names: Collection[str], again: _Aga
     left = _lessen(tx, placings, set(going.values()), done)
     drop_unnamed(tx, placings, named)
     resolve_aliases(tx, used)
-    return _Again(again.freed, again.facts | left, entities | named)
+    entities |= named
+    return left
 
 
-def _labelled(
-    told: Collection[RelationRow], within: Mapping[int, int], lost: Mapping[int, frozenset[str]]
-) -> list[int]:
-    """Return the relations whose label has words of deleted text, whatever is left of their statements."""
-    return [
-        one.id
-        for one in told
-        if not lost.get(within[one.occurrence], frozenset()).isdisjoint(content_words(one.label))
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """What is looked at again when the turns are as they will be: corrections, facts that have lost something, entities that were named."""
-
-    freed: FreedCorrections
-    facts: frozenset[int]
-    named: set[int]
-
-
-def _settle_facts(tx: Tx, placings: Placings, again: _Again, done: Erased, now_ms: int) -> None:
-    """Apply the corrections to what is left, and spell entities by it."""
-    if again.freed or corrections.exists(tx):
-        found = (facts_rows.fact_by_id(tx, one) for one in sorted(again.freed.statements))
-        facts = again.facts.union(fact.row for fact in found if fact is not None)
+def _settle_facts(
+    tx: Tx, placings: Placings, freed: FreedCorrections, facts: frozenset[int], done: Erased, now_ms: int
+) -> None:
+    """Apply the corrections to what is left, and count the facts that went."""
+    if freed or corrections.exists(tx):
+        found = (facts_rows.fact_by_id(tx, one) for one in sorted(freed.statements))
+        facts = facts.union(fact.row for fact in found if fact is not None)
         chunks = {one.chunk for several in facts_rows.occurrences(tx, facts).values() for one in several}
-        settled = settle_chunks(tx, placings, chunks | again.freed.chunks)
+        settled = settle_chunks(tx, placings, chunks | freed.chunks)
         done.gone += settled.gone
         done.reworded |= settled.unembedded
     done.words += len(done.gone)
     erase.add_tombstones(tx, "fact", Counter(fact.stored_ms for fact in done.gone), now_ms)
-    done.changed["entities"] += sum(_respell(tx, entity) for entity in sorted(again.named))
 
 
 def _goes(
     one: OccurrenceRow, turns: Mapping[int, TurnCut], lost: frozenset[str], names: Collection[str]
 ) -> bool:
     """Return whether an occurrence of a chunk goes: because of its turns, or of the words of its statement."""
-    own = [turns[turn] for turn in one.turns if turn in turns]
-    if any(cut.text is None or _misses(cut, one.quote) for cut in own):
-        return True
+    for cut in (turns[turn] for turn in one.turns if turn in turns):
+        before = quoted(cut.spot.text, one.quote)
+        if cut.text is None or len(quoted(cut.text, one.quote)) < len(before):
+            return True
     return not lost.isdisjoint(content_words(one.text, *one.topics, *names))
-
-
-def _repeats(text: str, runs: frozenset[str]) -> bool:
-    """Return whether a text has a run of words of what was deleted."""
-    folded = fold(text)
-    return any(run in folded for run in runs)
-
-
-def _misses(cut: TurnCut, quote: str) -> bool:
-    """Return whether a quote of a turn is not wholly in what is left of it."""
-    before = quoted(cut.spot.text, quote)
-    return len(quoted(cut.text or "", quote)) < len(before)
 
 
 def _respell(tx: Tx, entity: int) -> bool:
@@ -332,9 +315,6 @@ def _respell(tx: Tx, entity: int) -> bool:
         return False
     erase.relabel(tx, entity, label)
     return True
-
-
-# -- turns, chunks, sessions -------------------------------------------------------------------------
 
 
 def _drop_turns(tx: Tx, cuts: Sequence[TurnCut], texts: DeletedKeys, done: Erased) -> None:
@@ -378,18 +358,15 @@ def _settle_session(
             done.changed["chunks"] += 1
     metadata = json.dumps(stored.metadata, ensure_ascii=False)
     if stored.metadata and stored.turns:
-        metadata = _scrubbed(metadata, _lost_to_session(tx, session, found), texts)
+        said = (content_words(cut.spot.speaker, cut.spot.text) for cut in found.cuts.values())
+        left = (content_words(turn.speaker, turn.text) for _, turn in sessions.turns(tx, session))
+        lost = frozenset[str]().union(*said) - frozenset[str]().union(*left)
+        metadata = _scrubbed(metadata, lost, texts)
     if erase.mark_erased(tx, session, metadata):
         done.changed["sessions"] += 1
     else:
         erase.add_tombstones(tx, "session", {stored.stored_ms: 1}, now_ms)
         sessions.delete_session(tx, session)
-
-
-def _lost_to_session(tx: Tx, session: int, found: _Session) -> frozenset[str]:
-    said = (content_words(cut.spot.speaker, cut.spot.text) for cut in found.cuts.values())
-    left = (content_words(turn.speaker, turn.text) for _, turn in sessions.turns(tx, session))
-    return frozenset[str]().union(*said) - frozenset[str]().union(*left)
 
 
 def _scrubbed(metadata: str, lost: frozenset[str], texts: DeletedKeys) -> str:

@@ -1,10 +1,8 @@
-"""What a deletion does with corrections: one goes with the last sentence that it is about, and keeps no word that only deleted text said.
+"""What a deletion does with corrections, and which sentences of a turn a statement was made from.
 
-A correction that goes on is worded by what is left. An update whose own text has such a word, or was deleted itself,
-goes on without it, as a `forget`: what a person has corrected must not be shown as true because something else went.
-
-
-Which sentences of a turn a statement was made from, and the turn without them.
+A correction goes with the last sentence that it is about, and keeps no word that only deleted text said. A correction
+that stays is worded by what is left. An update whose own text has such a word, or was deleted itself, stays as a
+`forget`: what a person has corrected must not be shown as true because something else went.
 """
 
 from __future__ import annotations
@@ -173,20 +171,107 @@ class DeletedKeys:
 
 @dataclass(slots=True)
 class FreedCorrections:
-    """Corrections that a deletion reached: those that go, and those that were changed.
+    """The corrections that a deletion reaches, freed one after the other; each behind the one that made its statement."""
 
-    `statements` are the identities of those that they are about and that they made. `chunks` are those where one of them is
-    about something that is left; `made` the occurrences that they have made and that go, with their facts.
-    """
-
+    tx: Tx
+    left: Mapping[int, str | None]
+    """What is to be left of the turns that are cut, by row."""
+    deleted: DeletedKeys
     gone: set[int] = field(default_factory=set)
+    """Corrections that go."""
     changed: set[int] = field(default_factory=set)
+    """Corrections that stay and were changed."""
     statements: set[str] = field(default_factory=set)
+    """Identities of the statements that the corrections are about and that they made."""
     chunks: set[int] = field(default_factory=set)
+    """Chunks where a correction is about something that is left."""
     made: dict[int, int] = field(default_factory=dict)
+    """Occurrences that corrections have made and that go, with their facts."""
+    _words: dict[int, frozenset[str]] = field(default_factory=dict)
+    """Correction -> the words that are still said where it is."""
 
     def __bool__(self) -> bool:
         return bool(self.statements)
+
+    def free(self, one: Correction, lost: frozenset[str]) -> None:
+        """Take from a correction the places that went and the words that are lost, or let it go."""
+        self.statements |= {one.fact_id, one.made or one.fact_id}
+        places, said = self._places(one), self._said(one)
+        before = corrections.corrections_of(self.tx, {one.fact_id}, undone=True)
+        # The corrections that go on to make the statement that this one is about.
+        makers = [row.row for row in before if row.made == one.fact_id and row.row not in self.gone]
+        if not places and not makers and (one.kind == "update" or not said):
+            self._drop(one)
+            return
+        kept = self._said_at(places).union(*(self._words.get(row, frozenset()) for row in makers))
+        self._words[one.row] = kept
+
+        def tells(text: str, identity: str | None = None) -> bool:
+            return self.deleted.has(text, identity) or not (lost - kept).isdisjoint(content_words(text))
+
+        if tells(one.said, one.fact_id):
+            texts = (*said, "\n".join(dict.fromkeys(places.values())))
+            instead = next((text for text in texts if text and not tells(text)), None)
+            if instead is None:
+                self._drop(one)
+                return
+            erase.reword_correction(self.tx, one.row, instead)
+            self.changed.add(one.row)
+        if one.text is not None and tells(one.text, one.made):
+            if one.undone_ms is not None:
+                self._drop(one)
+                return
+            # An update hides what it is about, and puts nothing in its place.
+            self.made |= erase.occurrences_made(self.tx, (one.row,))
+            erase.make_forget(self.tx, one.row)
+            self.changed.add(one.row)
+
+    def _drop(self, one: Correction) -> None:
+        self.gone.add(one.row)
+        self.made |= erase.occurrences_made(self.tx, (one.row,))
+
+    def _places(self, one: Correction) -> dict[tuple[int, bytes], str]:
+        """Return the places of a correction that are left, (turn, digest) -> sentence; the others are deleted."""
+        held = corrections.places_of(self.tx, one.row)
+        spots = {spot.row: spot for spot in turns_with_ids(self.tx, {place.turn for place in held})}
+        left, gone = {}, []
+        for place in held:
+            text = self.left.get(place.turn, spots[place.turn].text)
+            said = {} if text is None else sentences_said(text)
+            if place.quote in said:
+                left[place.turn, place.quote] = said[place.quote]
+            else:
+                gone.append(place)
+        corrections.drop_places(self.tx, gone)
+        if gone:
+            self.changed.add(one.row)
+        self.chunks |= corrections.chunks_of_turns(self.tx, {turn for turn, _ in left})
+        return left
+
+    def _said(self, one: Correction) -> list[str]:
+        """Return how the statement of a correction is worded where it was said and is left."""
+        fact = facts.fact_by_id(self.tx, one.fact_id)
+        if fact is None:
+            return []
+        times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
+        found = facts.occurrences(self.tx, (fact.row,))[fact.row]
+        return [
+            place.text
+            for place in found
+            if place.correction is None
+            and fact_identity(place.text, times[0], times[1], place.dates) == one.fact_id
+        ]
+
+    def _said_at(self, places: Iterable[tuple[int, bytes]]) -> frozenset[str]:
+        """Return the words of turns, and of those that are read with them, as they are left."""
+        found: set[str] = set()
+        for spot in turns_with_ids(self.tx, {turn for turn, _ in places}):
+            first = max(0, spot.ordinal - CONTEXT_TURNS)
+            for near in turns_of_session(self.tx, spot.session, first, spot.ordinal):
+                text = self.left.get(near.row, near.text)
+                if text is not None:
+                    found |= content_words(near.speaker, text)
+        return frozenset(found)
 
 
 def free_corrections(
@@ -203,11 +288,11 @@ def free_corrections(
         reached: the corrections, each with the words that only deleted text said where it is; see `reached_corrections`.
         deleted: what else may not stay in their texts.
     """
-    work = _Freeing(tx, left, deleted)
+    freed = FreedCorrections(tx, left, deleted)
     for row, lost in reached.items():
-        work.free(corrections.correction_with_row(tx, row), lost)
-    work.done.changed -= work.done.gone
-    return work.done
+        freed.free(corrections.correction_with_row(tx, row), lost)
+    freed.changed -= freed.gone
+    return freed
 
 
 def reached_corrections(
@@ -241,98 +326,3 @@ def sweep_corrections(tx: Tx, session_id: str) -> None:
     freed = free_corrections(tx, {}, reached_corrections(tx, (session_id,), {}), DeletedKeys())
     erase.drop_stray_places(tx, freed.changed, (session_id,))
     erase.drop_corrections(tx, {row for row in freed.gone if not erase.occurrences_made(tx, (row,))})
-
-
-class _Freeing:
-    """Frees one correction after the other, each behind the one that made the statement that it is about."""
-
-    def __init__(self, tx: Tx, left: Mapping[int, str | None], deleted: DeletedKeys) -> None:
-        self._tx, self._left, self._deleted = tx, left, deleted
-        self._words: dict[int, frozenset[str]] = {}
-        """Correction -> the words that are still said where it is."""
-        self.done = FreedCorrections()
-
-    def free(self, one: Correction, lost: frozenset[str]) -> None:
-        """Take from a correction the places that went and the words that are lost, or let it go."""
-        self.done.statements |= {one.fact_id, one.made or one.fact_id}
-        places, makers, said = self._places(one), self._makers(one), self._said(one)
-        if not places and not makers and (one.kind == "update" or not said):
-            self._drop(one)
-            return
-        kept = self._said_at(places).union(*(self._words.get(row, frozenset()) for row in makers))
-        self._words[one.row] = kept
-
-        def tells(text: str, identity: str | None = None) -> bool:
-            return self._deleted.has(text, identity) or not (lost - kept).isdisjoint(content_words(text))
-
-        if tells(one.said, one.fact_id):
-            texts = (*said, "\n".join(dict.fromkeys(places.values())))
-            instead = next((text for text in texts if text and not tells(text)), None)
-            if instead is None:
-                self._drop(one)
-                return
-            erase.reword_correction(self._tx, one.row, instead)
-            self.done.changed.add(one.row)
-        if one.text is not None and tells(one.text, one.made):
-            if one.undone_ms is None:
-                self._hide_alone(one)
-            else:
-                self._drop(one)
-
-    def _drop(self, one: Correction) -> None:
-        self.done.gone.add(one.row)
-        self.done.made |= erase.occurrences_made(self._tx, (one.row,))
-
-    def _hide_alone(self, one: Correction) -> None:
-        """Let an update hide what it is about, and put nothing in its place."""
-        self.done.made |= erase.occurrences_made(self._tx, (one.row,))
-        erase.make_forget(self._tx, one.row)
-        self.done.changed.add(one.row)
-
-    def _places(self, one: Correction) -> dict[tuple[int, bytes], str]:
-        """Return the places of a correction that are left, (turn, digest) -> sentence; the others are deleted."""
-        held = corrections.places_of(self._tx, one.row)
-        spots = {spot.row: spot for spot in turns_with_ids(self._tx, {place.turn for place in held})}
-        left, gone = {}, []
-        for place in held:
-            text = self._left.get(place.turn, spots[place.turn].text)
-            said = {} if text is None else sentences_said(text)
-            if place.quote in said:
-                left[place.turn, place.quote] = said[place.quote]
-            else:
-                gone.append(place)
-        corrections.drop_places(self._tx, gone)
-        if gone:
-            self.done.changed.add(one.row)
-        self.done.chunks |= corrections.chunks_of_turns(self._tx, {turn for turn, _ in left})
-        return left
-
-    def _makers(self, one: Correction) -> list[int]:
-        """Return the corrections that go on to make the statement that one is about."""
-        found = corrections.corrections_of(self._tx, {one.fact_id}, undone=True)
-        return [row.row for row in found if row.made == one.fact_id and row.row not in self.done.gone]
-
-    def _said(self, one: Correction) -> list[str]:
-        """Return how the statement of a correction is worded where it was said and is left."""
-        fact = facts.fact_by_id(self._tx, one.fact_id)
-        if fact is None:
-            return []
-        times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
-        found = facts.occurrences(self._tx, (fact.row,))[fact.row]
-        return [
-            place.text
-            for place in found
-            if place.correction is None
-            and fact_identity(place.text, times[0], times[1], place.dates) == one.fact_id
-        ]
-
-    def _said_at(self, places: Iterable[tuple[int, bytes]]) -> frozenset[str]:
-        """Return the words of turns, and of those that are read with them, as they are left."""
-        found: set[str] = set()
-        for spot in turns_with_ids(self._tx, {turn for turn, _ in places}):
-            first = max(0, spot.ordinal - CONTEXT_TURNS)
-            for near in turns_of_session(self._tx, spot.session, first, spot.ordinal):
-                text = self._left.get(near.row, near.text)
-                if text is not None:
-                    found |= content_words(near.speaker, text)
-        return frozenset(found)

@@ -12,7 +12,6 @@ from typing import TypeVar
 from memforest.concurrency import to_thread
 from memforest.errors import BudgetError, MemForestError, ModelRefusedError, StoreError
 from memforest.store import jobs
-from memforest.store.connections import Tx
 from memforest.store.database import Database
 from memforest.store.jobs import Job, JobKind
 from memforest.times import Clock, to_ms
@@ -52,74 +51,53 @@ class JobsRun:
 async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collection[str] = ()) -> JobsRun:
     """Do the jobs that are due, those too that come due meanwhile, the longest due first.
 
-    An error of memforest's is noted in the job, which waits for its next try. A job that nothing here does stays as it
-    is and says so, unless its owner is one of `but`, who do their jobs themselves.
+    An error of memforest's is noted in the job, which waits for its next try. A job without a handler here stays, with a
+    note, unless its owner is one of `but`, who do their jobs themselves.
 
     Raises:
         StoreError: if the memory cannot be written.
         Exception: what a handler raises that is no error of memforest's; it is noted in the job, and ends the run.
     """
-    runner = _Runner(db, clock, handlers, but)
-    unhandled = await to_thread(runner.note_unhandled)
+    holder, kinds = f"{os.getpid()}-{secrets.token_hex(8)}", handlers.keys()
+    unhandled = 0
+    if await to_thread(_any_open, db):
+        unhandled = await to_thread(_write, db, clock, jobs.note_unhandled, kinds, but=but)
     done = failed = 0
-    while (job := await to_thread(runner.take)) is not None:
+    while (job := await to_thread(_take, db, clock, holder, kinds)) is not None:
         try:
             await handlers[job.owner, job.kind](job)
         except _NOT_THE_JOBS_FAULT as exc:
-            await to_thread(runner.give_back, job, str(exc))
+            await to_thread(_write, db, None, jobs.give_back, job, str(exc))
             return JobsRun(done, failed, unhandled, stopped=str(exc))
         except MemForestError as exc:
-            await to_thread(runner.fail, job, str(exc))
+            await to_thread(_write, db, clock, jobs.fail, job, str(exc))
             failed += 1
         except BaseException as exc:
-            told = f"{type(exc).__name__}: {exc}"
+            why = f"{type(exc).__name__}: {exc}"
             with suppress(StoreError):  # the lease ends by itself
                 if isinstance(exc, Exception):
-                    runner.fail(job, told)
+                    _write(db, clock, jobs.fail, job, why)
                 else:  # cancelled or interrupted
-                    runner.give_back(job, told)
+                    _write(db, None, jobs.give_back, job, why)
             raise
         else:
-            done += await to_thread(runner.finish, job)
+            done += await to_thread(_write, db, None, jobs.finish, job)
     return JobsRun(done, failed, unhandled)
 
 
-class _Runner:
-    """The transactions of one run, whose leases are held under one holder name."""
+def _take(db: Database, clock: Clock, holder: str, kinds: Collection[JobKind]) -> Job | None:
+    return _write(db, clock, jobs.take, holder, kinds, lease_ms=LEASE_MS) if _any_open(db) else None
 
-    def __init__(self, db: Database, clock: Clock, handlers: Handlers, but: Collection[str]) -> None:
-        self._db = db
-        self._clock = clock
-        self._kinds = handlers.keys()
-        self._but = but
-        self._holder = f"{os.getpid()}-{secrets.token_hex(8)}"
 
-    def note_unhandled(self) -> int:
-        if not self._any_open():
-            return 0
-        return self._write(lambda tx, now: jobs.note_unhandled(tx, self._kinds, now_ms=now, but=self._but))
+def _any_open(db: Database) -> bool:
+    """Return whether any job is left: most memories have none, and need no write to find that out."""
+    with db.read() as tx:
+        return jobs.any_open(tx)
 
-    def take(self) -> Job | None:
-        if not self._any_open():
-            return None
-        return self._write(
-            lambda tx, now: jobs.take(tx, self._holder, self._kinds, now_ms=now, lease_ms=LEASE_MS)
-        )
 
-    def finish(self, job: Job) -> bool:
-        return self._write(lambda tx, _: jobs.finish(tx, job))
-
-    def fail(self, job: Job, reason: str) -> bool:
-        return self._write(lambda tx, now: jobs.fail(tx, job, reason, now_ms=now))
-
-    def give_back(self, job: Job, reason: str) -> bool:
-        return self._write(lambda tx, _: jobs.give_back(tx, job, reason))
-
-    def _any_open(self) -> bool:
-        """Return whether any job is left: most memories have none, and need no write to find that out."""
-        with self._db.read() as tx:
-            return jobs.any_open(tx)
-
-    def _write(self, work: Callable[[Tx, int], T]) -> T:
-        with self._db.write() as tx:
-            return work(tx, to_ms(self._clock()))
+def _write(db: Database, clock: Clock | None, work: Callable[..., T], *args: object, **named: object) -> T:
+    """Run a write of jobs in a transaction of its own; with a clock it gets the present as `now_ms`."""
+    with db.write() as tx:
+        if clock is not None:
+            named["now_ms"] = to_ms(clock())
+        return work(tx, *args, **named)

@@ -1,14 +1,14 @@
-"""Copying some sessions of another memory, whole, in one write transaction: turns, chunks, statements and what hangs on them.
+"""Copying sessions of another memory, whole, in one write transaction: turns, chunks, statements and what hangs on them.
 
-Copying what the graph of another memory is made from: relations, names as they were spelled, and people's choices.
+What hangs on statements is what the graph is made from, too: relations, names as they were spelled, and people's choices.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memforest.errors import CorruptStoreError
@@ -40,7 +40,7 @@ from memforest.store.sessions import (
 )
 from memforest.times import from_ms
 from memforest.trees.attached import Attached, Placings
-from memforest.write.corrections import demote_silent, retract_session, settle_corrections
+from memforest.write.corrections import demote_silent, retract_session, settle_chunks
 from memforest.write.erase import TurnCut, erase_turns
 from memforest.write.erase_corrections import content_words
 from memforest.write.merge_match import FactMatch, OtherFacts, chunks_of, match, read_facts, told
@@ -80,98 +80,29 @@ class Entities:
         self._rows[there.row] = facts_rows.put_entity(self._tx, key, label, there.kind)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedFacts:
-    """Facts of another memory, what they are called here, and which rows they and the entities that they name have here."""
-
-    reading: OtherFacts
-    names: Names
-    facts: Mapping[int, int]
-    here: Callable[[int], int]
-
-    def text(self, fact: int, text: str) -> str:
-        """Return a label or a name that a fact has there, with the names that those in it have here."""
-        return self.names.text(text, self.reading.called.get(fact, ()))
-
-
-def copy_told(
-    tx: Tx, source: Tx, telling: CopiedFacts, mentions: Collection[MentionCopy], own: Mapping[int, int]
-) -> None:
-    """Insert the relations that occurrences tell, and how these spell the names of entities.
-
-    Args:
-        tx: the write transaction.
-        source: a read transaction of the other memory.
-        telling: the facts.
-        mentions: those of the occurrences, as they are there.
-        own: occurrence there -> here.
-    """
-    copying.insert_relations(
-        tx,
-        [
-            one._replace(
-                fact=telling.facts[one.fact],
-                occurrence=own[one.occurrence],
-                source=telling.here(one.source),
-                label=telling.text(one.fact, one.label),
-                target=telling.here(one.target),
-            )
-            for one in copying.relations(source, telling.reading.facts)
-            if one.occurrence in own
-        ],
-    )
-    _copy_names(tx, source, telling, mentions, own)
-
-
-def _copy_names(
-    tx: Tx, source: Tx, telling: CopiedFacts, mentions: Collection[MentionCopy], own: Mapping[int, int]
-) -> None:
-    """Insert how occurrences spell names: what is the label there may be another spelling here, and the other way round."""
-    spelled: dict[tuple[int, int], set[str]] = {}
-    for one in entities.of_occurrences(source, own):
-        spelled.setdefault((one.occurrence, one.entity), set()).add(one.name)
-    labels = copying.entities(tx, {telling.here(one.entity) for one in mentions})
-    said: dict[tuple[int, int], set[str]] = {}
-    for mention in mentions:
-        there = spelled.get((mention.occurrence, mention.entity), set())
-        if not there and mention.roles != entities.SPEAKS:
-            there = {telling.reading.entities[mention.entity].label}
-        now = said.setdefault((own[mention.occurrence], telling.here(mention.entity)), set())
-        now.update(telling.text(mention.fact, name) for name in there)  # two there may be one here
-    for (occurrence, entity), now in said.items():
-        entities.add_name(tx, occurrence, entity, now, labels[entity].label)
-
-
 def merge_choices(db: Database, other: Database, renamed: Names) -> None:
-    """Copy the choices of another memory, behind its statements, in a transaction of their own."""
-    with other.read() as source:
-        if corrections.history(source):
-            with db.write() as tx:
-                copy_choices(tx, source, renamed)
-                meta.bump(tx)
+    """Copy what people have decided there of entities that are both here too, in a transaction of its own.
 
-
-def copy_choices(tx: Tx, source: Tx, renamed: Names) -> int:
-    """Insert what people have decided there of entities that both are here too; return how many decisions are new.
-
-    The newest counts, wherever it was made. Merging again finds what was copied, unless it was taken back here.
+    The newest decision counts, wherever it was made. Merging again finds what was copied, unless it was taken back here.
     """
-    told = corrections.history(source)
-    there = copying.entities(source, {row for one in told for row in (one.entity, one.other)})
-    here: dict[int, int] = {}
-    for row, entity in there.items():
-        found = facts_rows.entity_with_key(tx, renamed.entity(entity)[0])
-        if found is not None:
-            here[row] = found.row
-    known = {one[1:] for one in corrections.history(tx)}
-    new = 0
-    for one in told:
-        if one.entity in here and one.other in here:
-            first, second = sorted((here[one.entity], here[one.other]))
-            if first != second and (one.verdict, first, second, one.made_ms) not in known:
-                corrections.put(tx, one.verdict, first, second, one.made_ms)
-                new += 1
-    return new
+    with other.read() as source:
+        decisions = corrections.history(source)
+        if not decisions:
+            return
+        there = copying.entities(source, {row for one in decisions for row in (one.entity, one.other)})
+        with db.write() as tx:
+            found = {
+                row: facts_rows.entity_with_key(tx, renamed.entity(entity)[0])
+                for row, entity in there.items()
+            }
+            here = {row: entity.row for row, entity in found.items() if entity is not None}
+            known = {one[1:] for one in corrections.history(tx)}
+            for one in decisions:
+                if one.entity in here and one.other in here:
+                    first, second = sorted((here[one.entity], here[one.other]))
+                    if first != second and (one.verdict, first, second, one.made_ms) not in known:
+                        corrections.put(tx, one.verdict, first, second, one.made_ms)
+            meta.bump(tx)
 
 
 def copy_sessions(
@@ -226,9 +157,6 @@ def _cut(tx: Tx, attached: Attached, merging: Merging, cuts: Mapping[int, str | 
     merging.new_entities &= merging.entities.keys()
     cut = {spot.session for spot in spots}
     merging.sessions = {there: row for there, row in merging.sessions.items() if row not in cut}
-
-
-# -- what was said ------------------------------------------------------------------------------------
 
 
 class _Part:
@@ -368,12 +296,7 @@ class _Part:
         return rows
 
     def finish(self) -> None:
-        """Copy what the chunks tell."""
-        self._statements()
-        demote_silent(self._tx, self._placings, self._book.participants)
-
-    def _statements(self) -> None:
-        """Copy what chunks tell: facts that are new, and occurrences of those and of the facts that are here."""
+        """Copy what the chunks tell: facts that are new, and occurrences of those and of the facts that are here."""
         tx, source, placings, merging = self._tx, self._source, self._placings, self._merging
         found, said = told(source, self._chunks, self._whole, self._new)
         # What an update put somewhere does not come where it does not stand here.
@@ -408,26 +331,62 @@ class _Part:
                 one._replace(
                     fact=merging.facts[one.fact],
                     entity=self._book.here(one.entity),
-                    value=merging.names.value(one.value),
-                    previous=None if one.previous is None else merging.names.value(one.previous),
+                    value=merging.names.speaker(one.value),
+                    previous=None if one.previous is None else merging.names.speaker(one.previous),
                 )
                 for one in states
             ],
             [one._replace(entity=self._book.here(one.entity)) for one in called],
         )
         resolve_aliases(tx, {one.key for one in called})
-        copy_told(
-            tx,
-            source,
-            CopiedFacts(reading, merging.names, merging.facts, self._book.here),
-            mentions,
-            dict(zip((one.row for one in found), rows, strict=True)),
-        )
+        self._graph(reading, mentions, dict(zip((one.row for one in found), rows, strict=True)))
         _restate(tx, source, placings, merging, reading, found)
-        merging.settle(settle_corrections(tx, placings, [merging.chunks[chunk] for chunk in self._chunks]))
+        if corrections.exists(tx):
+            merging.settle(settle_chunks(tx, placings, [merging.chunks[chunk] for chunk in self._chunks]))
+        demote_silent(tx, placings, self._book.participants)
 
+    def _graph(self, reading: OtherFacts, mentions: Collection[MentionCopy], own: Mapping[int, int]) -> None:
+        """Insert the relations that occurrences tell, and how these spell the names of entities.
 
-# -- statements ---------------------------------------------------------------------------------------
+        A name that is the label there may be another spelling here, and the other way round.
+
+        Args:
+            reading: the facts.
+            mentions: those of the occurrences, as they are there.
+            own: occurrence there -> here.
+        """
+        tx, merging, here = self._tx, self._merging, self._book.here
+
+        def called(fact: int, text: str) -> str:
+            return merging.names.text(text, reading.called.get(fact, ()))
+
+        copying.insert_relations(
+            tx,
+            [
+                one._replace(
+                    fact=merging.facts[one.fact],
+                    occurrence=own[one.occurrence],
+                    source=here(one.source),
+                    label=called(one.fact, one.label),
+                    target=here(one.target),
+                )
+                for one in copying.relations(self._source, reading.facts)
+                if one.occurrence in own
+            ],
+        )
+        spelled: dict[tuple[int, int], set[str]] = {}
+        for one in entities.of_occurrences(self._source, own):
+            spelled.setdefault((one.occurrence, one.entity), set()).add(one.name)
+        labels = copying.entities(tx, {here(one.entity) for one in mentions})
+        said: dict[tuple[int, int], set[str]] = {}
+        for mention in mentions:
+            there = spelled.get((mention.occurrence, mention.entity), set())
+            if not there and mention.roles != entities.SPEAKS:
+                there = {reading.entities[mention.entity].label}
+            now = said.setdefault((own[mention.occurrence], here(mention.entity)), set())
+            now.update(called(mention.fact, name) for name in there)  # two there may be one here
+        for (occurrence, entity), now in said.items():
+            entities.add_name(tx, occurrence, entity, now, labels[entity].label)
 
 
 def match_new(tx: Tx, reading: OtherFacts, merging: Merging) -> dict[int, FactMatch]:

@@ -1,13 +1,10 @@
-"""Which statements of another memory are facts of this one: by identity, else near ones, guarded as on ingest.
+"""Which statements of another memory are facts of this one, and which of its corrections hold here.
 
-Nothing is embedded and no model is asked here: vectors are those that the other memory has, verdicts were given before.
+Facts join by identity, else near ones do, guarded as on ingest. Nothing is embedded and no model is asked: vectors are
+those of the other memory, verdicts were given before.
 
-
-Merging what people have decided of statements: corrections of the other memory, and what follows of them here.
-
-A correction holds here from the merge on, and of several the one that was made last counts, whichever memory it was made in.
-What it is about of sessions that are here already is settled at once, the rest when its session is copied.
-
+A correction holds here from the merge on; of several the one that was made last counts, whichever memory it was made in.
+What it says of sessions that are here already is settled at once, the rest when its session is copied.
 """
 
 from __future__ import annotations
@@ -29,6 +26,7 @@ from memforest.store import facts as facts_rows
 from memforest.store.connections import RESTORE, Tx
 from memforest.store.corrections import Correction, SentencePlace, corrections_of
 from memforest.store.derived import unpack_vectors
+from memforest.store.erase import deleted
 from memforest.store.facts import EntityRow, FactRow, StoredOccurrence
 from memforest.store.sessions import StoredTurn, turns_of_session, turns_with_ids
 from memforest.times import from_ms
@@ -227,9 +225,6 @@ def _planned(
     return found
 
 
-# -- what comes -----------------------------------------------------------------------------------
-
-
 def chunks_of(source: Tx, one: SessionPlan, turns: Sequence[StoredTurn]) -> list[tuple[Any, ...]]:
     """Return the chunks of which something comes, as `memforest.store.copying.chunks` has them, of a session of these turns."""
     new = [turn.ordinal for turn in turns if one.rest is None or one.rest.get(turn.row) is not None]
@@ -263,19 +258,9 @@ def facts_of(source: Tx, one: SessionPlan) -> set[int]:
     return {occurrence.fact for occurrence in found}
 
 
-@dataclass(frozen=True, slots=True)
-class CorrectionsMerged:
-    """What became of corrections: `rows` and `decided` are those of `Merging`; how many are new; the outcome of applying those that changed."""
-
-    rows: dict[int, int]
-    decided: dict[tuple[str, str], list[tuple[int, bytes]]]
-    new: int
-    settled: Settled
-
-
 def merge_corrections(
     tx: Tx, source: Tx, placings: Placings, plan: Plan, stored_ms: int
-) -> CorrectionsMerged:
+) -> tuple[dict[int, int], dict[tuple[str, str], list[tuple[int, bytes]]], int, Settled]:
     """Store what people have decided of statements there, and apply it to what is here already.
 
     A correction of which no sentence stands here, or will, is not taken over.
@@ -286,6 +271,10 @@ def merge_corrections(
         placings: the indexes, which are told what changes.
         plan: who is who, and which session becomes what.
         stored_ms: the present, UTC ms.
+
+    Returns:
+        Corrections there -> here; (session, turn) there -> corrections here with the digests of their sentences; how many
+        are new; and the outcome of applying those that changed.
 
     Raises:
         CorruptStoreError: if a statement is not what its identity was made of.
@@ -315,19 +304,17 @@ def merge_corrections(
                 decided.setdefault(place[:2], []).append((stored.row, place.quote))
             else:
                 corrections.add_places(tx, stored.row, (place._replace(session_id=at[0], turn_id=at[1]),))
-    return CorrectionsMerged(made, decided, new, _settle(tx, placings, changed))
+    settled = Settled()
+    if changed:
+        settled = settle_chunks(tx, placings, sorted(chunks_about(tx, changed)))
+        ids = {one.fact_id for one in changed}
+        settle_verdicts(tx, placings, copying.facts_with_identities(tx, ids).values())
+    return made, decided, new, settled
 
 
-@dataclass(frozen=True, slots=True)
-class _Session:
-    """What stands here, or will, of a session there: by turn id its text; id of session and turn here of those that are here.
-
-    `lost` are the words that only those of its texts say that do not stand here.
-    """
-
-    texts: dict[str, str]
-    here: dict[str, tuple[str, str]]
-    lost: frozenset[str]
+_Texts = tuple[dict[str, str], dict[str, tuple[str, str]], frozenset[str]]
+"""Of a session there: turn id -> the text that stands here, or will; turn id -> (session id, turn id) here of the turns
+that are here; and the words that only such texts say as do not stand here."""
 
 
 class _Standing:
@@ -336,14 +323,14 @@ class _Standing:
     def __init__(self, tx: Tx, source: Tx, plan: Plan) -> None:
         self._tx, self._source = tx, source
         self._becomes = {one.there.session_id: one for one in plan.sessions}
-        self._deleted = plan.known(tx).deleted
-        self._sessions: dict[str, _Session] = {}
+        self._deleted = deleted(tx)
+        self._sessions: dict[str, _Texts] = {}
         self.places = corrections.named_places(source)
         """Correction there -> those of its places that stand here; of all, before `corrections` was called."""
 
     def here(self, place: SentencePlace) -> tuple[str, str] | None:
         """Return the ids of session and turn of a place that is here; None where it is yet to come."""
-        return self._session(place.session_id).here.get(place.turn_id)
+        return self._session(place.session_id)[1].get(place.turn_id)
 
     def corrections(self) -> list[Correction]:
         """Return the corrections that stand here, without words that stand here nowhere."""
@@ -353,13 +340,13 @@ class _Standing:
             if erase.correction_digest(one.key) in self._deleted:
                 continue
             spots = self._spots(one)
-            gone = frozenset[str]().union(*(self._session(name).lost for name, _ in spots))
+            gone = frozenset[str]().union(*(self._session(name)[2] for name, _ in spots))
             said = [self._said(place) for place in self.places.get(one.row, ())]
             self.places[one.row] = [
                 place for place, text in zip(self.places.get(one.row, ()), said, strict=True) if text
             ]
             by_other = lost.get(one.fact_id)
-            stands = any(turn in self._session(name).texts for name, turn in spots)
+            stands = any(turn in self._session(name)[0] for name, turn in spots)
             if by_other is None and not any(said) and (one.kind == "update" or not stands):
                 continue
             gone |= by_other or frozenset()
@@ -375,39 +362,35 @@ class _Standing:
         fact = copying.facts_with_identities(self._source, {one.fact_id}).get(one.fact_id)
         if fact is not None:
             found.update(
-                spot for said in corrections.stored_times(self._source, fact).values() for spot in said.turns
+                spot for _, turns in corrections.stored_times(self._source, fact).values() for spot in turns
             )
         return found
 
     def _said(self, place: SentencePlace) -> str | None:
         """Return the sentence of a place, if it stands here."""
-        text = self._session(place.session_id).texts.get(place.turn_id)
+        text = self._session(place.session_id)[0].get(place.turn_id)
         return None if text is None else sentences_said(text).get(place.quote)
 
-    def _session(self, session_id: str) -> _Session:
+    def _session(self, session_id: str) -> _Texts:
         if session_id not in self._sessions:
-            self._sessions[session_id] = self._read(session_id)
+            texts: dict[str, str] = {}
+            here: dict[str, tuple[str, str]] = {}
+            gone: set[str] = set()
+            left: set[str] = set()
+            if (one := self._becomes.get(session_id)) is not None:
+                spots = {spot.row: spot for spot in turns_with_ids(self._tx, set(one.here.values()))}
+                for turn in turns_of_session(self._source, one.there.row):
+                    spot = spots.get(one.here.get(turn.row, 0))
+                    text = turn.text if one.rest is None else one.rest.get(turn.row)
+                    if spot is not None:
+                        text, here[turn.turn_id] = spot.text, (spot.session_id, spot.turn_id)
+                    if text is not None:
+                        texts[turn.turn_id] = text
+                        left |= content_words(turn.speaker, text)
+                    if text != turn.text:
+                        gone |= content_words(turn.speaker, turn.text)
+            self._sessions[session_id] = texts, here, frozenset(gone - left)
         return self._sessions[session_id]
-
-    def _read(self, session_id: str) -> _Session:
-        one = self._becomes.get(session_id)
-        if one is None:
-            return _Session({}, {}, frozenset())
-        texts, here = {}, {}
-        gone: set[str] = set()
-        left: set[str] = set()
-        spots = {spot.row: spot for spot in turns_with_ids(self._tx, set(one.here.values()))}
-        for turn in turns_of_session(self._source, one.there.row):
-            spot = spots.get(one.here.get(turn.row, 0))
-            text = turn.text if one.rest is None else one.rest.get(turn.row)
-            if spot is not None:
-                text, here[turn.turn_id] = spot.text, (spot.session_id, spot.turn_id)
-            if text is not None:
-                texts[turn.turn_id] = text
-                left |= content_words(turn.speaker, text)
-            if text != turn.text:
-                gone |= content_words(turn.speaker, turn.text)
-        return _Session(texts, here, frozenset(gone - left))
 
 
 def _without(one: Correction, lost: frozenset[str], said: list[str]) -> Correction | None:
@@ -430,16 +413,6 @@ def _without(one: Correction, lost: frozenset[str], said: list[str]) -> Correcti
     return replace(one, kind="forget", made=None, text=None, start_ms=None, end_ms=None, precision="unknown")
 
 
-def _settle(tx: Tx, placings: Placings, changed: list[Correction]) -> Settled:
-    """Apply corrections that are new here or undone to what was said here before."""
-    if not changed:
-        return Settled()
-    settled = settle_chunks(tx, placings, sorted(chunks_about(tx, changed)))
-    told = {one.fact_id for one in changed}
-    settle_verdicts(tx, placings, copying.facts_with_identities(tx, told).values())
-    return settled
-
-
 def _renamed(source: Tx, found: list[Correction], names: Names) -> list[Correction]:
     """Return corrections with the identities and texts that their statements have here."""
     if not names or not found:
@@ -453,21 +426,17 @@ def _renamed(source: Tx, found: list[Correction], names: Names) -> list[Correcti
         called = [pair for row in about for pair in reading.called.get(row, ())]
         fact = reading.facts.get(stored.get(one.fact_id, 0))
         text = None if one.text is None else names.text(one.text, called)
+        times = [None if ms is None else from_ms(ms) for ms in (one.start_ms, one.end_ms)]
         renamed.append(
             replace(
                 one,
                 fact_id=one.fact_id if fact is None else fact.fact_id,
                 said=names.text(one.said, called),
                 text=text,
-                made=None if text is None else _correction_identity(one, text),
+                made=None if text is None else fact_identity(text, *times),
             )
         )
     return renamed
-
-
-def _correction_identity(one: Correction, text: str) -> str:
-    times = [None if ms is None else from_ms(ms) for ms in (one.start_ms, one.end_ms)]
-    return fact_identity(text, times[0], times[1])
 
 
 def new_corrections(tx: Tx, source: Tx, plan: Plan) -> list[Correction]:

@@ -1,19 +1,14 @@
 """What merging another memory will do, read before anything is written: who is who, and which session becomes what.
 
-Who of another memory is who in this one: names that are the same person's, and names that two people share.
-
 People and things of one name are one, as they are within a memory. The owners of two memories are two people unless
-the caller says otherwise: where both have the same name, the caller is asked. Who is called otherwise here than there
+the caller says otherwise: where both have the same name, the caller is asked. A person with another name here than there
 is renamed in what is copied: as a speaker, in statements and in states. What was said, word for word, stays.
 
-
-Which session of this memory a session of another one becomes, and what of its turns is to come.
-
-A turn is here if one of the same id, speaker and time that says the same is, in a session of the same id: an id that a merge
-has changed counts as the one that it was made of. What was deleted here is known by digests, and never comes. Where
-both memories went on with a session, the turns of both stand in it. Of two sessions that share nothing but their id, the one
-that comes gets another id, which follows from whose it is: so it is found again, also by way of a third memory.
-
+A turn is here if a turn of the same id, speaker and time that says the same is, in a session of the same id: an id that
+a merge has changed counts as the one that it was made of. What was deleted here is known by digests, and never comes.
+Where both memories went on with a session, the turns of both stand in it. Of two sessions that share nothing but their
+id, the one that comes gets another id, which follows from whose it is: so it is found again, also by way of a third
+memory.
 """
 
 from __future__ import annotations
@@ -43,26 +38,20 @@ from memforest.write.turns import check_id
 
 
 @dataclass(frozen=True, slots=True)
-class MergeNames:
-    """What the caller says of people: see `AsyncUserMemory.merge`."""
+class MergeOptions:
+    """How a memory is merged, and what the caller says of people; see `AsyncUserMemory.merge`."""
 
     same_person: bool | None = None
     same: Mapping[str, str] = field(default_factory=dict)
     apart: Collection[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """Whose memory one is: its id, its user, and the user's display name."""
-
-    memory: str
-    user_id: str
-    label: str
+    dry_run: bool = False
+    overwrite: bool = False
+    refresh: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Key of a name in the other memory -> the name here, of those who are called otherwise here."""
+    """The people with another name here: key of the name in the other memory -> the name here."""
 
     here: Mapping[str, str] = field(default_factory=dict)
 
@@ -72,10 +61,6 @@ class Names:
     def speaker(self, name: str) -> str:
         """Return the name of a speaker here."""
         return self.here.get(speaker_key(name) or "", name) if self.here else name
-
-    def value(self, value: str) -> str:
-        """Return the value of a state, which may be somebody's name."""
-        return self.speaker(value)
 
     def entity(self, there: EntityRow) -> tuple[str, str]:
         """Return (key, label) of an entity here."""
@@ -98,7 +83,7 @@ class Names:
 
 
 def names_of(
-    tx: Tx, source: Tx, asked: MergeNames, owner: Owner, other: Owner, known: Mapping[int, Origin]
+    tx: Tx, source: Tx, asked: MergeOptions, owner: Origin, other: Origin, known: Mapping[int, Origin]
 ) -> tuple[Names, str]:
     """Return who is called otherwise here, and the name of the other memory's owner here.
 
@@ -122,15 +107,16 @@ def names_of(
     others = [one for one in known.values() if one is not before]
     wanted = _wanted(tx, source, asked, owner, other, others)
     if before is not None and wanted != (Names(before.names), before.label):
+        names = ", ".join(f"{key} as {label}" for key, label in sorted(before.names.items()))
         raise InputError(
             f"the memory of {shown(other.user_id)} was merged before with other names "
-            f"({_told(before) or 'all as they are'}); leave same_person, same and apart out"
+            f"({names or 'all as they are'}); leave same_person, same and apart out"
         )
     return wanted
 
 
 def _wanted(
-    tx: Tx, source: Tx, asked: MergeNames, owner: Owner, other: Owner, known: Collection[Origin]
+    tx: Tx, source: Tx, asked: MergeOptions, owner: Origin, other: Origin, known: Collection[Origin]
 ) -> tuple[Names, str]:
     here: dict[str, str] = {}
     for there, name in asked.same.items():
@@ -148,7 +134,7 @@ def _wanted(
 
 
 def _owner(
-    tx: Tx, source: Tx, asked: MergeNames, owner: Owner, other: Owner, known: Collection[Origin]
+    tx: Tx, source: Tx, asked: MergeOptions, owner: Origin, other: Origin, known: Collection[Origin]
 ) -> dict[str, str]:
     """Return the other owner's key -> name here, where that is another one; owners of one name are asked about."""
     key = speaker_key(other.label) or ""
@@ -156,7 +142,7 @@ def _owner(
         return {key: owner.label}
     owners = {speaker_key(owner.label): owner.user_id}
     owners |= {speaker_key(one.label): one.user_id for one in known}
-    if key not in owners or not (_there(source, key) and _there(tx, key)):
+    if key not in owners or None in (facts.entity_with_key(source, key), facts.entity_with_key(tx, key)):
         return {}
     if asked.same_person is None:
         raise InputError(
@@ -166,10 +152,6 @@ def _owner(
     return {key: f"{other.label} ({other.user_id})"}
 
 
-def _there(tx: Tx, key: str) -> bool:
-    return facts.entity_with_key(tx, key) is not None
-
-
 def _known_key(source: Tx, name: object, what: str) -> str:
     """Return the key of a name that the other memory knows.
 
@@ -177,13 +159,9 @@ def _known_key(source: Tx, name: object, what: str) -> str:
         InputError: if it is no name, or nobody and nothing there is called so.
     """
     key = speaker_key(check_id(name, what))
-    if key is None or not _there(source, key):
+    if key is None or facts.entity_with_key(source, key) is None:
         raise InputError(f"{what}: nobody and nothing in the memory that is merged is called {shown(name)}")
     return key
-
-
-def _told(origin: Origin) -> str:
-    return ", ".join(f"{key} as {label}" for key, label in sorted(origin.names.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +191,21 @@ class SessionPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class OtherNames:
-    """Who is called otherwise here, where the other memory's turns are from, and the digests of what was deleted here."""
+class Plan:
+    """A merge that is about to begin: who is called what here, where turns come from, and what sessions become."""
 
+    owner: Origin
+    other: Origin
     names: Names
-    origins: Mapping[int, Origin]
     own: Origin
-    """The other memory itself."""
+    """The other memory, as the origin of its turns."""
+    origins: Mapping[int, Origin]
+    """Origins of the other memory's turns, by their rows there."""
     deleted: frozenset[bytes]
+    """Digests of what was deleted here."""
+    sessions: tuple[SessionPlan, ...] = ()
+    overwrite: bool = False
+    notes: tuple[str, ...] = ()
 
     def is_deleted(self, turn: StoredTurn, text: str) -> bool:
         """Return whether a text of a turn was deleted here."""
@@ -241,53 +226,44 @@ class OtherNames:
         ]
         return without(turn.text, stale) if stale else turn.text
 
+    def becomes(self, tx: Tx, source: Tx, one: SessionPlan) -> SessionPlan | None:
+        """Return what a session becomes as things are now; None when it is no longer in the other memory."""
+        try:
+            there = sessions.session_with_row(source, one.there.row)
+        except KeyError:
+            return None
+        return becomes(tx, source, there, self)
 
-def becomes(
-    tx: Tx, source: Tx, there: SessionRow, known: OtherNames, *, overwrite: bool = False
-) -> SessionPlan:
+
+def becomes(tx: Tx, source: Tx, there: SessionRow, known: Plan) -> SessionPlan:
     """Return what a session of another memory is here.
 
     Args:
         tx: a transaction of this memory.
         source: one of the other memory.
         there: the session.
-        known: what is known of both.
-        overwrite: whether what is here under an id goes where it has other turns too.
+        known: what is known of both. With its `overwrite` what is here under an id goes where it has other turns too.
     """
     found = copying.sessions_with_root(tx, root_id(there.session_id), there.session_id)
     if not found and not known.deleted:
         return SessionPlan(there, there.session_id, "new")
     theirs = turns_of_session(source, there.row)
-    over = found.get(there.session_id) if overwrite else None
+    over = found.get(there.session_id) if known.overwrite else None
     rows = found.values() if over is None else [over]
     ours = [turn for row in rows for turn in turns_of_session(tx, row)]
-    compared = _compare(theirs, ours, known)
-    if over is not None and compared.rest and len(compared.here) < len(ours):
-        found, compared = {}, _compare(theirs, [], known)
+    rest, here, votes = _compare(theirs, ours, known)
+    if over is not None and rest and len(here) < len(ours):
+        found = {}
+        rest, here, votes = _compare(theirs, [], known)
     else:
         over = None
-    session_id, row = _place(source, there, found, compared.votes, known)
-    if row is None and all(compared.rest.get(turn.row) == turn.text for turn in theirs):
+    session_id, row = _place(source, there, found, votes, known)
+    if row is None and all(rest.get(turn.row) == turn.text for turn in theirs):
         return SessionPlan(there, session_id, "new", over=over)
     how: Literal["new", "grown", "same"] = "new" if row is None else "grown"
-    if not any(text is not None for text in compared.rest.values()):
+    if not any(text is not None for text in rest.values()):
         how = "same"
-    return SessionPlan(there, session_id, how, row, over, compared.rest, compared.here)
-
-
-def _near(old: StoredTurn, new: StoredTurn, names: Names) -> bool:
-    """Return whether two turns have one speaker and time; times that a store stamped itself are nobody's."""
-    same_time = old.said_ms == new.said_ms or "clock" in (old.time_source, new.time_source)
-    return same_time and old.speaker == names.speaker(new.speaker)
-
-
-@dataclass(frozen=True, slots=True)
-class _Compared:
-    """What of turns there is to come, which turns here others are, and how many of those each session here has."""
-
-    rest: dict[int, str | None] = field(default_factory=dict)
-    here: dict[int, int] = field(default_factory=dict)
-    votes: Counter[int] = field(default_factory=Counter)
+    return SessionPlan(there, session_id, how, row, over, rest, here)
 
 
 class _Here:
@@ -303,10 +279,18 @@ class _Here:
             self._by_time.setdefault(one.said_ms, []).append(one)
 
     def near(self, turn: StoredTurn) -> list[StoredTurn]:
-        """Return the turns of the id of one there, then those of its time that are none of the others."""
+        """Return the turns with the id of a turn there, then the unclaimed ones of its time; all have its speaker.
+
+        A time that a store stamped itself equals any other.
+        """
         same_id = self._by_id.get(root_id(turn.turn_id), [])
         free = [one for one in self._by_time.get(turn.said_ms, ()) if one.row in self._free]
-        return [one for one in (*same_id, *free) if _near(one, turn, self._names)]
+        return [
+            one
+            for one in (*same_id, *free)
+            if one.said_ms == turn.said_ms or "clock" in (one.time_source, turn.time_source)
+            if one.speaker == self._names.speaker(turn.speaker)
+        ]
 
     def claim(self, turn: StoredTurn, *, same_id: bool) -> StoredTurn | None:
         """Return the turn that one there is, word for word, if no other one there is it."""
@@ -318,9 +302,18 @@ class _Here:
         return None
 
 
-def _compare(theirs: Sequence[StoredTurn], ours: Sequence[StoredTurn], known: OtherNames) -> _Compared:
-    """Compare the turns of a session with those of the sessions here that may be it."""
-    here, done = _Here(ours, known.names), _Compared()
+def _compare(
+    theirs: Sequence[StoredTurn], ours: Sequence[StoredTurn], known: Plan
+) -> tuple[dict[int, str | None], dict[int, int], Counter[int]]:
+    """Compare the turns of a session with those of the sessions here that may be it.
+
+    Returns:
+        What of turns there is to come, which turns here the others are, and how many of those each session here has.
+    """
+    rest: dict[int, str | None] = {}
+    same: dict[int, int] = {}
+    votes: Counter[int] = Counter()
+    here = _Here(ours, known.names)
     found = {turn.row: here.claim(turn, same_id=True) for turn in theirs}
     for turn in theirs:
         match, left = found[turn.row] or here.claim(turn, same_id=False), None
@@ -329,12 +322,12 @@ def _compare(theirs: Sequence[StoredTurn], ours: Sequence[StoredTurn], known: Ot
             left = known.left(turn, near)
             match = next((one for one in near if _overlap(one.text, turn.text)), None)
         if match is not None:
-            done.votes[match.session] += 1
+            votes[match.session] += 1
         if match is not None and left is None:
-            done.here[turn.row] = match.row
+            same[turn.row] = match.row
         else:
-            done.rest[turn.row] = left
-    return done
+            rest[turn.row] = left
+    return rest, same, votes
 
 
 def _overlap(old: str, new: str) -> bool:
@@ -344,7 +337,7 @@ def _overlap(old: str, new: str) -> bool:
 
 
 def _place(
-    source: Tx, there: SessionRow, found: Mapping[str, int], votes: Counter[int], known: OtherNames
+    source: Tx, there: SessionRow, found: Mapping[str, int], votes: Counter[int], known: Plan
 ) -> tuple[str, int | None]:
     """Return the id and the row here of what a session becomes: of that here with which it shares most, else by its id."""
     session_id = there.session_id
@@ -376,41 +369,6 @@ def batches(sessions: Iterable[SessionPlan], most_turns: int) -> Iterator[list[S
         size += one.turns
     if part:
         yield part
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A merge that is about to begin."""
-
-    owner: Owner
-    other: Owner
-    names: Names
-    own: Origin
-    """The other memory, as the origin of its turns."""
-    origins: Mapping[int, Origin]
-    """Origins of the other memory's turns, by their rows there."""
-    sessions: tuple[SessionPlan, ...]
-    overwrite: bool = False
-    notes: tuple[str, ...] = ()
-
-    def whose(self) -> dict[int | None, Origin]:
-        """Return the origins of the other memory's turns, by their rows there; its own under None."""
-        found: dict[int | None, Origin] = {None: self.own}
-        for row, one in self.origins.items():
-            found[row] = one
-        return found
-
-    def known(self, tx: Tx) -> OtherNames:
-        """Return what sessions are compared by, as things are now."""
-        return OtherNames(self.names, self.origins, self.own, deleted(tx))
-
-    def becomes(self, tx: Tx, source: Tx, one: SessionPlan, known: OtherNames) -> SessionPlan | None:
-        """Return what a session becomes as things are now; None when it is no longer in the other memory."""
-        try:
-            there = sessions.session_with_row(source, one.there.row)
-        except KeyError:
-            return None
-        return becomes(tx, source, there, known, overwrite=self.overwrite)
 
 
 @dataclass(slots=True)
@@ -495,23 +453,21 @@ def check_source(source: Database, target: Path) -> None:
 def plan_merge(
     tx: Tx,
     source: Tx,
-    asked: MergeNames,
-    owner: Owner,
-    other: Owner,
+    asked: MergeOptions,
+    owner: Origin,
+    other: Origin,
     *,
     embedder: str | None,
-    overwrite: bool,
 ) -> Plan:
     """Return what merging a memory will do.
 
     Args:
         tx: a transaction of the memory that is merged into.
         source: one of the memory that is merged.
-        asked: what the caller says of people.
+        asked: what the caller says of people, and whether sessions that differ are replaced.
         owner: whose memory is merged into; `memory` is read here.
         other: whose is merged.
         embedder: the one that the memory is open with.
-        overwrite: whether sessions that differ are replaced.
 
     Raises:
         EmbedderMismatchError: if the vectors of both are of two embedders.
@@ -523,27 +479,22 @@ def plan_merge(
             f"the memory of {shown(other.user_id)} has vectors of {given!r} and that of {shown(owner.user_id)} of "
             f"{have!r}, which cannot be compared; re-embed one of them with the other's embedder first, then merge"
         )
-    owner = replace(owner, memory=meta.get(tx, "memory_id") or "")
-    other = replace(other, memory=meta.get(source, "memory_id") or "")
+    owner = owner._replace(memory=meta.get(tx, "memory_id") or "")
+    other = other._replace(memory=meta.get(source, "memory_id") or "")
     names, label = names_of(tx, source, asked, owner, other, origins(tx))
     own = Origin(other.memory, other.user_id, label, names.here)
-    known = OtherNames(names, origins(source), own, deleted(tx))
-    found = [
-        becomes(tx, source, one, known, overwrite=overwrite)
-        for one in sorted(sessions.list_sessions(source), key=lambda one: (one.start_ms, one.session_id))
-    ]
-    notes = _notes(tx, source, owner, other)
-    return Plan(owner, other, names, own, known.origins, tuple(found), overwrite, notes)
-
-
-def _notes(tx: Tx, source: Tx, owner: Owner, other: Owner) -> tuple[str, ...]:
     here, there = stored_zone(tx), stored_zone(source)
-    if here is None or there is None or here == there:
-        return ()
-    return (
-        f"the days of the memory of {shown(owner.user_id)} are those of {here!r}, and its words of time stay read as they "
-        f"were in that of {shown(other.user_id)}, in {there!r}",
+    notes: tuple[str, ...] = ()
+    if here is not None and there is not None and here != there:
+        notes = (
+            f"the days of the memory of {shown(owner.user_id)} are those of {here!r}, and its words of time stay read as they "
+            f"were in that of {shown(other.user_id)}, in {there!r}",
+        )
+    plan = Plan(
+        owner, other, names, own, origins(source), deleted(tx), overwrite=asked.overwrite, notes=notes
     )
+    listed = sorted(sessions.list_sessions(source), key=lambda one: (one.start_ms, one.session_id))
+    return replace(plan, sessions=tuple(becomes(tx, source, one, plan) for one in listed))
 
 
 def keep_origins(tx: Tx, plan: Plan, merged_ms: int) -> dict[int | None, int | None]:
@@ -551,16 +502,11 @@ def keep_origins(tx: Tx, plan: Plan, merged_ms: int) -> dict[int | None, int | N
 
     Turns that once came from here are at home.
     """
-    found: dict[int | None, int | None] = {None: _kept(tx, plan, plan.own, merged_ms)}
-    for row, one in plan.origins.items():
-        found[row] = _kept(tx, plan, one, merged_ms)
-    return found
-
-
-def _kept(tx: Tx, plan: Plan, origin: Origin, merged_ms: int) -> int | None:
-    if (origin.memory, origin.user_id) == (plan.owner.memory, plan.owner.user_id):
-        return None
-    return put_origin(tx, origin, merged_ms)
+    home = (plan.owner.memory, plan.owner.user_id)
+    return {
+        row: None if one[:2] == home else put_origin(tx, one, merged_ms)
+        for row, one in (*{None: plan.own}.items(), *plan.origins.items())
+    }
 
 
 def joined(tx: Tx, source: Tx, names: Names) -> tuple[list[str], list[str]]:

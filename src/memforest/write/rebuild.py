@@ -1,35 +1,24 @@
-"""Making anew what is derived: all of it, what is stale, one index, or every vector by another embedder.
+"""Making anew what is derived: all of it, what is stale, one index, or every vector by another embedder; and `repair`.
 
-Giving a memory another embedder: all vectors made anew beside those in use, then switched in one transaction.
+`reembed` makes all vectors anew beside those in use, then switches in one transaction; until then readers and writers go
+on with the old ones. What is written meanwhile is found as lacking a vector, as what a killed run has left is, so the
+same loop makes both. Verdicts on near-duplicates stay: facts are what they were.
 
-Until then readers and writers go on with the old ones. What is written meanwhile is found as lacking a vector, as what a
-killed run has left is, so the same loop makes both. Verdicts on near-duplicates stay: facts are what they were.
+`reextract` reads sessions again whose chunks would be cut or extracted otherwise now. Each session is one transaction:
+until it is committed, what was extracted before is served, and a session that a model cannot read whole stays as it is.
+What is the same as before keeps the time at which it was first stored.
 
-
-Reading sessions again whose chunks were cut or extracted otherwise than they would be now.
-
-Each session is one transaction: until it is committed, what was extracted before is served; a session that a model cannot
-read whole stays as it is. What is the same as before keeps the time at which it was first stored.
-
-
-Adding, dropping and advancing a memory's indexes.
-
-The rows of the lexical index, written from what was said; and written anew when words are cut otherwise than before.
-
-`repair`: rebuild, from the turns, what `verify` finds broken; no turn is changed.
-
-What is derived (lexical rows, vectors, trees, scenes) can be made again and is; turns, sessions, chunks and facts
-cannot, so problems with them are left to a backup. A damaged turn is named and nothing is made of it: what was made
-of it before the damage, its words and its vector, may be the last trace of what was said. A damaged file is not
-touched at all: writing into it may make what is still readable unreadable.
-
+`repair_parts` rebuilds, from the turns, what `verify` finds broken. What is derived (lexical rows, vectors, trees, scenes)
+can be made again and is; turns, sessions, chunks and facts cannot, so problems with them are left to a backup. Nothing is
+made of a damaged turn: its words and its vector of before the damage may be the last trace of what was said. A damaged
+file is not touched at all: writing into it may make what is still readable unreadable.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from typing import Any, Literal
@@ -51,7 +40,7 @@ from memforest.progress import Progress, Report, Timer, no_report
 from memforest.read.stored import IndexView, VerifyReport
 from memforest.read.verify import wrong_vectors, wrong_words
 from memforest.read.views import index_views
-from memforest.search.vectors import VectorMaker, check_own, digest, index_tokens, keep_embedder, turn_text
+from memforest.search.vectors import VectorMaker, check_own, digest, index_tokens, keep_embedder
 from memforest.store import checks, derived, indexes, jobs, meta, sessions, trees
 from memforest.store.connections import Tx
 from memforest.store.database import Database
@@ -67,7 +56,7 @@ from memforest.write.batch import SessionWriter
 from memforest.write.commit import CommittedSession, commit
 from memforest.write.corrections import retract_chunk
 from memforest.write.extract import ExtractedSession, extract, find_same
-from memforest.write.sessions import StoredSession, load
+from memforest.write.sessions import StoredSession, load, to_embed
 
 BLOCK = 256
 """Texts that are read, embedded and written together."""
@@ -146,16 +135,7 @@ def _block(db: Database, kind: derived.ItemKind, after: int) -> tuple[int | None
     """Return the last id of the next block and its (item, text to embed); damaged turns get no vector."""
     with db.read() as tx:
         rows = indexes.lacking(tx, kind, after, BLOCK)
-        return (rows[-1][0] if rows else None), _texts(tx, kind, rows)
-
-
-def _texts(tx: Tx, kind: derived.ItemKind, rows: list[tuple[int, str, str]]) -> list[tuple[int, str]]:
-    damaged = damaged_turns(tx, [item for item, _, _ in rows]) if kind == "turn" else ()
-    return [
-        (item, turn_text(speaker, text) if kind == "turn" else text)
-        for item, speaker, text in rows
-        if item not in damaged
-    ]
+        return (rows[-1][0] if rows else None), to_embed(tx, kind, rows)
 
 
 def _put(maker: VectorMaker, kind: derived.ItemKind, found: list[derived.VectorRow]) -> None:
@@ -164,7 +144,7 @@ def _put(maker: VectorMaker, kind: derived.ItemKind, found: list[derived.VectorR
         if indexes.next_embedder(tx) != maker.embedder.model_id:
             return  # another process has switched, or has begun with a third embedder
         rows = indexes.lacking(tx, kind, found[0][0] - 1, 2 * BLOCK)
-        now = {(item, digest(text)) for item, text in _texts(tx, kind, rows)}
+        now = {(item, digest(text)) for item, text in to_embed(tx, kind, rows)}
         indexes.put(tx, kind, [row for row in found if row[:2] in now])
 
 
@@ -184,30 +164,17 @@ def _switch(db: Database, attached: Attached, maker: VectorMaker) -> bool:
         placings = Placings(tx, attached)
         indexes.switch(tx)
         put_means(tx)
-        _tell(tx, attached)
+        for index in attached.of(tx):
+            if not index.reembed(tx):
+                attached.clear(tx, index.name)
         placings.close()
         meta.forget(tx)  # a vector that changes in place is not noted
         meta.bump(tx)
     return True
 
 
-def _tell(tx: Tx, attached: Attached) -> None:
-    """Let every index make anew what it has made of vectors; one that cannot is cleared."""
-    for index in attached.of(tx):
-        if not index.reembed(tx):
-            attached.clear(tx, index.name)
-
-
 TURNS_AT_ONCE = 1_024
 """Turns whose chunks go to a model together; what is made of them is written before the next are begun."""
-
-
-@dataclass(slots=True)
-class _Left:
-    """Sessions that could not be read, and why; how many chunks the budget did not reach."""
-
-    reasons: dict[str, str] = field(default_factory=dict)
-    over_budget: int = 0
 
 
 async def reextract(writer: SessionWriter, report: Report) -> int:
@@ -224,29 +191,29 @@ async def reextract(writer: SessionWriter, report: Report) -> int:
         StoreError: if the memory cannot be written.
     """
     rows = await to_thread(_stale, writer)
-    progress, left, done = Progress("sessions", len(rows), report), _Left(), 0
+    progress, done, over_budget = Progress("sessions", len(rows), report), 0, False
+    left: dict[str, str] = {}
     for group in await to_thread(lambda: list(_groups(writer, rows))):
-        for work in await _read(writer, group):
-            done += await to_thread(_replace, writer, work, left)
+        for made, old in await _read(writer, group):
+            if any(outcome.left for _, outcome in made.outcomes):
+                over_budget = True
+            elif (why := await to_thread(_replace, writer, made, old)) is not None:
+                left[made.stored.session_id] = why
+            else:
+                done += 1
             progress.add()
-        if left.over_budget:
-            break
-    _raise_left(left, done, len(rows))
-    return done
-
-
-def _raise_left(left: _Left, done: int, total: int) -> None:
-    if left.over_budget:
-        raise BudgetError(
-            f"the budget is used up: {done} of {total} sessions were read again, the others are as they were; the same call "
-            "goes on"
-        )
-    if left.reasons:
-        name, why = next(iter(left.reasons.items()))
+        if over_budget:
+            raise BudgetError(
+                f"the budget is used up: {done} of {len(rows)} sessions were read again, the others are as they were; the "
+                "same call goes on"
+            )
+    if left:
+        name, why = next(iter(left.items()))
         raise StepError(
-            f"{len(left.reasons)} of {total} sessions were left as they were, the first {cut(repr(name), 60)}: {why}; the "
+            f"{len(left)} of {len(rows)} sessions were left as they were, the first {cut(repr(name), 60)}: {why}; the "
             "same call tries them again"
         )
+    return done
 
 
 def _stale(writer: SessionWriter) -> list[int]:
@@ -276,7 +243,13 @@ async def _read(writer: SessionWriter, rows: Sequence[int]) -> list[tuple[Extrac
     made = await all_of(extract(one, writer.steps, writer.vectors, writer.threshold) for one, _ in found)
     if writer.steps.judge is not None:
         model = None if writer.vectors is None else writer.vectors.embedder.model_id
-        same = await find_same(writer.steps.judge, writer.db, writer.cache, made, model)
+        same = await find_same(
+            writer.steps.judge,
+            writer.db,
+            writer.cache,
+            [(one.statements, one.vectors) for one in made],
+            model,
+        )
         made = [replace(one, same=same) for one in made]
     return [(one, old) for one, (_, old) in zip(made, found, strict=True)]
 
@@ -319,32 +292,21 @@ def _recut(
     return old, new
 
 
-def _replace(writer: SessionWriter, work: tuple[ExtractedSession, list[ChunkRow]], left: _Left) -> int:
-    """Write what was extracted in the place of what was there; return 1, or 0 if the session was left as it is."""
-    made, old = work
-    name = made.stored.session_id
-    over = sum(outcome.left for _, outcome in made.outcomes)
+def _replace(writer: SessionWriter, made: ExtractedSession, old: Sequence[ChunkRow]) -> str | None:
+    """Write what was extracted in the place of what was there; return why not if the session was left as it is."""
     failures = [outcome.failure for _, outcome in made.outcomes if outcome.failure is not None]
-    if over:
-        left.over_budget += over
-        return 0
     if failures or made.stored.damaged:
-        left.reasons[name] = failures[0] or "" if failures else "turns of it are damaged; `verify` names them"
-        return 0
+        return failures[0] or "" if failures else "turns of it are damaged; `verify` names them"
     with writer.db.write() as tx:
         if made.model is not None:
             check_own(tx, writer.db.path, made.model)
-        if sessions.chunks(tx, made.stored.row) and _unchanged(tx, made, old):
-            _write(tx, writer, made, old)
-            return 1
-    left.reasons[name] = "another writer has changed it meanwhile"
-    return 0
-
-
-def _unchanged(tx: Tx, made: ExtractedSession, old: Sequence[ChunkRow]) -> bool:
-    now = {chunk.row: chunk for chunk in sessions.chunks(tx, made.stored.row)}
-    turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, made.stored.row)}
-    return turns == made.stored.turns and all(now.get(chunk.row) == chunk for chunk in old)
+        now = {chunk.row: chunk for chunk in sessions.chunks(tx, made.stored.row)}
+        turns = {turn.ordinal: (row, turn) for row, turn in sessions.turns(tx, made.stored.row)}
+        same = turns == made.stored.turns and all(now.get(chunk.row) == chunk for chunk in old)
+        if not now or not same:
+            return "another writer has changed it meanwhile"
+        _write(tx, writer, made, old)
+    return None
 
 
 def _write(tx: Tx, writer: SessionWriter, made: ExtractedSession, old: Sequence[ChunkRow]) -> None:
@@ -484,15 +446,6 @@ VACUUM_BYTES = 1 << 30
 """Largest file to write anew: SQLite keeps the copy in memory, as temporary files would hold transcripts."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
-    """What a repair may need: the settings, the memory's indexes, and what was found."""
-
-    config: Config
-    attached: Attached
-    found: VerifyReport
-
-
 def repair_parts(db: Database, config: Config, attached: Attached, found: VerifyReport) -> list[str]:
     """Rebuild the broken parts in one transaction, and return what was done, in words.
 
@@ -506,7 +459,7 @@ def repair_parts(db: Database, config: Config, attached: Attached, found: Verify
         return []
     with db.write() as tx:
         before = _said(tx)
-        did = [make(tx, _Context(config, attached, found)) for make in wanted]
+        did = [make(tx, config, attached, found) for make in wanted]
         if _said(tx) != before:
             raise CorruptStoreError(f"{db.path.name!r} cannot be repaired; restore it from a backup")
         meta.bump(tx)
@@ -541,7 +494,7 @@ def _said(tx: Tx) -> dict[str, int]:
     return {table: found[table] for table in SAID}
 
 
-def _words(tx: Tx, _context: _Context) -> str:
+def _words(tx: Tx, *_unused: object) -> str:
     """Rebuild the lexical index from its rows, and the rows that do not match their turn or fact."""
     derived.reindex_words(tx)
     wrong = wrong_words(tx)
@@ -551,7 +504,7 @@ def _words(tx: Tx, _context: _Context) -> str:
     return f"made the lexical index anew, and the words of {len(wrong)} turns and facts"
 
 
-def _vectors(tx: Tx, _context: _Context) -> str:
+def _vectors(tx: Tx, *_unused: object) -> str:
     wrong = {(kind, item) for kind, item, _ in wrong_vectors(tx)}
     for kind, item in wrong:
         derived.drop_vectors(tx, kind, (item,))
@@ -560,25 +513,25 @@ def _vectors(tx: Tx, _context: _Context) -> str:
     return f"dropped {len(wrong)} wrong vectors, to be made anew"
 
 
-def _indexes(tx: Tx, context: _Context) -> str:
+def _indexes(tx: Tx, _config: Config, attached: Attached, found: VerifyReport) -> str:
     """Clear the broken indexes, which `resume` then rebuilds, and delete what belongs to no index of the memory."""
-    gone = context.attached.drop_strays(tx)
+    gone = attached.drop_strays(tx)
     drop_strays(tx)
-    broken = sorted({one.index for one in context.found.problems if one.index is not None})
+    broken = sorted({one.index for one in found.problems if one.index is not None})
     for name in broken:
-        context.attached.clear(tx, name, "was found broken; repair() makes it anew")
+        attached.clear(tx, name, "was found broken; repair() makes it anew")
     did = [f"made the index {name!r} anew" for name in broken]
     did += [f"dropped what was left of the index {name!r}" for name in gone]
     return "; ".join(did) or "dropped leaves of no tree"
 
 
-def _jobs(tx: Tx, context: _Context) -> str:
+def _jobs(tx: Tx, config: Config, *_unused: object) -> str:
     """Reset jobs with impossible rows to `waiting`, and delete unreadable ones; an index adds its jobs again."""
-    anew, forgotten = jobs.repair(tx, now_ms=to_ms(context.config.clock()))
+    anew, forgotten = jobs.repair(tx, now_ms=to_ms(config.clock()))
     return f"let {anew} jobs wait anew, and forgot {forgotten} that could not be read"
 
 
-_REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, _Context], str]], ...] = (
+_REPAIRS: tuple[tuple[frozenset[str], Callable[[Tx, Config, Attached, VerifyReport], str]], ...] = (
     (frozenset({"words"}), _words),
     (frozenset({"vector"}), _vectors),
     (frozenset({"tree", "placement", "scene", "index"}), _indexes),

@@ -1,11 +1,8 @@
-"""Restating facts: deriving wording, speaker and time of a fact from its occurrences whenever one comes or goes.
+"""Writing facts, and deriving them anew from their occurrences whenever an occurrence comes or goes.
 
-A fact is worded and attributed by the first of its occurrences that has its identity, dated by the first
-of all, and stands in the trees of whom they name. So the order in which sessions arrive changes nothing,
-and an occurrence that is taken back leaves nothing of its wording or its speaker behind.
-
-
-Writing whom an occurrence of a fact names, by which names, and the states and relations it tells.
+A fact has the wording and speaker of the first occurrence with its identity, the date of the first of all, and stands in
+the trees of the entities that the occurrences name. So the order in which sessions arrive changes nothing, and an
+occurrence that is taken back leaves nothing of its wording or its speaker behind.
 """
 
 from __future__ import annotations
@@ -75,9 +72,9 @@ class Lessened:
 
 
 def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened:
-    """Delete those facts of which no occurrence is left, and derive the others from what they have left.
+    """Delete the facts without an occurrence, and derive the others from the occurrences that they have left.
 
-    One that has left only what another fact says is joined to that.
+    A fact whose remaining occurrences all say what another fact says is joined to that one.
     """
     left, stored = facts_rows.occurrences(tx, facts), facts_rows.facts_with_ids(tx, facts)
     gone, changed, joined, reworded = [], [], set(), False
@@ -105,7 +102,7 @@ def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened
 
 
 def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow | None:
-    """Return the other fact that has the identity of what is left of a fact, which has lost its own; None when there is none."""
+    """Return the other fact with the identity of what is left of a fact that has lost its own; None when there is none."""
     times = [None if ms is None else from_ms(ms) for ms in (fact.start_ms, fact.end_ms)]
     identities = [fact_identity(one.text, times[0], times[1], one.dates) for one in left]
     if fact.fact_id in identities:
@@ -115,9 +112,9 @@ def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow 
 
 
 def drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
-    """Delete those entities that no fact names any more; participants stay.
+    """Delete the entities that no fact names any more, but for participants.
 
-    One about which somebody has decided something stays as well, as what is read again may name it: see `drop_chosen`.
+    An entity that people have decided about stays too, as a chunk that is read again may name it: see `drop_chosen`.
     """
     gone = facts_rows.unnamed(tx, entities)
     placings.leave("entity", gone)
@@ -125,10 +122,10 @@ def drop_unnamed(tx: Tx, placings: Placings, entities: Collection[int]) -> None:
 
 
 def drop_chosen(tx: Tx, placings: Placings, *, at_once: bool = False) -> None:
-    """Delete entities that were decided about and that no fact names any more, with the choices.
+    """Delete the entities that people have decided about and no fact names any more, with the decisions.
 
-    To be called where a write has come to its end. While a session is still to be read nothing is deleted, as that may
-    name them, unless it is to go `at_once`.
+    To be called at the end of a write. While a session is still to be read nothing is deleted, as it may name them,
+    unless `at_once` is set.
     """
     gone = facts_rows.unnamed(tx, chosen) if (chosen := corrections.entities(tx)) else []
     if gone and (at_once or not sessions.waiting(tx)):
@@ -194,69 +191,59 @@ def insert_fact(tx: Tx, fact: FactRow) -> FactRow:
 def write_mentions(
     tx: Tx, book: EntityBook, candidate: ExtractedFact, occurrence: OccurrenceRef, *, ends: bool = False
 ) -> list[int]:
-    """Record whom an occurrence of a fact names, who said it, and what it tells of them; return the rows of the states.
+    """Record the speaker and the entities of an occurrence, with their states, relations and names; return the states' rows.
 
     With `ends` each state ends where the stated time of the fact does.
     """
-    naming = _Naming(tx, book, candidate, occurrence)
+    spelled: dict[int, set[str]] = {}
+    speaker = book.participant(candidate.speaker)
+    if speaker is not None:
+        spelled[speaker] = set()
+        facts_rows.add_mention(tx, occurrence, speaker, "speaker")
+    kinds: dict[str, EntityKind] = {entity_key(one.name) or "": one.kind for one in candidate.mentions}
+    for mention in candidate.mentions:
+        _meet(tx, book, occurrence, spelled, mention.name, mention.kind, mention.role)
     states = []
     for state in candidate.states:
-        entity = naming.end(state.entity)
-        if entity is not None:
-            states.append(facts_rows.add_state(tx, occurrence, entity, state))
-            if ends and state.change != "end":
-                over = replace(state, previous=None, change="end")
-                states.append(facts_rows.add_state(tx, occurrence, entity, over, ends=True))
+        kind = kinds.get(entity_key(state.entity) or "", "unknown")
+        if (entity := _meet(tx, book, occurrence, spelled, state.entity, kind)) is None:
+            continue
+        states.append(facts_rows.add_state(tx, occurrence, entity, state))
+        if ends and state.change != "end":
+            over = replace(state, previous=None, change="end")
+            states.append(facts_rows.add_state(tx, occurrence, entity, over, ends=True))
     for one in candidate.relations:
-        label = " ".join(one.label.split())
-        if label and naming.means(one.source) and naming.means(one.target):
-            source, target = naming.end(one.source), naming.end(one.target)
+        label, keys = " ".join(one.label.split()), (entity_key(one.source), entity_key(one.target))
+        if label and None not in keys:
+            source, target = (
+                _meet(tx, book, occurrence, spelled, name, kinds.get(key or "", "unknown"))
+                for name, key in zip((one.source, one.target), keys, strict=True)
+            )
             if source is not None and target is not None:
                 entities_rows.add_relation(tx, occurrence, source, label, target)
-    naming.write_names()
+    for entity, names in spelled.items():
+        entities_rows.add_name(tx, occurrence[1], entity, names, book.labels[entity])
     return states
 
 
-class _Naming:
-    """The entities that one occurrence names, each mentioned once it is met."""
+def _meet(
+    tx: Tx,
+    book: EntityBook,
+    occurrence: OccurrenceRef,
+    spelled: dict[int, set[str]],
+    name: str,
+    kind: EntityKind,
+    role: str | None = None,
+) -> int | None:
+    """Return the entity of a name, mention it in an occurrence, and note how it is spelled there.
 
-    def __init__(self, tx: Tx, book: EntityBook, candidate: ExtractedFact, occurrence: OccurrenceRef) -> None:
-        self._tx = tx
-        self._book = book
-        self._occurrence = occurrence
-        self._kinds: dict[str, EntityKind] = {}
-        self._spelled: dict[int, set[str]] = {}
-        speaker = book.participant(candidate.speaker)
-        if speaker is not None:
-            self._spelled[speaker] = set()
-            facts_rows.add_mention(tx, occurrence, speaker, "speaker")
-        for mention in candidate.mentions:
-            self._kinds[entity_key(mention.name) or ""] = mention.kind
-            entity = self._meet(mention.name, mention.kind)
-            if entity is not None:
-                facts_rows.add_mention(tx, occurrence, entity, mention.role)
-
-    def means(self, name: str) -> bool:
-        """Return whether a name can be that of an entity; nothing is written."""
-        return entity_key(name) is not None
-
-    def end(self, name: str) -> int | None:
-        """Return the entity that a state or relation is of; one that is not mentioned yet is mentioned with it."""
-        mentioned = len(self._spelled)
-        entity = self._meet(name, self._kinds.get(entity_key(name) or "", "unknown"))
-        if entity is not None and len(self._spelled) > mentioned:
-            facts_rows.add_mention(self._tx, self._occurrence, entity, "other")
-        return entity
-
-    def _meet(self, name: str, kind: EntityKind) -> int | None:
-        entity = self._book.entity(name, kind, self._occurrence[1])
-        if entity is not None:
-            label, spelled = self._book.label(entity), spelling(name)
-            own = self._spelled.setdefault(entity, set())
-            own.add(label if spelled == spelling(label) else spelled)
-        return entity
-
-    def write_names(self) -> None:
-        """Record by which names the entities are called, where these are not their labels."""
-        for entity, spelled in self._spelled.items():
-            entities_rows.add_name(self._tx, self._occurrence[1], entity, spelled, self._book.label(entity))
+    Without a `role` it is mentioned only if it is not yet.
+    """
+    entity = book.entity(name, kind, occurrence[1])
+    if entity is None:
+        return None
+    if role is not None or entity not in spelled:
+        facts_rows.add_mention(tx, occurrence, entity, role or "other")
+    label, own = book.labels[entity], spelling(name)
+    spelled.setdefault(entity, set()).add(label if own == spelling(label) else own)
+    return entity

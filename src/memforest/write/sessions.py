@@ -1,21 +1,17 @@
-"""A session whose turns are stored, as the steps of a write behind that read it.
+"""A session whose turns are stored, as the later steps of its write see it.
 
-What comes again: writes with an idempotency key, which get the first one's result, and turns that are stored already.
+`KeyedWrite` recognises a write that comes again with its idempotency key. `InHand` lists the sessions that the writes of
+this process are at work on: `resume` leaves those to them, as two would pay twice.
 
-Which sessions the writes of this process are at work on: `resume` leaves those to them, as two would pay twice.
-
-Embedding turns, facts and nodes that lack a vector: after a crash, a time without an embedder, or `repair`.
-
-No transaction is open while texts are embedded, so another writer may overwrite them meanwhile. Each vector is
-written only to what still has none and still says what was embedded.
-
+`fill_vectors` embeds what lacks a vector after a crash, a time without an embedder, or `repair`. No transaction is open
+meanwhile, so each vector is written only to what still has none and still says what was embedded.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -32,7 +28,7 @@ from memforest.search.vectors import VectorMaker, digest, turn_text
 from memforest.store import derived, facts, meta, sessions
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.sessions import ChunkRow, SessionRow, WriteKey, damaged_turns
+from memforest.store.sessions import ChunkRow, WriteKey, damaged_turns
 from memforest.text import cut
 from memforest.trees.attached import Attached, Placings
 from memforest.trees.index import Placed
@@ -57,8 +53,8 @@ class StoredSession:
     """An earlier write of this session did not come to its end."""
     reworded: bool = False
     """What was taken back has left facts that are worded otherwise, and without a vector."""
-    told: EarlierResults = field(default_factory=EarlierResults)
-    """What earlier writes have told of the last chunk_row, which is cut anew."""
+    told: EarlierResults = field(default_factory=lambda: ({}, ()))
+    """What earlier results have reported of the chunks that are cut anew."""
     placed: Placed = field(default_factory=Placed)
     """What indexes have written because something was taken back."""
     problems: tuple[str, ...] = ()
@@ -80,24 +76,41 @@ class StoredSession:
     turns: Mapping[int, tuple[int, Turn]] = field(default_factory=dict)
     """Ordinal -> (row id, turn); empty before `load`, as the next two are."""
     chunk_rows: Sequence[ChunkRow] = ()
-    """The open chunk_rows that can be extracted."""
+    """The open chunks that can be extracted."""
     damaged: Mapping[int, str] = field(default_factory=dict)
     """Ordinal -> name of each damaged turn: no chunk with one of them is read."""
 
     @property
     def speakers(self) -> tuple[str, ...]:
-        """Who speaks in the session, in order of first appearance; a system and a tool say nothing."""
-        return tuple(dict.fromkeys(turn.speaker for turn in _spoken(turn for _, turn in self.turns.values())))
+        """The speakers of the session in order of first appearance, without systems and tools."""
+        turns = (turn for _, turn in self.turns.values())
+        return tuple(dict.fromkeys(turn.speaker for turn in turns if turn.role not in UNSPOKEN_ROLES))
 
     @property
     def chunks(self) -> list[Chunk]:
-        """The open chunk_rows, as an extractor reads them: without the turns that nobody says, which may leave none."""
-        speakers = self.speakers
-        return [self._chunk(speakers, chunk_row) for chunk_row in self.chunk_rows]
+        """The open chunks as an extractor reads them, without the turns of unspoken roles, which may leave none."""
+        speakers, chunks = self.speakers, []
+        for chunk_row in self.chunk_rows:
+            turns = [turn for _, turn in self.span(chunk_row.first, chunk_row.last)]
+            before = [turn for _, turn in self.span(chunk_row.first - CONTEXT_TURNS, chunk_row.first - 1)]
+            chunk = Chunk(
+                session_id=self.session_id,
+                ordinal=chunk_row.ordinal,
+                turns=tuple(turn for turn in turns if turn.role not in UNSPOKEN_ROLES),
+                before=tuple(
+                    turn
+                    for turn in before
+                    if turn.role not in UNSPOKEN_ROLES and turn.ordinal not in self.damaged
+                ),
+                participants=speakers,
+                day_first=self.day_first,
+            )
+            chunks.append(chunk)
+        return chunks
 
     @property
     def open_chunks(self) -> list[ChunkReport]:
-        """A report of each open chunk_row: left, or failed before."""
+        """A report of each open chunk: left, or failed before."""
         return [
             ChunkReport(
                 tuple(turn.id for _, turn in self.span(chunk_row.first, chunk_row.last)),
@@ -108,28 +121,12 @@ class StoredSession:
         ]
 
     def span(self, first: int, last: int) -> list[tuple[int, Turn]]:
-        """Return the turns from ordinal `first` to `last`, both included, with their row ids; some may be deleted."""
+        """Return the turns from ordinal `first` to `last`, both included, with their row ids; deleted ones are absent."""
         return [self.turns[at] for at in range(first, last + 1) if at in self.turns]
-
-    def _chunk(self, speakers: tuple[str, ...], chunk_row: ChunkRow) -> Chunk:
-        turns = [turn for _, turn in self.span(chunk_row.first, chunk_row.last)]
-        before = [turn for _, turn in self.span(chunk_row.first - CONTEXT_TURNS, chunk_row.first - 1)]
-        return Chunk(
-            session_id=self.session_id,
-            ordinal=chunk_row.ordinal,
-            turns=_spoken(turns),
-            before=_spoken(turn for turn in before if turn.ordinal not in self.damaged),
-            participants=speakers,
-            day_first=self.day_first,
-        )
-
-
-def _spoken(turns: Iterable[Turn]) -> tuple[Turn, ...]:
-    return tuple(turn for turn in turns if turn.role not in UNSPOKEN_ROLES)
 
 
 def load(tx: Tx, config: Config, stored: StoredSession) -> StoredSession:
-    """Read the turns and open chunk_rows of a session from the store, as a crash or another writer may have changed them.
+    """Read the turns and open chunks of a session from the store, as a crash or another writer may have changed them.
 
     Raises:
         SessionConflictError: if another writer has overwritten the session.
@@ -139,24 +136,15 @@ def load(tx: Tx, config: Config, stored: StoredSession) -> StoredSession:
     except KeyError:
         raise overwritten() from None
     turns = {turn.ordinal: (rowid, turn) for rowid, turn in sessions.turns(tx, stored.row)}
-    chunk_rows = [
-        chunk_row
-        for chunk_row in sessions.chunks(tx, stored.row)
-        if chunk_row.status in ("pending", "failed")
-    ]
-    first = min((chunk_row.first for chunk_row in chunk_rows), default=0) - CONTEXT_TURNS
+    open_ = [one for one in sessions.chunks(tx, stored.row) if one.status in ("pending", "failed")]
+    first = min((one.first for one in open_), default=0) - CONTEXT_TURNS
     damaged = {one.ordinal: one.name for one in damaged_turns(tx, session=stored.row, first=first).values()}
-    chunk_rows = [
-        chunk_row
-        for chunk_row in chunk_rows
-        if damaged.keys().isdisjoint(range(chunk_row.first, chunk_row.last + 1))
-    ]
     return replace(
         stored,
         infer=infer,
         day_first=order_of(tx, config),
         turns=turns,
-        chunk_rows=chunk_rows,
+        chunk_rows=[one for one in open_ if damaged.keys().isdisjoint(range(one.first, one.last + 1))],
         damaged=damaged,
     )
 
@@ -216,11 +204,8 @@ def keyed(arrival: SessionInput, *, append: bool) -> KeyedWrite | None:
         "metadata": arrival.metadata,
     }
     text = json.dumps(given, sort_keys=True, default=str)
-    return KeyedWrite(name, _digest(name), _digest(text))
-
-
-def _digest(text: str) -> bytes:
-    return blake2b(text.encode(), digest_size=16).digest()
+    key, request = (blake2b(one.encode(), digest_size=16).digest() for one in (name, text))
+    return KeyedWrite(name, key, request)
 
 
 def additions(stored: Sequence[Turn], turns: Sequence[Turn]) -> list[Turn] | None:
@@ -285,41 +270,6 @@ def _differences(old: Turn, new: Turn, *, numbered: bool = False) -> list[str]:
     return [name for name, is_same in same.items() if not is_same]
 
 
-class KnownTurns:
-    """Says which messages that are added to a session are in it already, by their own ids and what they say.
-
-    When they were said is not compared: a message that is sent again may be stamped anew. `notes` tells of those that
-    state another time themselves.
-
-    Args:
-        tx: the open write transaction.
-        session: which they are added to.
-    """
-
-    def __init__(self, tx: Tx, session: SessionRow) -> None:
-        self._tx = tx
-        self._session = session
-        self.notes: list[str] = []
-
-    def __call__(self, turn: Turn) -> bool:
-        """Return whether a turn is stored.
-
-        Raises:
-            InputError: if another one with its id is.
-        """
-        stored = sessions.turn_with_id(self._tx, self._session.row, turn.id)
-        if stored is None:
-            return False
-        called = f"session {cut(repr(self._session.session_id), 60)} has a message with the id {cut(repr(turn.id), 60)} already"
-        if (stored.speaker, stored.text) != (turn.speaker, turn.text):
-            raise InputError(
-                f"{called}, of other content or by another speaker; leave the id out or change it"
-            )
-        if stored.said != turn.said and {stored.time_source, turn.time_source} <= {"given", "naive"}:
-            self.notes.append(f"{called}, said at another time; it stays as it is")
-        return True
-
-
 def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestResult:
     """Return a result as that of the first call with its key, as far as what that brought is still there.
 
@@ -328,34 +278,29 @@ def with_first_result(tx: Tx, result: IngestResult, write: WriteKey) -> IngestRe
         result: of the repeated call.
         write: the first one.
     """
-    found = sessions.brought(tx, write)
-    ended = superseded_facts(tx, found.states)
-    texts = facts.facts_with_ids(tx, {*found.added, *found.merged, *(row for row, _ in ended)})
+    added, merged, states = sessions.brought(tx, write)
+    ended = superseded_facts(tx, states)
+    texts = facts.facts_with_ids(tx, {*added, *merged, *(row for row, _ in ended)})
+    wanted = set(sessions.chunks_of(tx, write))
+    ids = {turn.ordinal: turn.id for _, turn in sessions.turns(tx, write.session)}
     return replace(
         result,
         turns_added=write.turns,
         replaced=write.replaced,
         replayed=True,
-        added=tuple(texts[row].text for row in found.added),
-        merged=tuple(texts[row].text for row in found.merged),
+        added=tuple(texts[row].text for row in added),
+        merged=tuple(texts[row].text for row in merged),
         superseded=tuple(texts[row].text for row in sorted({row for row, _ in ended})),
-        chunks=_chunks(tx, write),
-    )
-
-
-def _chunks(tx: Tx, write: WriteKey) -> tuple[ChunkReport, ...]:
-    """Return what became of the chunks that hold turns of a write."""
-    wanted = set(sessions.chunks_of(tx, write))
-    ids = {turn.ordinal: turn.id for _, turn in sessions.turns(tx, write.session)}
-    return tuple(
-        ChunkReport(
-            turn_ids=tuple(ids[at] for at in range(chunk_row.first, chunk_row.last + 1) if at in ids),
-            status="left" if chunk_row.status == "pending" else chunk_row.status,
-            skipped=tuple((ids[at], reason) for at, reason in chunk_row.skipped if at in ids),
-            failure=chunk_row.reason if chunk_row.status == "failed" else None,
-        )
-        for chunk_row in sessions.chunks(tx, write.session)
-        if chunk_row.ordinal in wanted
+        chunks=tuple(
+            ChunkReport(
+                turn_ids=tuple(ids[at] for at in range(chunk.first, chunk.last + 1) if at in ids),
+                status="left" if chunk.status == "pending" else chunk.status,
+                skipped=tuple((ids[at], reason) for at, reason in chunk.skipped if at in ids),
+                failure=chunk.reason if chunk.status == "failed" else None,
+            )
+            for chunk in sessions.chunks(tx, write.session)
+            if chunk.ordinal in wanted
+        ),
     )
 
 
@@ -392,6 +337,7 @@ class InHand:
 
 ROUNDS = 4
 """Times that missing vectors are looked for: what another writer has changed meanwhile is made again."""
+_KINDS: tuple[derived.ItemKind, ...] = ("turn", "fact", "node")
 
 
 async def fill_vectors(db: Database, attached: Attached, maker: VectorMaker) -> int:
@@ -402,30 +348,23 @@ async def fill_vectors(db: Database, attached: Attached, maker: VectorMaker) -> 
         StoreError: if the memory cannot be written.
     """
     filled = 0
-    for kind in ("turn", "fact", "node"):
-        filled += await _fill(db, attached, maker, kind)
+    for kind in _KINDS:
+        for _ in range(ROUNDS):
+            missing = await to_thread(_missing, db, kind)
+            if not missing:
+                break
+            vectors = await maker.make([text for _, text in missing], kind)
+            rows = [(item, digest(text), vectors[digest(text)]) for item, text in missing]
+            filled += await to_thread(_put, attached, maker, kind, rows)
     means = await to_thread(_missing_means, db)
     if means:
         await to_thread(write_means, db, means)
     return filled + len(means)
 
 
-async def _fill(db: Database, attached: Attached, maker: VectorMaker, kind: derived.ItemKind) -> int:
-    """Make the missing vectors of a kind and return how many; what other writers keep changing is left."""
-    filled = 0
-    for _ in range(ROUNDS):
-        missing = await to_thread(_missing, db, kind)
-        if not missing:
-            break
-        found = await maker.make([text for _, text in missing], kind)
-        rows = [(item, digest(text), found[digest(text)]) for item, text in missing]
-        filled += await to_thread(_put, attached, maker, kind, rows)
-    return filled
-
-
 def _missing(db: Database, kind: derived.ItemKind) -> list[tuple[int, str]]:
     with db.read() as tx:
-        return _without_vector(tx, kind)
+        return to_embed(tx, kind, derived.missing_vectors(tx, kind))
 
 
 def _missing_means(db: Database) -> list[int]:
@@ -439,7 +378,7 @@ def _put(
     """Write the vectors of those items that still have none and whose text is unchanged; return how many."""
     with maker.db.write() as tx:
         maker.check_own(tx)
-        now = {(item, digest(text)) for item, text in _without_vector(tx, kind)}
+        now = {(item, digest(text)) for item, text in to_embed(tx, kind, derived.missing_vectors(tx, kind))}
         same = [row for row in rows if row[:2] in now]
         if not same:
             return 0
@@ -450,9 +389,8 @@ def _put(
     return len(same)
 
 
-def _without_vector(tx: Tx, kind: derived.ItemKind) -> list[tuple[int, str]]:
-    """Return (row, text to embed) of what has no vector; a damaged turn gets none, as its text is not what was said."""
-    rows = derived.missing_vectors(tx, kind)
+def to_embed(tx: Tx, kind: derived.ItemKind, rows: Sequence[tuple[int, str, str]]) -> list[tuple[int, str]]:
+    """Return (row, text to embed) of items with (row, speaker, text); a damaged turn gets none, as its text was never said."""
     damaged = damaged_turns(tx, [item for item, _, _ in rows]) if kind == "turn" else ()
     return [
         (item, turn_text(speaker, text) if kind == "turn" else text)

@@ -1,11 +1,8 @@
-"""Writing a memory into a file: everything that cannot be made again without asking people or models.
+"""Writing a memory into a file, and reading such a file into a memory that holds nothing yet.
 
-The file of an export: JSON Lines between a header and a trailer that says whether all of it is there.
-
-docs/export.md has the schema.
-
-
-Reading an export into a memory that holds nothing yet: one transaction, so all of it comes in or nothing.
+An export is JSON Lines between a header and a trailer that says whether all of it is there; docs/export.md has the
+schema. It holds everything that cannot be made again without asking people or models. Reading it is one transaction, so
+all of it comes in or nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +11,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
@@ -218,14 +214,6 @@ BLOCK = 128
 """Rows in one line where rows are written in blocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What an export holds: rows by record, and bytes."""
-
-    rows: Mapping[str, int]
-    bytes: int
-
-
 def carried(tx: Tx, attached: Attached) -> dict[str, Mapping[str, str]]:
     """Return the indexes whose trees and tables an export carries: name -> what their numbers refer to.
 
@@ -256,8 +244,8 @@ def write_export(
     vectors: bool,
     summaries: bool,
     check: Callable[[], None],
-) -> Written:
-    """Write a memory as one transaction sees it.
+) -> LineWriter:
+    """Write a memory as one transaction sees it; return the writer, which has counted rows and bytes.
 
     Args:
         tx: a read transaction.
@@ -294,7 +282,7 @@ def write_export(
     for part in _parts(tx, refers, vectors=vectors, summaries=summaries):
         _write_part(lines, part, read_rows(tx, part, numbers, owners, scopes), check)
     lines.end()
-    return Written(dict(lines.rows), lines.bytes)
+    return lines
 
 
 def _parts(
@@ -420,8 +408,6 @@ class TakeIn:
         meta.bump(tx)
         return dict(self._lines.rows)
 
-    # -- settings and indexes -----------------------------------------------------------------
-
     def _take_settings(self) -> None:
         for key, value in self._settings.items():
             if key != "embedder" or self._same:
@@ -470,8 +456,6 @@ class TakeIn:
         if not usable:
             self._left.update(part.record for part in (*STRUCTURE, SUMMARIES, VECTORS[-1]))
         return scopes
-
-    # -- rows ---------------------------------------------------------------------------------
 
     def _take(self, writer: RowWriter, record: dict[str, Any]) -> None:
         name = record.pop("record", None)

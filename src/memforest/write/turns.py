@@ -1,21 +1,21 @@
-"""Reading sessions as callers give them into `Turn` values; an error names the turn and the fix.
+"""Reading a session as its caller gives it into `Turn` values, redacted; an error names the turn and the fix.
 
-Under which names a caller's turn has its text, time, id and speaker; all other names are metadata.
+A turn is a mapping or an object. `memforest.settings` lists the keys of its text, time, id and speaker; all other keys
+are metadata.
 
-Redaction: what `Config.redact_patterns` and `Config.redact_turn` make of a session before anything reads it.
-
-It is done once, in a worker thread and outside of any transaction, on what the caller gave: text, the name of the speaker,
-every text in the metadata of a turn and of the session. All that follows (ids of requests, digests, words, chunks, prompts,
-traces) sees what came out. Ids of sessions and turns, and the names of keys, are not redacted.
-
+Redaction (`Config.redact_patterns`, `Config.redact_turn`) runs once, in a worker thread and before any transaction, over
+the texts, the speakers' names, and every text in the metadata of turns and session. So ids of requests, digests, words,
+chunks, prompts and traces hold redacted text alone. Ids of sessions and turns, and the keys, are not redacted.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -39,6 +39,8 @@ from memforest.settings import (
     TIME_KEYS,
     with_article,
 )
+from memforest.store.connections import Tx
+from memforest.store.sessions import SessionRow, has_turn, turn_with_id
 from memforest.text import cut, is_binary_looking
 from memforest.times import LATEST, listed, shown
 
@@ -88,7 +90,7 @@ def field_of(key: object, turn: Mapping[str, Any]) -> Literal["text", "speaker",
 
 
 def messages_of(given: Any) -> Any:
-    """Return a list of messages as mappings; what is no list as it is, for the reader to refuse.
+    """Return a list of messages as mappings; what is no list stays as it is, for the reader to refuse.
 
     A message may be a mapping, also in the forms of LangChain that files have, or an object: one with ``model_dump``, as
     pydantic makes them and the clients of OpenAI and LangChain take and give, or one that has a ``role``, ``speaker`` or
@@ -96,22 +98,20 @@ def messages_of(given: Any) -> Any:
     """
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Sequence):
         return given
-    return [_message(one) for one in given]
-
-
-def _message(item: Any) -> Any:
-    """Return a message as a mapping under the names above."""
-    if isinstance(item, Mapping):
-        spoken = not {"role", *SPEAKER}.isdisjoint(item) or "content" not in item
-        return (
-            with_speaker(converted(item)) if spoken or role_of(item.get("type")) is None else _as_said(item)
-        )
-    if isinstance(item, (type, bytes, int, float, type(None))):
-        return item
-    dump = getattr(item, "model_dump", None)
-    held = dump() if callable(dump) else {name: getattr(item, name, None) for name in _ATTRIBUTES}
-    is_one = held.get("role") or held.get("speaker") or role_of(held.get("type"))
-    return _as_said(held) if is_one else item
+    messages: list[Any] = []
+    for item in given:
+        if isinstance(item, Mapping):
+            spoken = not {"role", *SPEAKER}.isdisjoint(item) or "content" not in item
+            plain = spoken or role_of(item.get("type")) is None
+            messages.append(with_speaker(converted(item)) if plain else _as_said(item))
+        elif isinstance(item, (type, bytes, int, float, type(None))):
+            messages.append(item)
+        else:
+            dump = getattr(item, "model_dump", None)
+            held = dump() if callable(dump) else {name: getattr(item, name, None) for name in _ATTRIBUTES}
+            is_message = held.get("role") or held.get("speaker") or role_of(held.get("type"))
+            messages.append(_as_said(held) if is_message else item)
+    return messages
 
 
 def _as_said(held: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,18 +125,6 @@ def _as_said(held: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(more, Mapping) and more.get("timestamp"):
         said.setdefault("timestamp", more["timestamp"])
     return said
-
-
-def tools_called(item: Mapping[str, Any]) -> str:
-    """Return which tools a message without text calls, for showing, as far as it names them."""
-    calls = item.get("tool_calls")
-    found = (
-        [one.get("function", one) for one in calls if isinstance(one, Mapping)]
-        if isinstance(calls, list)
-        else []
-    )
-    names = [str(one.get("name")) for one in found if isinstance(one, Mapping)]
-    return f", but calls {cut(ascii(', '.join(names)), 60)}" if names else ""
 
 
 def is_deeper(value: object, levels: int) -> bool:
@@ -218,8 +206,8 @@ def _first(raw: Mapping[str, Any], keys: Sequence[str]) -> tuple[str, Any] | Non
     return next(((key, raw[key]) for key in keys if raw.get(key) is not None), None)
 
 
-class _NoTextError(Exception):
-    """A turn has no text, or what it has cannot be text; says what is wrong with it and what to do."""
+class _RefusedError(Exception):
+    """A text cannot be stored; says what is wrong and what to do, without the text itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,23 +254,24 @@ class TurnReader:
         *,
         first: int = 0,
         floor: datetime | None = None,
-        is_taken: Callable[[str], bool] | None = None,
-        is_known: Callable[[Turn], bool] | None = None,
+        tx: Tx | None = None,
+        session: SessionRow | None = None,
     ) -> ReadTurns:
-        """Return the turns in the order of their times, of one time in that in which they came, numbered from `first` without gaps.
+        """Return the turns in the order of their times, numbered from `first` without gaps; turns of one time stay as they came.
 
-        A time that a turn does not state is no earlier than that of the turn in front of it: it stays behind it. A turn without an id is called by its place in the call, from `first`, also behind one that was refused: so the
-        same session has the same ids whenever it comes again.
+        A time that a turn does not state is no earlier than that of the turn in front of it. A turn without an id is
+        named by its place in the call, from `first`, also behind a refused one: so a session has the same ids whenever it
+        comes again.
 
         Args:
             raw: mappings with ``role`` or ``speaker``, ``content`` or ``text``, ``timestamp``, ``id``; others are metadata.
             first: the ordinal of the first one.
-            floor: when the last turn that is stored was said; one that the clock stamps is said no earlier.
-            is_taken: whether an id is another turn's already; the next number that is free is taken instead.
-            is_known: whether a turn is stored already, and to be left out; raises if another one has its id.
+            floor: when the last stored turn was said; the clock stamps no turn earlier.
+            tx: the transaction in which the turns are added to a stored session.
+            session: that session. Turns that it has are left out, and numbers that are ids there are passed over.
 
         Raises:
-            InputError: if a turn is malformed, or none is left; the message gives the position.
+            InputError: if a turn is malformed, has the id of another one, or none is left; the message gives the position.
             TimestampError: if a time is missing or unreadable.
         """
         if isinstance(raw, (str, bytes, Mapping)) or not isinstance(raw, Sequence):
@@ -294,10 +283,11 @@ class TurnReader:
         turns: list[Turn] = []
         refused: list[Refused] = []
         seen: dict[str, int] = {}
+        notes: list[str] = []
         number, known, late = first, 0, 0
         before = latest = floor
         for index, item in enumerate(raw):
-            while is_taken is not None and is_taken(str(number)):
+            while tx is not None and session is not None and has_turn(tx, session.row, str(number)):
                 number += 1
             turn = self.turn(item, index, str(number), first + len(turns))
             number += 1
@@ -309,7 +299,7 @@ class TurnReader:
                     f"turns {seen[turn.id]} and {index} have the same id {cut(repr(turn.id), 60)}; ids are unique in a session"
                 )
             seen[turn.id] = index
-            if is_known is not None and is_known(turn):
+            if tx is not None and session is not None and _is_stored(tx, session, turn, notes):
                 known, number = known + 1, number - 1
                 continue
             stamped = turn.time_source == "clock" or (turn.time_source == "session" and turns)
@@ -321,115 +311,122 @@ class TurnReader:
         if refused and not turns and not known:
             more = f" (and {len(refused) - 1} more turns without text)" if len(refused) > 1 else ""
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
-        ordered = sorted(turns, key=lambda one: one.said)
+        ordered = sorted(turns, key=attrgetter("said"))
         numbered = (replace(turn, ordinal=at) for at, turn in enumerate(ordered, first))
-        return ReadTurns(
-            tuple(numbered if late else turns),
-            tuple(refused),
-            month_first_warning(times, self.day_first),
-            late,
-            known,
-        )
+        notes = [*month_first_warning(times, self.day_first), *notes]
+        return ReadTurns(tuple(numbered if late else turns), tuple(refused), tuple(notes), late, known)
 
     def turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
         """Return one turn, which is `number` if it has no id; raises as `read` does."""
-        if isinstance(item, Withheld):
-            return Refused(index, self._id(item.given, index, number), item.reason)
-        if not isinstance(item, Mapping):
+        withheld = isinstance(item, Withheld)
+        if not withheld and not isinstance(item, Mapping):
             raise InputError(
                 f"turn {index} must be a message, a mapping or an object with 'role' and 'content', not {with_article(type(item).__name__)}"
             )
-        if bad := [key for key in item if not isinstance(key, str)]:
+        if not withheld and (bad := [key for key in item if not isinstance(key, str)]):
             raise InputError(f"turn {index} has a key that is no string: {shown(bad[0])}")
-        turn_id = self._id(item, index, number)
+        given = _first(item.given if withheld else item, ID)
+        own = None if given is None else given[1]
+        if isinstance(own, int) and not isinstance(own, bool):
+            with suppress(ValueError):  # more digits than Python writes
+                own = str(own)
+        turn_id = number if own is None else check_id(own, f"turn {index}: id")
+        if withheld:
+            return Refused(index, turn_id, item.reason)
         try:
             text = self._text(item)
-        except _NoTextError as exc:
+        except _RefusedError as exc:
             return Refused(index, turn_id, str(exc))
-        role = self._role(item, index)
+        role = item.get("role")
+        folded = role.strip().lower() if isinstance(role, str) else ""
+        if role is not None and folded not in ROLES:
+            raise InputError(
+                f"turn {index} has the unknown role {shown(role)}; use one of {', '.join(sorted(ROLES))}, "
+                "and put a person's name in 'speaker'"
+            )
+        role = None if role is None else ROLE_ALIASES.get(folded, folded)
         said, source = self._time(item, index)
         if said >= LATEST:
             raise TimestampError(
                 f"turn {index} is said at {said.isoformat()}: there is no time after that; correct the timestamp"
             )
+        named = _first(item, SPEAKER)
+        if named is None and role is None:
+            raise InputError(
+                f"turn {index} has neither 'role' nor 'speaker', but {listed(item)}; say who spoke"
+            )
+        speaker = self.user_label if role == "user" else role or ""
+        if named is not None:
+            speaker = check_id(named[1], f"turn {index}: {named[0]}").strip()
+        beside = {key: item[key] for key in item if is_metadata(key, item)}
         return Turn(
             id=turn_id,
-            speaker=self._speaker(item, role, index),
+            speaker=speaker,
             text=text,
             said=said,
             ordinal=ordinal,
             role=role,
             time_source=source,
-            metadata=json_object(
-                {key: item[key] for key in item if is_metadata(key, item)}, f"turn {index}: metadata"
-            ),
+            metadata=json_object(beside, f"turn {index}: metadata"),
         )
 
-    def _id(self, item: Mapping[str, Any], index: int, number: str) -> str:
-        given = _first(item, ID)
-        return number if given is None else check_id(self._id_text(given[1]), f"turn {index}: id")
-
-    @staticmethod
-    def _id_text(value: object) -> object:
-        if not isinstance(value, int) or isinstance(value, bool):
-            return value
-        try:
-            return str(value)
-        except ValueError:  # more digits than Python writes
-            return value
-
-    @staticmethod
-    def _role(item: Mapping[str, Any], index: int) -> str | None:
-        role = item.get("role")
-        if role is None:
-            return None
-        folded = role.strip().lower() if isinstance(role, str) else ""
-        if folded not in ROLES:
-            raise InputError(
-                f"turn {index} has the unknown role {shown(role)}; use one of {', '.join(sorted(ROLES))}, "
-                "and put a person's name in 'speaker'"
-            )
-        return ROLE_ALIASES.get(folded, folded)
-
-    def _speaker(self, item: Mapping[str, Any], role: str | None, index: int) -> str:
-        named = _first(item, SPEAKER)
-        if named is not None:
-            return check_id(named[1], f"turn {index}: {named[0]}").strip()
-        if role is None:
-            raise InputError(
-                f"turn {index} has neither 'role' nor 'speaker', but {listed(item)}; say who spoke"
-            )
-        return self.user_label if role == "user" else role
-
     def _text(self, item: Mapping[str, Any]) -> str:
-        found = _first(item, TEXT)
-        text = "" if found is None else _joined(found[1])
+        """Return the text of a turn with the caption of its image.
+
+        The content may be a list of typed parts, as chat protocols send it.
+
+        Raises:
+            _RefusedError: if there is none, or it cannot be stored as text.
+        """
+        content = _first(item, TEXT)
+        text = "" if content is None else content[1]
+        if not isinstance(text, str):
+            parts = (
+                [
+                    part.get("text") if isinstance(part, Mapping) else getattr(part, "text", part)
+                    for part in text
+                ]
+                if isinstance(text, Sequence) and not isinstance(text, bytes)
+                else [text]
+            )
+            if not all(part is None or isinstance(part, str) for part in parts):
+                raise _RefusedError(
+                    f"has content that is no text or list of text parts, but {type(text).__name__}"
+                )
+            text = "\n".join(part for part in parts if part)
         caption = _first(item, CAPTION)
         if caption is not None and str(caption[1]).strip():
             text = f"{text} [image: {str(caption[1]).strip()}]".strip()
         if not text.strip():
-            calls = tools_called(item)
-            raise _NoTextError(f"has no text{calls or '; leave it out or give it content'}")
+            calls = item.get("tool_calls")
+            tools = (
+                [one.get("function", one) for one in calls if isinstance(one, Mapping)]
+                if isinstance(calls, list)
+                else []
+            )
+            names = [str(one.get("name")) for one in tools if isinstance(one, Mapping)]
+            called = f", but calls {cut(ascii(', '.join(names)), 60)}" if names else ""
+            raise _RefusedError(f"has no text{called or '; leave it out or give it content'}")
         if len(text) > self.max_turn_chars:
-            raise _NoTextError(
+            raise _RefusedError(
                 f"has {len(text):,} characters, more than max_turn_chars={self.max_turn_chars:,}; "
                 "split it or raise the setting"
             )
         if "\0" in text:
-            raise _NoTextError("holds a NUL character, which is no text; take it out")
+            raise _RefusedError("holds a NUL character, which is no text; take it out")
         if is_binary_looking(text):
-            raise _NoTextError("looks like binary data, not text; leave it out or decode it")
+            raise _RefusedError("looks like binary data, not text; leave it out or decode it")
         try:
             text.encode()
         except UnicodeEncodeError:
-            raise _NoTextError("holds a lone surrogate; decode it as UTF-8 first") from None
+            raise _RefusedError("holds a lone surrogate; decode it as UTF-8 first") from None
         return text
 
     def _time(self, item: Mapping[str, Any], index: int) -> tuple[datetime, TimeSource]:
-        found = _first(item, TIME_KEYS)
-        if found is not None:
-            name = f"turn {index}: {found[0]}"
-            said, naive = parse_timestamp(found[1], timezone=self.zone, field=name, day_first=self.day_first)
+        given = _first(item, TIME_KEYS)
+        if given is not None:
+            name = f"turn {index}: {given[0]}"
+            said, naive = parse_timestamp(given[1], timezone=self.zone, field=name, day_first=self.day_first)
             return said, "naive" if naive else "given"
         if self.session_time is not None:
             return self.session_time, "session"
@@ -441,18 +438,39 @@ class TurnReader:
         )
 
 
+def _is_stored(tx: Tx, session: SessionRow, turn: Turn, notes: list[str]) -> bool:
+    """Return whether a session has a turn already, by its id, speaker and text.
+
+    The times are not compared, as a message that is sent again may be stamped anew; a different stated time adds a note.
+
+    Raises:
+        InputError: if another turn has the id.
+    """
+    stored = turn_with_id(tx, session.row, turn.id)
+    if stored is None:
+        return False
+    called = f"session {cut(repr(session.session_id), 60)} has a message with the id {cut(repr(turn.id), 60)} already"
+    if (stored.speaker, stored.text) != (turn.speaker, turn.text):
+        raise InputError(f"{called}, of other content or by another speaker; leave the id out or change it")
+    if stored.said != turn.said and {stored.time_source, turn.time_source} <= {"given", "naive"}:
+        notes.append(f"{called}, said at another time; it stays as it is")
+    return True
+
+
 def read_arrival(
     arrival: SessionInput, config: Config, label: str, day_first: bool | None = None
 ) -> ReadTurns:
-    """Read the turns of a session, and list those that are refused; nothing is stored.
+    """Read the turns of a session and list the refused ones; nothing is stored.
 
-    `day_first` is how the memory's people write numeric dates, if the configuration does not say it.
+    `day_first` is how the memory's people write numeric dates, where the configuration does not set it.
 
     Raises:
         InputError: if its id, a turn or its metadata are malformed, or there is no turn.
     """
     check_id(arrival.session_id, "session_id")
-    read = _reader(arrival, config, label, day_first=day_first).read(arrival.turns)
+    order = config.day_first if config.day_first is not None else day_first
+    reader = TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, None, order)
+    read = reader.read(arrival.turns)
     if not read.turns:
         raise InputError(f"session {cut(repr(arrival.session_id), 60)} has no turns; give it at least one")
     json_object(arrival.metadata, "metadata")
@@ -468,8 +486,8 @@ def read_addition(
     day_first: bool | None = None,
     first: int = 0,
     floor: datetime | None = None,
-    is_taken: Callable[[str], bool] | None = None,
-    is_known: Callable[[Turn], bool] | None = None,
+    tx: Tx | None = None,
+    session: SessionRow | None = None,
 ) -> ReadTurns:
     """Read turns that are added to a session at a time `now`; the other arguments are those of `TurnReader.read`.
 
@@ -479,41 +497,17 @@ def read_addition(
     if arrival.session_id is not None:
         check_id(arrival.session_id, "session_id")
     shared = json_object(arrival.metadata, "metadata")
-    reader = _reader(arrival, config, label, now, day_first=day_first)
-    read = reader.read(arrival.turns, first=first, floor=floor, is_taken=is_taken, is_known=is_known)
+    order = config.day_first if config.day_first is not None else day_first
+    reader = TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now, order)
+    read = reader.read(arrival.turns, first=first, floor=floor, tx=tx, session=session)
     if not (read.turns or read.known):
         raise InputError("there is nothing to add; give a text or at least one message")
     turns = (replace(turn, metadata={**shared, **turn.metadata}) for turn in read.turns)
     return replace(read, turns=tuple(turns)) if shared else read
 
 
-def _reader(
-    arrival: SessionInput, config: Config, label: str, now: datetime | None = None, *, day_first: bool | None
-) -> TurnReader:
-    """Return the `TurnReader` of a session of the user with that display name."""
-    order = config.day_first if config.day_first is not None else day_first
-    return TurnReader(config.zone, label, config.max_turn_chars, arrival.timestamp, now, order)
-
-
-def _joined(content: object) -> str:
-    """Return a message's text; chat protocols may send it as a list of typed parts."""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, Sequence) and not isinstance(content, bytes):
-        parts = [
-            part.get("text") if isinstance(part, Mapping) else getattr(part, "text", part) for part in content
-        ]
-        if all(part is None or isinstance(part, str) for part in parts):
-            return "\n".join(part for part in parts if part)
-    raise _NoTextError(f"has content that is no text or list of text parts, but {type(content).__name__}")
-
-
-class _HookFailedError(Exception):
-    """The hook raised, or returned something else than a text; says which, and nothing of what it was given."""
-
-
 async def redacted(arrival: SessionInput, config: Config) -> SessionInput:
-    """Return what a caller gave after redaction; as it is when nothing is to be redacted, or it has been.
+    """Return a caller's session redacted; unchanged if nothing is to be redacted or it was redacted before.
 
     A turn that the hook fails on is withheld: the reader refuses it, and nothing of it is stored.
 
@@ -534,68 +528,54 @@ def _redact(arrival: SessionInput, config: Config) -> SessionInput:
         if not isinstance(item, Mapping):
             turns.append(item)  # which the reader refuses
             continue
+        fields = {key: field_of(key, item) for key in item}
+        about = {
+            "role": item.get("role"),
+            "speaker": next((item[key] for key, field in fields.items() if field == "speaker"), None),
+            "metadata": {key: item[key] for key, field in fields.items() if field == "metadata"},
+        }
         try:
-            made = _turn(item, config)
-        except _HookFailedError as exc:
+            clean = {
+                key: item[key] if field is None else _redacted(item[key], config, {"field": field, **about})
+                for key, field in fields.items()
+            }
+        except _RefusedError as exc:
             turns.append(Withheld(item, f"was not stored: {exc}"))
         else:
-            changed += made != dict(item)
-            turns.append(made)
+            changed += clean != dict(item)
+            turns.append(clean)
     try:
-        about = {"field": "session"}
-        metadata = None if arrival.metadata is None else _deep(arrival.metadata, _Redactor(config, about))
-    except _HookFailedError as exc:
+        metadata = (
+            None if arrival.metadata is None else _redacted(arrival.metadata, config, {"field": "session"})
+        )
+    except _RefusedError as exc:
         raise InputError(
             f"the metadata of session {cut(repr(arrival.session_id), 60)} was not stored: {exc}"
         ) from None
     return replace(arrival, turns=turns, metadata=metadata, redacted=changed)
 
 
-def _turn(item: Mapping[str, Any], config: Config) -> dict[str, Any]:
-    """Return a turn with redacted texts, under the names that its caller gave them."""
-    parts = {key: field_of(key, item) for key in item}
-    about = {
-        "role": item.get("role"),
-        "speaker": next((item[key] for key, field in parts.items() if field == "speaker"), None),
-        "metadata": {key: item[key] for key, field in parts.items() if field == "metadata"},
-    }
-    return {
-        key: item[key] if field is None else _deep(item[key], _Redactor(config, {"field": field, **about}))
-        for key, field in parts.items()
-    }
+def _redacted(value: Any, config: Config, about: Mapping[str, Any]) -> Any:
+    """Return a value with every text in it redacted, and the names of keys as they were.
 
-
-@dataclass(frozen=True, slots=True)
-class _Redactor:
-    """Redacts single texts; `about` is what the hook is told of where they stand."""
-
-    config: Config
-    about: Mapping[str, Any]
-
-    def __call__(self, text: str) -> str:
-        found = redact_patterns(text, self.config.redact_patterns)
-        hook: Callable[..., Any] | None = self.config.redact_turn
-        if hook is None or not found.strip():
-            return found
-        try:
-            made = hook(found, self.about)
-        except Exception as exc:  # noqa: BLE001 - whatever somebody's code raises; what it says of it may hold the text
-            raise _HookFailedError(
-                f"redact_turn raised {type(exc).__name__} on its {self.about['field']}"
-            ) from None
-        if not isinstance(made, str):
-            raise _HookFailedError(
-                f"redact_turn returned {type(made).__name__} for its {self.about['field']}, not a text"
-            )
-        return made
-
-
-def _deep(value: Any, redact: Callable[[str], str]) -> Any:
-    """Return a value with every text in it redacted; names of keys stay."""
-    if isinstance(value, str):
-        return redact(value)
+    `about` is what the hook gets beside a text: the field that holds it, and who said the turn.
+    """
     if isinstance(value, Mapping):
-        return {key: _deep(one, redact) for key, one in value.items()}
+        return {key: _redacted(one, config, about) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_deep(one, redact) for one in value]
-    return value
+        return [_redacted(one, config, about) for one in value]
+    if not isinstance(value, str):
+        return value
+    text = redact_patterns(value, config.redact_patterns)
+    hook: Callable[..., Any] | None = config.redact_turn
+    if hook is None or not text.strip():
+        return text
+    try:
+        clean = hook(text, about)
+    except Exception as exc:  # noqa: BLE001 - somebody's code may raise anything, and its message may hold the text
+        raise _RefusedError(f"redact_turn raised {type(exc).__name__} on its {about['field']}") from None
+    if not isinstance(clean, str):
+        raise _RefusedError(
+            f"redact_turn returned {type(clean).__name__} for its {about['field']}, not a text"
+        )
+    return clean

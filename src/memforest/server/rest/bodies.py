@@ -133,11 +133,20 @@ Cursor = Annotated[
     ),
 ]
 DryRun = Annotated[bool, Query(description="only count what would go")]
-_JSON: Any = {"contentMediaType": "application/json"}
-_FILTERS = "an object as JSON: metadata that a supporting turn must have, all of it"
-_BUDGET = "an object as JSON: `max_calls` and `max_tokens`, what may be spent on models"
-Filters = Annotated[str | None, Query(description=_FILTERS, json_schema_extra=_JSON)]
-BudgetText = Annotated[str | None, Query(description=_BUDGET, json_schema_extra=_JSON)]
+Filters = Annotated[
+    str | None,
+    Query(
+        description="an object as JSON: metadata that a supporting turn must have, all of it",
+        json_schema_extra={"contentMediaType": "application/json"},
+    ),
+]
+BudgetText = Annotated[
+    str | None,
+    Query(
+        description="an object as JSON: `max_calls` and `max_tokens`, what may be spent on models",
+        json_schema_extra={"contentMediaType": "application/json"},
+    ),
+]
 IndexText = Annotated[
     str,
     Query(
@@ -306,7 +315,7 @@ def read_budget(text: str) -> Budget:
 
 
 def shown_as(example: dict[str, Any], **more: Any) -> ConfigDict:
-    """Return what shows an example of a body in the document, and further keywords of its schema."""
+    """Return the config of a body with an example in the document, and further keywords of its schema."""
     return ConfigDict(json_schema_extra={"examples": [example], **more})
 
 
