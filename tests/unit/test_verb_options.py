@@ -47,7 +47,7 @@ def test_a_wrong_option_is_named_and_nothing_is_made(tmp_path: Path) -> None:
             ({"budget": 3}, "budget=3.*Budget"),
         ):
             with pytest.raises(InputError, match=said):
-                user.search("Where?", **wrong)  # type: ignore[arg-type]  # wrong on purpose
+                user.search("Where?", **wrong)
         assert forest.list_users() == []
     assert not (tmp_path / "memory").exists()
 

@@ -195,7 +195,7 @@ def _span(
         if (
             first
             and alone
-            and any(load_words(code).is_("owners", words[first - 1].lower()) for code in LANGUAGES)
+            and any(load_words(code).plays(words[first - 1].lower(), "owners") for code in LANGUAGES)
         ):
             return first - 1, last
     return None

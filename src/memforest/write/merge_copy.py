@@ -375,8 +375,8 @@ class _Part:
             ],
         )
         spelled: dict[tuple[int, int], set[str]] = {}
-        for one in entities.of_occurrences(self._source, own):
-            spelled.setdefault((one.occurrence, one.entity), set()).add(one.name)
+        for occurrence, entity, name in entities.of_occurrences(self._source, own):
+            spelled.setdefault((occurrence, entity), set()).add(name)
         labels = copying.entities(tx, {here(one.entity) for one in mentions})
         said: dict[tuple[int, int], set[str]] = {}
         for mention in mentions:

@@ -202,11 +202,14 @@ UnixTime: TypeAlias = (
 )
 """A number that is a time: UNIX seconds, or milliseconds where it is large; before 1970 seconds below 0."""
 Count: TypeAlias = Annotated[int, Field(ge=1, le=MOST), Strict(), BeforeValidator(_integral)]
-_PATTERN: Any = {"pattern": ID_PATTERN}
 Id: TypeAlias = Annotated[
-    str, AfterValidator(checked), Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra=_PATTERN)
+    str,
+    AfterValidator(checked),
+    Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"pattern": ID_PATTERN}),
 ]
-Words: TypeAlias = Annotated[str, AfterValidator(_words), Field(min_length=1, json_schema_extra=_PATTERN)]
+Words: TypeAlias = Annotated[
+    str, AfterValidator(_words), Field(min_length=1, json_schema_extra={"pattern": ID_PATTERN})
+]
 """A text of any length, not blank and without NUL."""
 Time: TypeAlias = (
     Annotated[str, Field(min_length=1, max_length=MAX_TIME_CHARS, json_schema_extra={"format": "date-time"})]
