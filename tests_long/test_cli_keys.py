@@ -153,7 +153,7 @@ def served(*args: str) -> AccessSettings | BaseException:
     @click.command()
     @access_options
     def command(**given: Any) -> AccessSettings:
-        return read_access(**given)
+        return read_access(given)
 
     try:
         read: AccessSettings = command.main(list(args), standalone_mode=False)
