@@ -157,7 +157,7 @@ def test_a_list_is_answered_part_by_part() -> None:
     assert made[0].score is not None
     assert made[0].score <= max(score for score in alone if score is not None)
     again = ask(LOCAL, part("Ida"), part("Ida"), part("Odd"))
-    assert str(again.answer.text).count(TOLD["Ida"]) == 1
+    assert str(again[0].text).count(TOLD["Ida"]) == 1
 
 
 def test_what_is_no_list_is_answered_as_a_whole() -> None:
