@@ -456,7 +456,8 @@ def test_a_turn_stands_before_a_summary_of_its_score() -> None:
     """Two rankings become one; scores that agree to nine decimals are the same."""
     hits = [TurnHit(0, -1, 3.0, {}), TurnHit(1, -1, 2.0, {}), TurnHit(2, -1, 1.0, {})]
     nodes = [NodeHit(7, 2.5, {}), NodeHit(8, 2.0 + 1e-12, {}), NodeHit(9, 0.5, {})]
-    assert list(merge(hits, nodes, key=falling_score)) == [
+    rankings: list[list[TurnHit | NodeHit]] = [[*hits], [*nodes]]
+    assert list(merge(*rankings, key=falling_score)) == [
         hits[0],
         nodes[0],
         hits[1],

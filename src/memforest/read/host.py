@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -60,7 +61,7 @@ class MemoryHost:
     """Why an index is advanced."""
     ask: Callable[[str], Awaitable[Search]] | None = None
     """Reads a further question as the one that is asked was read."""
-    _busy_s: list[float] = field(default_factory=lambda: [0.0])
+    _busy_s: list[float] = field(default_factory=partial(list, (0.0,)))
     """The seconds that an index has spent on writing since its last pause."""
 
     @property
