@@ -66,8 +66,8 @@ class ShadowPlacing(Placing):
 
     def place(self, items: Items) -> None:
         """Place what has no leaf yet."""
-        for chunk, session, key, span in finished_chunks(self._tx, items.get("chunk", ())):
-            self._insert("session", session, key, span[1], "chunk", chunk)
+        for chunk, of_session, key, span in finished_chunks(self._tx, items.get("chunk", ())):
+            self._insert("session", of_session, key, span[1], "chunk", chunk)
         for fact in fact_rows.facts_with_ids(self._tx, items.get("fact", ())).values():
             self._insert("all", 0, fact.leaf_key, fact.leaf_span[1], "fact", fact.row)
 

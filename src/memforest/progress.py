@@ -118,29 +118,13 @@ class Watch:
     user_id: str = ""
     tell: OnProgress | None = None
 
-    def received(self, session_id: str | None, stored: int, refused: int = 0) -> None:
-        """Tell that so many turns of a session are stored, and so many were refused."""
-        self._say("received", session_id, stored, refused, stored + refused)
-
-    def extracted(self, session_id: str, done: int, failed: int, total: int) -> None:
-        """Tell how many chunks of a session were read."""
-        self._say("extracted", session_id, done, failed, total)
-
-    def refreshed(self, done: int, failed: int, total: int) -> None:
-        """Tell how many summaries are up to date again."""
-        self._say("refreshed", None, done, failed, total)
-
-    def finished(self, session_id: str | None, *, failed: bool) -> None:
-        """Tell that a session is written, or has failed."""
-        self._say("finished", session_id, int(not failed), int(failed), 1)
-
-    def _say(self, stage: Stage, session_id: str | None, done: int, failed: int, total: int) -> None:
-        if self.tell is None:
-            return
-        try:
-            self.tell(IngestProgress(stage, self.user_id, session_id, done, failed, total))
-        except Exception as exc:
-            raise _HookRaised(exc) from exc
+    def say(self, stage: Stage, session_id: str | None, done: int, failed: int, total: int) -> None:
+        """Tell how far a stage has come: turns received, chunks extracted, summaries refreshed, or a session finished."""
+        if self.tell is not None:
+            try:
+                self.tell(IngestProgress(stage, self.user_id, session_id, done, failed, total))
+            except Exception as exc:
+                raise _HookRaised(exc) from exc
 
 
 NOBODY = Watch()

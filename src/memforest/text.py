@@ -236,7 +236,9 @@ def lexical_words(text: str) -> list[tuple[str, tuple[str, ...]]]:
         found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     found += long_numbers(text)
     # A long word is not cached whole: the cache is bounded in entries, not in bytes.
-    return [(one, (_tokens_of if len(one) <= MAX_TOKEN_CHARS else _make_tokens)(one)) for one in found]
+    return [
+        (one, (_tokens_of if len(one) <= MAX_TOKEN_CHARS else _tokens_of.__wrapped__)(one)) for one in found
+    ]
 
 
 def long_numbers(text: str) -> list[str]:
@@ -245,13 +247,8 @@ def long_numbers(text: str) -> list[str]:
     return [digits for digits in found if len(digits) >= 9]
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=65_536)  # a vocabulary is small and a stem costs 60 µs
 def _tokens_of(word: str) -> tuple[str, ...]:
-    """Return `_make_tokens`, remembered: a vocabulary is small and a stem costs 60 µs."""
-    return _make_tokens(word)
-
-
-def _make_tokens(word: str) -> tuple[str, ...]:
     """Return the lexical tokens of one case-folded word."""
     if _UNSPACED_START.match(word):
         return (word,) if len(word) == 1 else tuple(word[i : i + 2] for i in range(len(word) - 1))

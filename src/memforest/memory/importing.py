@@ -277,7 +277,7 @@ class _Run:
                     async with self._pool.open(memory.user, label=request.display_name):
                         pass
         for memory in self.memories.values():
-            Watch(memory.user, request.on_progress).received(None, memory.turns)
+            Watch(memory.user, request.on_progress).say("received", None, memory.turns, 0, memory.turns)
         for one in self.chats:
             batches = self._batches(one)
             while (batch := await asyncio.to_thread(next, batches, None)) is not None:

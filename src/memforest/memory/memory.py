@@ -348,8 +348,8 @@ class Memory:
         policy = self._summaries.policy
         how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
         batch.warn(self._summaries.take_warnings())
-        expired = await delete.expire_if_due(self._writer())
-        batch.warn([expired] if expired else [])
+        if self.config.retention is not None and (expired := await delete.expire_if_due(self._writer())):
+            batch.warn([expired])
         await batch.finish(refresh=how)
         if refresh is None and policy == "behind" and batch.left_dirty:
             ledger = current_ledger()

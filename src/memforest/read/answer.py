@@ -132,10 +132,8 @@ def _piece(one: Evidence, before: Mapping[Place, Place]) -> AnswerEvidence:
     )
 
 
-def within_budget(evidence: Sequence[Evidence], max_tokens: int | None) -> Sequence[Evidence]:
+def within_budget(evidence: Sequence[Evidence], max_tokens: int) -> Sequence[Evidence]:
     """Return the longest prefix whose texts and quotes stay within the budget, and the pinned ones behind it."""
-    if max_tokens is None:
-        return evidence
     lines = [one.line(number) for number, one in enumerate(evidence, 1)]
     pinned = [at for at, one in enumerate(evidence) if one.pinned]
     return [evidence[at] for at in fit(lines, max_tokens, first=pinned)]

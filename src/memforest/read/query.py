@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import ChainMap
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, tzinfo
 from functools import partial
@@ -49,7 +49,7 @@ from memforest.read.rerank import (
     said_order,
     second_look,
 )
-from memforest.read.results import AskResult, QueryResult, usage
+from memforest.read.results import AskResult, Evidence, QueryResult, usage
 from memforest.read.summaries import Summaries
 from memforest.read.views import unknown_note
 from memforest.reading.canonical import speaker_key
@@ -253,8 +253,12 @@ class QueryPath:
                 by_time=asked.ranking.time_order != 0,
             )
             found, unranked = await timed(timer, "rerank", look)
-        shown = with_pinned(found.evidence, found.pinned, asked.top_k)
-        evidence = in_order(within_budget(shown, asked.max_tokens), found.shown, asked.reference)
+        shown: Sequence[Evidence] = found.evidence[: asked.top_k]
+        if found.pinned:
+            shown = with_pinned(found.evidence, found.pinned, asked.top_k)
+        if asked.max_tokens is not None:
+            shown = within_budget(shown, asked.max_tokens)
+        evidence = in_order(shown, found.shown, asked.reference)
         why = (
             {"explain": explanation(prepared.request, asked.moment, found, evidence, prepared.trace)}
             if asked.explain
@@ -424,7 +428,8 @@ class QueryPath:
             ranked = merge(*rankings, key=falling_score)
             shown = (hit for hit in ranked if isinstance(hit, TurnHit) or memories.shows(hit))
             best = list(islice(shown, wanted))
-            pinned = list(shown_hits(tx, snapshot, pinned_hits(snapshot, request), damage))
+            pins = pinned_hits(snapshot, request) if snapshot.facts.pinned.any() else []
+            pinned = list(shown_hits(tx, snapshot, pins, damage))
             turns = {(hit.turn, hit.fact): hit for hit in (*pinned, *best) if isinstance(hit, TurnHit)}
             nodes = [hit for hit in best if isinstance(hit, NodeHit)]
             quoted = make_evidence(tx, snapshot, index, list(turns.values()), asked.question)

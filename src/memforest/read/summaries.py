@@ -264,7 +264,9 @@ class Summaries:
     ) -> Refreshed:
         def refresh(embed: Embed | None, model: str | None) -> Awaitable[Refreshed]:
             by, without = self._steps.summariser, self._attached.paced
-            refresher = Refresher(self._db, self.describe, by, embed, model, without, watch.refreshed)
+            refresher = Refresher(
+                self._db, self.describe, by, embed, model, without, partial(watch.say, "refreshed", None)
+            )
             return refresher.refresh(but=but) if nodes is None else refresher.ensure_fresh(nodes)
 
         return await self._run(maker, timer, refresh)

@@ -265,7 +265,7 @@ class Batch:
             stored = await receiver.receive(arrival)
         except MemForestError as exc:
             self._errors[at] = exc
-            self.writer.watch.finished(arrival.session_id, failed=True)
+            self.writer.watch.say("finished", arrival.session_id, 0, 1, 1)
             return None
         if stored.replaced:
             self.writer.db.unfinished = True  # the log still holds what was overwritten in the file
@@ -275,7 +275,9 @@ class Batch:
     def tell_received(self, stored: StoredSession) -> None:
         """Tell how many turns of a session are stored."""
         turns = stored.known_turns + stored.new_turns
-        self.writer.watch.received(stored.session_id, turns, len(stored.refused))
+        self.writer.watch.say(
+            "received", stored.session_id, turns, len(stored.refused), turns + len(stored.refused)
+        )
 
     async def defer(self, at: int, stored: StoredSession) -> None:
         """Leave a session as it was received; its result names the chunks that are to be read."""
@@ -290,7 +292,7 @@ class Batch:
         """Tell that the sessions that were processed last are written, or have failed."""
         last, self._unfinished = self._unfinished, {}
         for at, name in last.items():
-            self.writer.watch.finished(name, failed=at in self._errors)
+            self.writer.watch.say("finished", name, int(at not in self._errors), int(at in self._errors), 1)
 
     def warn(self, problems: Sequence[str]) -> None:
         """Add warnings to the results."""

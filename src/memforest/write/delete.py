@@ -338,7 +338,7 @@ async def expire(writer: SessionWriter, *, dry_run: bool = False) -> DeleteRecei
 
 async def expire_if_due(writer: SessionWriter) -> str | None:
     """Delete the expired turns, unless that was done within the last day; return a note if any were deleted."""
-    if writer.config.retention is None or not await to_thread(_is_due, writer):
+    if not await to_thread(_is_due, writer):
         return None
     receipt = await expire(writer)
     return (

@@ -158,7 +158,7 @@ async def extract(
         done = silent + sum(one.failure is None for one in outcomes.values())
         if stored.chunk_rows and told != [done, failed]:
             told[:] = [done, failed]
-            watch.extracted(stored.session_id, done, failed, len(stored.chunk_rows))
+            watch.say("extracted", stored.session_id, done, failed, len(stored.chunk_rows))
 
     with keeping(spent):
         tell()
