@@ -8,11 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 
 from memforest.errors import ConfigError
+from memforest.models.base import HashEmbedder
 from memforest.ports import ChatReply, ChatRequest
 from memforest.text import count_tokens
 
 Scripted = str | ChatReply | Exception
 """A reply of a script; an exception is raised in its place."""
+
+__all__ = ["FrozenClock", "FunctionChat", "HashEmbedder", "ScriptedChat"]
 
 
 class ScriptedChat:
