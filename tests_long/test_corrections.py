@@ -401,8 +401,8 @@ def test_bad_input_is_refused_with_what_to_do_and_changes_nothing(tmp_path: Path
             ),
             (InputError, "give valid_from too", lambda: user.update(fact, valid_to="2020-01-01")),
             (TimestampError, "valid_from", lambda: user.update(fact, valid_from="some day")),
-            (InputError, "takes a text, not None", lambda: user.pin(None)),  # type: ignore[arg-type]
-            (InputError, "no verdict 'odd'", lambda: user.list(verdict="odd")),  # type: ignore[arg-type]
+            (InputError, "give a text", lambda: user.pin(None)),  # type: ignore[arg-type]
+            (InputError, "verdict='odd'", lambda: user.list(verdict="odd")),  # type: ignore[arg-type]
         ):
             with pytest.raises(error, match=message):
                 call()

@@ -124,14 +124,19 @@ def sources() -> Iterator[tuple[Path, ast.Module]]:
         yield path.relative_to(PACKAGE), ast.parse(path.read_text(encoding="utf-8"))
 
 
+OF_INDEXES = {
+    *("trees/memforest_rows.py", "trees/memforest_place.py", "trees/hmem_rows.py"),
+    *("trees/segtree_rows.py", "trees/segtree_grow.py"),
+    *("trees/timem_rows.py", "trees/timem_grow.py", "trees/timem_compose.py", "trees/timem.py"),
+}
+"""Modules of indexes with the statements about their own tables, and reads of what was said."""
 SERVERS = {"server/keys.py", "server/job_rows.py"}
 """What speaks to the files of a server's own, of keys and of jobs, which are SQLite and no memories."""
 
 
 def of_store(path: Path) -> bool:
     """Return whether a module may have SQL: the store, and what an index keeps of its own."""
-    own = path.parts[0] == "systems" and len(path.parts) == 3 and path.name.endswith("rows.py")
-    return own or path.parts[0] == "store"
+    return path.parts[0] == "store" or path.as_posix() in OF_INDEXES
 
 
 def statements(module: ast.Module) -> Iterator[str]:
@@ -170,35 +175,7 @@ def test_sql_is_run_in_the_store_alone() -> None:
 def test_an_index_writes_its_own_tables() -> None:
     """What an index keeps is in tables that have its name; what was said it only reads."""
     for path, module in sources():
-        if of_store(path) and path.parts[0] == "systems":
+        if path.as_posix() in OF_INDEXES:
+            index = path.stem.split("_")[0]
             written = {name for text in statements(module) for name in WRITES.findall(text)}
-            assert {name for name in written if not name.startswith(f"ix_{path.parts[1]}_")} == set()
-            assert written or path.name != "rows.py"
-
-
-def test_the_dialect_stands_in_few_files() -> None:
-    """What only SQLite understands stands in the files that are its own, which `docs/storage.md` names."""
-    elsewhere = {
-        (path.as_posix(), word)
-        for path, module in sources()
-        if of_store(path) and path.stem not in DIALECT
-        for text in statements(module)
-        for word in OF_SQLITE.findall(text)
-    }
-    assert elsewhere == set()
-    documented = set(re.findall(r"`store/(\w+)\.py`", STORAGE.read_text(encoding="utf-8")))
-    assert documented >= DIALECT
-
-
-def test_rows_know_no_engine() -> None:
-    """Modules of rows import neither `sqlite3` nor what the store has for SQLite: they see the protocol alone."""
-    engine = {"sqlite3", "memforest.store.connections", "memforest.store.database", "memforest.store.files"}
-    importing = {
-        path.as_posix()
-        for path, module in sources()
-        if of_store(path) and path.stem not in DIALECT
-        for node in ast.walk(module)
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        if engine & {getattr(node, "module", None), *(one.name for one in node.names)}
-    }
-    assert importing == set()
+            assert {name for name in written if not name.startswith(f"ix_{index}_")} == set()

@@ -227,7 +227,7 @@ def check_options(
     """
     from pydantic import ValidationError
 
-    model, unchecked = _model(function)
+    model, unchecked, pairs = _model(function)
     known = [each for each in model.model_fields if each not in but]
     for name, value in given.items():
         if name not in known:
@@ -246,7 +246,12 @@ def check_options(
     for name in known:
         if name not in given and model.model_fields[name].is_required():
             raise InputError(f"{public}() lacks {name!r}; it takes {', '.join(known)}")
-    asked = {key: value for key, value in given.items() if key not in unchecked}
+    # A pair may come as a list, as out of JSON.
+    asked = {
+        key: tuple(value) if isinstance(value, list) and key in pairs else value
+        for key, value in given.items()
+        if key not in unchecked
+    }
     try:
         model.__pydantic_validator__.validate_python(asked, strict=True)
     except ValidationError as exc:
@@ -264,12 +269,16 @@ def _unknown(public: str, name: object, known: Iterable[str]) -> InputError:
 
 
 @cache
-def _model(function: Callable[..., Any]) -> tuple[type[BaseModel], frozenset[str]]:
-    """Return the model of a verb's options, and the names of those that it does not check."""
+def _model(function: Callable[..., Any]) -> tuple[type[BaseModel], frozenset[str], frozenset[str]]:
+    """Return the model of a verb's options, the names of those that it does not check, and of those that are tuples."""
     hints = {name: hint for source in _sources(function) for name, hint in get_type_hints(source).items()}
-    return options_of(function), frozenset(
-        name for name, hint in hints.items() if _holds(hint, (datetime, Path))
+    unchecked = frozenset(name for name, hint in hints.items() if _holds(hint, (datetime, Path)))
+    pairs = frozenset(
+        name
+        for name, hint in hints.items()
+        if any(get_origin(one) is tuple for one in (hint, *get_args(hint)))
     )
+    return options_of(function), unchecked, pairs
 
 
 def _holds(hint: Any, kinds: tuple[type, ...]) -> bool:

@@ -172,7 +172,7 @@ def fetcher(timeout_s: float) -> Fetch:
 
     async def fetch(url: str) -> Mapping[str, Any]:
         # Importing the client takes a second.
-        http = await asyncio.to_thread(importlib.import_module, "memforest.models.openai_client")
+        http = await asyncio.to_thread(importlib.import_module, "memforest.models.openai_http")
         try:
             async with http.BoundedClient(most_bytes=MOST_BYTES, timeout=timeout_s) as client:
                 reply = await client.get(url)
