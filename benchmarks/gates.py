@@ -128,9 +128,6 @@ GROUPS: Mapping[str, Group] = {
 }
 
 
-# -- the record -----------------------------------------------------------------------------------
-
-
 def about() -> dict[str, Any]:
     """Return what the figures were measured on, and what else the machine did."""
     return {
@@ -186,9 +183,6 @@ def record(path: Path, measured: Mapping[str, Sequence[Row]], head: Mapping[str,
     path.write_text(json.dumps({**read_record(path), **made}, indent=1) + "\n", encoding="utf-8")
 
 
-# -- the table ------------------------------------------------------------------------------------
-
-
 def print_head(head: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
     """Print what is compared with what."""
     print(f"now:  {_told(head)}")
@@ -222,9 +216,6 @@ def slower_by(rows: Sequence[Row], base: Mapping[str, Row]) -> float:
     now = next((row.value for row in rows if row.fixed), None)
     was = next((row.value for row in base.values() if row.fixed), None)
     return now / was if now and was else 1.0
-
-
-# -- the run --------------------------------------------------------------------------------------
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

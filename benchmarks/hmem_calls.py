@@ -77,9 +77,6 @@ print(count_tokens(load_prompt("extract").first.content))
 """
 
 
-# -- consolidations ---------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Consolidated:
     """What one way to consolidate has cost."""
@@ -168,9 +165,6 @@ def consolidated(
     return Consolidated(name, writes, events, joined(known), double.calls[MEMORY], bound)
 
 
-# -- a question -------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Asked:
     """The calls of one question."""
@@ -245,9 +239,6 @@ def most(those: Iterable[Asked], name: str) -> int:
     return max(one.calls[name] for one in those)
 
 
-# -- extraction -------------------------------------------------------------------------------------
-
-
 def extracted(conversation: Conversation, embedder: Embedder, indexes: Sequence[str]) -> list[ChatRequest]:
     """Return the requests that a model gets while a conversation is told to a memory with some indexes."""
     chat = FunctionChat(local_reply)
@@ -299,9 +290,6 @@ def print_extraction(conversation: Conversation, embedder: Embedder, before: str
         print(f"at {before}: {had}, {then:.1f} a turn; ratio {now / then:.3f}, at most {MOST_GROWTH}")
         good &= now <= MOST_GROWTH * then
     return good
-
-
-# -- the run ----------------------------------------------------------------------------------------
 
 
 def print_consolidations(conversation: Conversation, embedder: Embedder) -> bool:

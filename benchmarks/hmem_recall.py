@@ -104,9 +104,6 @@ def note(text: str) -> None:
     print(f"... {text}", file=sys.stderr, flush=True)
 
 
-# -- tables -----------------------------------------------------------------------------------------
-
-
 def line(chunks: Sequence[object]) -> str:
     """Return a line of a table; numbers have one decimal."""
     return f"| {' | '.join(f'{one:.1f}' if isinstance(one, float) else str(one) for one in chunks)} |"
@@ -194,9 +191,6 @@ def print_apart(apart: Mapping[int, Apart]) -> None:
         print(f"refused {count} times: {why}")
 
 
-# -- what is missed ---------------------------------------------------------------------------------
-
-
 def missed_turns(
     forest: MemForest, conversations: Sequence[Conversation], way: Way
 ) -> tuple[list[missed.Missed], int]:
@@ -266,9 +260,6 @@ def print_missed(forest: MemForest, conversations: Sequence[Conversation], name:
     print(head((*titles, f"found by {BASE}")))
     for text in missed.table(found, FIRST):
         print(text)
-
-
-# -- the run ----------------------------------------------------------------------------------------
 
 
 def run(options: argparse.Namespace, work: Path | None) -> None:

@@ -207,9 +207,6 @@ def ingest(config: Config, conversation: Conversation) -> list[dict[str, Any]]:
     return found
 
 
-# -- printing -------------------------------------------------------------------------------------
-
-
 def note(text: str) -> None:
     """Say on stderr what is being done; a run takes minutes."""
     print(f"... {text}", file=sys.stderr, flush=True)
@@ -310,9 +307,6 @@ def _print_ingest(one: Mapping[str, Any], embedder: str) -> None:
         f"{(one['wall'] - one['embed_total']) / max(one['embed_total'], 1e-9):.2f} of the embedding time"
     )
     print(f"  texts embedded: {one['texts_per_turn']:.2f} a turn; {dict(sorted(one['texts'].items()))}")
-
-
-# -- the run --------------------------------------------------------------------------------------
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -151,9 +151,6 @@ def with_orders(sessions: Sequence[Session]) -> list[Session]:
     return found
 
 
-# -- what a memory holds --------------------------------------------------------------------------
-
-
 @dataclass(slots=True)
 class Held:
     """What is in a memory: facts by chunk, every wording of each, and the turns of each session."""
@@ -313,8 +310,6 @@ def _resume(row: Row, forest: MemForest, whole: Held, chunk_of: Mapping[Any, Chu
     if not report.ok:
         row.resumed += f", {len(report.problems)} problems"
 
-
-# -- printing -------------------------------------------------------------------------------------
 
 HEAD = (
     f"{'fault':16}{'how much':>11}{'sessions':>10}{'facts':>7}{'told':>7}{'untold':>8}   "

@@ -142,9 +142,6 @@ class _Cost:
     refresh_bound: int
 
 
-# -- building and inserting -----------------------------------------------------------------------
-
-
 class Growing:
     """A memory that is filled up to one size after the other."""
 
@@ -259,9 +256,6 @@ def _bound(before: _Heights, after: _Heights) -> tuple[int, int]:
     return nodes, inner
 
 
-# -- querying, in a process of its own ------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Took:
     """Wall and processor time of this process, in ms."""
@@ -356,9 +350,6 @@ def _p(values: Sequence[float], percent: float) -> float:
     return float(np.percentile(values, percent))
 
 
-# -- one tree alone -------------------------------------------------------------------------------
-
-
 def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str, float]]:
     """Insert leaves into one tree in a file, half at the end and half anywhere; time windows of 1,000.
 
@@ -414,9 +405,6 @@ def tree_alone(directory: Path, leaves: int, k: int, seed: int) -> list[dict[str
             )
     db.close()
     return out
-
-
-# -- the table ------------------------------------------------------------------------------------
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -109,7 +109,9 @@ def main(arguments: list[str]) -> int:
             f"{folder.name:40}{found.code_lines:>12,}{found.files:>8,}{found.classes:>9,}{found.functions:>11,}"
         )
     allowed = budget()
-    print(f"{'budget of the package':40}{allowed['code_lines']:>12,}{allowed['files']:>8,}")
+    print(
+        f"{'budget of the package':40}{allowed['code_lines']:>12,}{allowed['files']:>8,}{allowed['classes']:>9,}"
+    )
     return 0
 
 

@@ -107,8 +107,6 @@ def note(text: str) -> None:
     print(f"... {text}", file=sys.stderr, flush=True)
 
 
-# -- printing ---------------------------------------------------------------------------------------
-
 HEAD = (
     f"{'':<40}"
     + "".join(f"{name:>7}" for name in ("L1@20", *map(str, BUDGETS), "t 512", "t 2048", "all", "told"))
@@ -168,9 +166,6 @@ def print_mix(mix: Mix) -> None:
         counts = [sum(mix[one, level] for one in those) for level in COMPLEXITIES]
         total = sum(n for (category, _), n in mix.items() if category in those)
         print(f"{name:<14}{total:>6}" + "".join(f"{100 * one / total:>9.1f}" for one in counts))
-
-
-# -- the run ----------------------------------------------------------------------------------------
 
 
 def run(options: argparse.Namespace, work: Path) -> None:

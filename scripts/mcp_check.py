@@ -88,9 +88,6 @@ def main() -> int:
     return 1 if failures else 0
 
 
-# -- the official client ----------------------------------------------------------------------
-
-
 def official_client(command: list[str], address: str) -> None:
     """Call everything, by three ways in two eras."""
     stdio = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
@@ -151,9 +148,6 @@ async def _call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
 def _same(found: object, wanted: object) -> None:
     if found != wanted:
         raise CheckError(f"{found!r} instead of {wanted!r}")
-
-
-# -- packages of npm --------------------------------------------------------------------------
 
 
 def conformance(packages: Path, address: str) -> None:
@@ -246,9 +240,6 @@ def _run(command: list[str], node: Path, directory: Path) -> subprocess.Complete
     return subprocess.run(  # programs that this script has installed
         command, cwd=directory, env=environment, capture_output=True, text=True, timeout=600, check=False
     )
-
-
-# -- the server -------------------------------------------------------------------------------
 
 
 @contextmanager

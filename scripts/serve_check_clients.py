@@ -37,9 +37,6 @@ MESSAGES = [
 ]
 
 
-# -- the quick starts -----------------------------------------------------------------------------
-
-
 class Mem0:
     """What `mem0ai` is asked to do; each step says what came of it, or raises."""
 
@@ -213,9 +210,6 @@ def _raises(part: str, call: Callable[[], Any]) -> str:
     except Exception as error:  # noqa: BLE001 - whatever class a client has for it
         return _has(f"{type(error).__name__}: {error}", part)
     raise AssertionError(f"nothing was raised; expected {part!r}")
-
-
-# -- running them ---------------------------------------------------------------------------------
 
 
 def check(url: str, key: str, *, skip_missing: bool = False) -> int:

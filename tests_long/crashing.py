@@ -278,9 +278,6 @@ async def _reextract(forest: AsyncMemForest) -> None:
     await forest.rebuild("u", stale=True)
 
 
-# -- deleting and correcting ----------------------------------------------------------------------
-
-
 def _delete(**target: Any) -> Run:
     """Return the deletion of something."""
 
@@ -316,9 +313,6 @@ async def _forget(forest: AsyncMemForest) -> None:
 
 async def _expire(forest: AsyncMemForest) -> None:
     await forest.user("u").expire()
-
-
-# -- merging and bringing in ----------------------------------------------------------------------
 
 
 def _another(folder: str) -> None:
@@ -371,9 +365,6 @@ async def _import_files(forest: AsyncMemForest) -> None:
     assert not result.problems
 
 
-# -- segment trees --------------------------------------------------------------------------------
-
-
 def _with_segments(folder: str) -> None:
     """Add the index "segtree" to the memory."""
     with MemForest(folder, eager_config()) as forest:
@@ -393,9 +384,6 @@ async def _add_segments(forest: AsyncMemForest) -> None:
             await forest.user("u").add_index("segtree")
         except ConfigError:  # it is there, and may not be whole
             await forest.resume("u")
-
-
-# -- memories by the calendar ---------------------------------------------------------------------
 
 
 def _unwritten(folder: str) -> None:
@@ -421,9 +409,6 @@ async def _add_memories(forest: AsyncMemForest) -> None:
 
 _WRITING: dict[str, Any] = {"summariser": Writer(), "clock": system_clock}
 """A model writes, and leases end."""
-
-
-# -- events by likeness, and who is who -----------------------------------------------------------
 
 
 def _with_events(folder: str) -> None:
@@ -460,9 +445,6 @@ async def _merge_entities(forest: AsyncMemForest) -> None:
     await forest.ingest_session("u", "late", said("Bob moved from Oslo to Lisbon.", day=8))
     if decided != ["apart"]:
         await memory.split_entity("Oslo", "Lisbon")
-
-
-# -- encrypting -----------------------------------------------------------------------------------
 
 
 def _encrypted(folder: str) -> None:

@@ -126,9 +126,6 @@ def _listed_words() -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-# -- what is read of a text by functions that take more than the text --------------------------------------
-
-
 def _turn(said: str, ordinal: int = 0, speaker: str = "Ann", role: str | None = None) -> Turn:
     return Turn(str(ordinal), speaker, said, WHEN, ordinal, role)
 

@@ -147,8 +147,6 @@ class Drawn:
         [door] = self._rng.choices(self._doors, (5, 2, 2, 2))
         return door(me, other)
 
-    # -- doors ------------------------------------------------------------------------------------
-
     def _rest(self, me: Tenant, other: Tenant) -> Request:
         """Each operation of the document in turn; the cookie of the other's inspector lets nobody in here."""
         if not self._left:
@@ -295,8 +293,6 @@ class Drawn:
         )
         query = "&".join([*(f"{name}={quote(named[name])}" for name in params), *([more] if more else [])])
         return Request(f"ui {page}", "GET", f"/ui/{page}?{query}", headers)
-
-    # -- values -----------------------------------------------------------------------------------
 
     def _value(self, name: str) -> str:
         """Return an id or a cursor of either tenant, or a value that suits the name."""

@@ -90,8 +90,6 @@ class Life:
         """Its file."""
         return file_of(self.folder / "u")
 
-    # -- the verbs --------------------------------------------------------------------------------
-
     def step(self) -> None:
         """Use one of the verbs."""
         verb = self.random.choice(list(VERBS))
@@ -233,8 +231,6 @@ class Life:
         self.forest = self._open("u")
         self.forest.resume("u")
         return True
-
-    # -- what is left -----------------------------------------------------------------------------
 
     def sound(self, memory: UserMemory | None = None) -> None:
         """Check that `verify` finds nothing."""

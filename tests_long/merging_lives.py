@@ -66,8 +66,6 @@ class Lives:
         finally:
             self.forest.close()
 
-    # -- what is done -----------------------------------------------------------------------------
-
     def _word(self) -> str:
         self.words += 1
         draw = Random(self.words * 7919)
@@ -181,8 +179,6 @@ class Lives:
             if again:
                 assert before == after, [one for one in after if one not in before][:3]
             self.check(name, after, wanted)
-
-    # -- what holds -------------------------------------------------------------------------------
 
     def held(self, name: str) -> set[str]:
         """Return the made-up words of all turns of a memory."""

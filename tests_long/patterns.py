@@ -110,8 +110,6 @@ def _loaded(loader: Any) -> Iterator[Any]:
             yield loader(*arguments)
 
 
-# -- texts -------------------------------------------------------------------------------------------------
-
 _UNITS = (
     "a ",
     "a",

@@ -120,9 +120,6 @@ class World:
         return asyncio.run(self.issuer.find(credential))
 
 
-# -- which are taken --------------------------------------------------------------------------------
-
-
 def test_a_token_lets_in_who_it_says() -> None:
     """Tenant, user and scopes are its claims; its name in limits says neither."""
     who = World().find(token())
@@ -258,9 +255,6 @@ def test_clocks_may_be_apart_by_the_leeway() -> None:
     assert world.find(held) is None
 
 
-# -- what is read from them -------------------------------------------------------------------------
-
-
 @each(
     ("settings", "claims", "expected"),
     [
@@ -310,9 +304,6 @@ def test_limits_tell_subjects_apart() -> None:
     ]
     assert len(set(keys)) == 3
     assert keys[0] == keys[3]
-
-
-# -- asking the issuer ------------------------------------------------------------------------------
 
 
 def test_the_issuer_is_asked_once_and_again_when_its_keys_are_old() -> None:
@@ -444,9 +435,6 @@ def test_keys_that_are_no_list_are_not_used(keys: object) -> None:
     world.served.documents[KEYS_AT] = {"keys": [None, 5, {}, shown("RSA", "k1")]}
     world.watch.now += 30
     assert world.find(token())
-
-
-# -- beside keys ------------------------------------------------------------------------------------
 
 
 def test_a_server_takes_keys_and_tokens_and_nobody_else(folder: Path) -> None:

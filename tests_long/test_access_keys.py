@@ -102,9 +102,6 @@ async def let_in(by: Access, credential: str | None) -> Principal | None:
         return None
 
 
-# -- what is stored ---------------------------------------------------------------------------------
-
-
 def test_a_key_has_256_random_bits_and_is_stored_as_its_hash(store: KeyStore) -> None:
     """No part of what is random in it is in any file; two keys share none of it."""
     one, other = store.create("a"), store.create("b")
@@ -164,9 +161,6 @@ def test_no_link_is_followed(store: KeyStore, folder: Path) -> None:
     with pytest.raises(StoreError):
         store.create("a")
     assert not (folder / "elsewhere").exists()
-
-
-# -- making, listing, revoking ----------------------------------------------------------------------
 
 
 def test_a_key_is_listed_with_everything_but_itself(store: KeyStore, ticking: FrozenClock) -> None:
@@ -248,9 +242,6 @@ def test_durations_and_scopes_are_read() -> None:
         read_scopes("Read")
     with pytest.raises(InputError):
         read_scopes("")
-
-
-# -- who is let in ----------------------------------------------------------------------------------
 
 
 def test_a_key_lets_in_who_it_was_made_for(store: KeyStore, ticking: FrozenClock) -> None:
@@ -358,9 +349,6 @@ def test_a_clock_that_was_wrong_for_a_moment_is_followed_back(ticking: FrozenClo
     assert now() == begun + timedelta(seconds=60)
 
 
-# -- nobody's key -----------------------------------------------------------------------------------
-
-
 def test_without_any_key_everybody_on_this_machine_is_let_in(store: KeyStore, ticking: FrozenClock) -> None:
     """Also with a word that some client insists on sending; never with a key, which is for other memories."""
 
@@ -419,9 +407,6 @@ def test_a_file_that_has_lost_its_keys_opens_no_door(
     asyncio.run(work())
     assert store.ever()
     store.close()
-
-
-# -- changes from elsewhere -------------------------------------------------------------------------
 
 
 def test_changes_of_others_hold_within_five_seconds(store: KeyStore, ticking: FrozenClock) -> None:
@@ -552,9 +537,6 @@ def test_many_make_keys_at_once(folder: Path) -> None:
     assert len(stores[0].all()) == 9
     for store in stores:
         store.close()
-
-
-# -- last use ---------------------------------------------------------------------------------------
 
 
 def test_last_use_is_written_now_and_then_and_at_the_end(store: KeyStore, ticking: FrozenClock) -> None:

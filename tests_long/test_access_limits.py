@@ -53,9 +53,6 @@ def let_pass(counted: Rates, who: Principal, times: int) -> int:
     return passed
 
 
-# -- requests ---------------------------------------------------------------------------------------
-
-
 def test_a_key_may_ask_so_often_and_its_tenant_with_all_keys_so_often() -> None:
     """A request that is refused for one is not counted for the other; another tenant is not concerned."""
     counted = rates()
@@ -147,9 +144,6 @@ def test_a_server_counts_keys_and_not_who_needs_none(folder: Path) -> None:
     asyncio.run(work())
 
 
-# -- ingests ----------------------------------------------------------------------------------------
-
-
 def test_so_many_ingests_of_a_tenant_are_under_way() -> None:
     """One more is refused at once, and let in when one has ended, also with an error or by being cancelled."""
     ingests = Shares(2, "ingests")
@@ -178,9 +172,6 @@ def test_so_many_ingests_of_a_tenant_are_under_way() -> None:
             pass
 
     asyncio.run(work())
-
-
-# -- where it listens, and settings -----------------------------------------------------------------
 
 
 @each("host", ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost", "LOCALHOST.", "::ffff:127.0.0.1"])

@@ -73,9 +73,6 @@ async def heard(tenants: Tenants, tenant: str | None, user: str, query: str) -> 
         return [one.quote for one in found.evidence]
 
 
-# -- directories ------------------------------------------------------------------------------------
-
-
 def test_every_tenant_has_a_directory_of_its_own_right_below(tmp_path: Path) -> None:
     """Whatever it is called: no two share one on any file system, none is elsewhere or another's parent."""
     made = [directory_of(tmp_path, one) for one in ODD]
@@ -127,9 +124,6 @@ def test_asking_for_a_tenant_makes_no_directory_of_it(folder: Path) -> None:
 
     run(folder, work)
     assert list((folder / "tenants").iterdir()) == []
-
-
-# -- bounds -----------------------------------------------------------------------------------------
 
 
 def test_open_files_stay_within_one_bound_over_all_tenants(folder: Path) -> None:
@@ -265,9 +259,6 @@ def test_a_closed_server_opens_again(folder: Path) -> None:
         assert await heard(tenants, "t", "u", "Who said hello?") == ["Hello there."]
 
     run(folder, work)
-
-
-# -- by keys ----------------------------------------------------------------------------------------
 
 
 def test_a_key_opens_its_tenants_memories_alone(folder: Path) -> None:

@@ -81,9 +81,6 @@ LOCAL = choose_steps(Config(answer_threshold=0.0))
 REPLY = json.dumps({"reason": "both", "answer": "Carp and pike.", "cited": [2, 1]})
 
 
-# -- a model ----------------------------------------------------------------------------------------
-
-
 def test_a_model_puts_the_answer_together() -> None:
     """One call with the parts, their conclusions and all evidence; the answer cites that, and the trace names the prompt."""
     model = Scripted(REPLY)
@@ -145,9 +142,6 @@ def test_an_answerer_of_ones_own_gets_the_whole_question() -> None:
     assert (made[0].text, made[1]) == (QUESTION, "own-1")
 
 
-# -- by rule ----------------------------------------------------------------------------------------
-
-
 def test_a_list_is_answered_part_by_part() -> None:
     """Each part from the evidence of all, each piece quoted once, as sure as the least sure."""
     made = ask(LOCAL, part("Ida"), part("Odd"))
@@ -165,9 +159,6 @@ def test_what_is_no_list_is_answered_as_a_whole() -> None:
     simple = replace(LIST, kind="simple")
     assert ask(LOCAL, part("Ida"), part("Odd"), plan=simple) == ask(LOCAL, plan=simple)
     assert ask(LOCAL, part("Ida"), part("Ida")) == ask(LOCAL)
-
-
-# -- all the way ------------------------------------------------------------------------------------
 
 
 def test_ask_goes_from_parts_to_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

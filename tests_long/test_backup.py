@@ -67,9 +67,6 @@ def evidence(forest: MemForest) -> list[tuple[str, str]]:
     return [(one.text, one.score.hex()) for one in forest.query("u", "Where does Ana live?", top_k=50)]
 
 
-# -- one memory ------------------------------------------------------------------------------------
-
-
 def test_a_backup_is_an_equal_memory(filled: Path, folder: Path) -> None:
     """One file with everything in it, private, which says what it holds."""
     before = os.umask(0)
@@ -281,9 +278,6 @@ def test_a_memory_that_cannot_be_written_is_exported_and_backed_up() -> None:
             ]
         assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
         folder.chmod(0o755)
-
-
-# -- all memories, and back --------------------------------------------------------------------------
 
 
 def test_all_memories_are_copied_into_a_directory_of_memories(filled: Path, folder: Path) -> None:

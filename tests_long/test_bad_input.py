@@ -378,9 +378,6 @@ def test_every_other_session_id_is_kept_as_it_is_and_apart(folder: Path) -> None
         assert forest.user("u").verify().ok
 
 
-# -- what is odd and accepted -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("odd", "text"),
     [
@@ -444,9 +441,6 @@ def test_what_is_odd_and_legal_comes_back_as_it_was(folder: Path, odd: dict[str,
         forest.user("u").list()
 
 
-# -- questions ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("how", "error", "message"),
     [
@@ -481,9 +475,6 @@ def test_a_bad_question_is_refused(
     asked = {"question": "Where does Ana live?", **how}
     with pytest.raises(error, match=message):
         forest.query("u", asked.pop("question"), **asked)
-
-
-# -- embedders ---------------------------------------------------------------------------------------------
 
 
 def constant(texts: list[str]) -> list[list[float]]:

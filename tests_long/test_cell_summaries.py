@@ -75,9 +75,6 @@ def alter(folder: Path, sql: str) -> None:
         assert conn.execute(sql).rowcount > 0
 
 
-# -- made -------------------------------------------------------------------------------------------
-
-
 def test_a_chunk_has_a_summary_of_what_was_said_in_it(folder: Path) -> None:
     """Each is asked for once, at level 0, with its turns; the node above is made of the summaries, with own vectors."""
     watched = Watched()
@@ -151,9 +148,6 @@ def test_a_chunk_that_fails_leaves_the_way_above_it_dirty(folder: Path) -> None:
         assert forest.user("u").stats().dirty_nodes == 0
 
 
-# -- read -------------------------------------------------------------------------------------------
-
-
 def based(snapshot: Snapshot) -> Base:
     """Return base scores without a lexical leg."""
     none = np.zeros(len(snapshot.turns.ids)), np.zeros(len(snapshot.facts.ids))
@@ -192,9 +186,6 @@ def test_a_scene_is_compared_by_its_summary_or_by_its_facts() -> None:
         settings = MemForestSettings(scene_vectors=setting)  # type: ignore[arg-type]
         assert nearness_to(snapshot, trees, QUESTION, QUESTION, settings)([2, 0]) == [wanted, 1]
         assert recall(snapshot, trees, based(snapshot), QUESTION, settings).trees == ((0, wanted + 1),)
-
-
-# -- checked, mended, changed -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

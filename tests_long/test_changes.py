@@ -148,9 +148,6 @@ def test_arguments_that_cannot_be_are_refused(forest: MemForest, wrong: Any, err
         forest.user("u").changes(**wrong)
 
 
-# -- what is so at one time and not at another ------------------------------------------------------
-
-
 def test_a_diff_tells_what_began_ended_and_changed(tmp_path: Path) -> None:
     """Each with where it was said; what is the same at both times is not told, whatever was so between."""
     with MemForest(tmp_path, fast_config()) as forest:
@@ -220,9 +217,6 @@ def test_a_diff_of_what_was_known(forest: MemForest) -> None:
     assert [one.after for one in memory.diff("2024-02-01", "2024-04-01")] == ["Miami"]
     assert not memory.diff("2024-02-01", "2024-04-01", known_at="2024-06-01T12:00:00Z")
     assert not memory.diff("2024-02-01", "2024-04-01", said_by="2024-02-20")
-
-
-# -- on the command line ----------------------------------------------------------------------------
 
 
 def shown(forest: MemForest, *args: str) -> str:

@@ -78,9 +78,6 @@ def data(result: Result) -> Any:
     return envelope["data"]
 
 
-# -- the root -------------------------------------------------------------------------------------
-
-
 def test_version_and_help(run: Run) -> None:
     """`--version` prints the package's; no command at all prints the help and is no error."""
     assert run("--version").output == f"memforest {__version__}\n"
@@ -135,9 +132,6 @@ def test_options_work_before_and_after_the_command(filled: Run, tmp_path: Path) 
     assert data(filled("--json", "stats")) == data(filled("stats", "--json"))
 
 
-# -- whose memory ---------------------------------------------------------------------------------
-
-
 def test_the_only_user_is_taken_and_several_are_listed(filled: Run, chat: Path) -> None:
     """Without `--user` the only memory is meant; with two, the error names both and the way out."""
     assert json.loads(filled("stats", "--json").stdout)["user"] == "me"
@@ -172,9 +166,6 @@ def test_the_environment_names_the_user(run: Run, chat: Path, monkeypatch: pytes
     run("ingest", str(chat), str(named), "--embedder", EMBEDDER)
     run("ingest", str(chat), "-u", "option", "--embedder", EMBEDDER)
     assert [run("stats", "-u", user).exit_code for user in ("env", "file", "option")] == [0, 0, 0]
-
-
-# -- ingest ---------------------------------------------------------------------------------------
 
 
 def test_ingest_reports_what_became_of_the_file(run: Run, chat: Path) -> None:
@@ -326,9 +317,6 @@ def test_another_embedder_is_refused_with_the_fix(filled: Run, chat: Path) -> No
     assert EMBEDDER in result.stderr
 
 
-# -- asking ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("terminal")
 def test_search_shows_rank_day_text_and_source(filled: Run) -> None:
     """Each piece of evidence has its number, its day, and the session and turns that it comes from."""
@@ -411,9 +399,6 @@ def test_ask_abstains_without_failing(filled: Run) -> None:
     assert data(filled("ask", "What is the boiling point of tungsten?", "--json"))["answer"] is None
 
 
-# -- looking --------------------------------------------------------------------------------------
-
-
 @pytest.mark.usefixtures("terminal")
 def test_facts_are_paged_and_filtered(filled: Run) -> None:
     """A page says what comes next; entity, session and metadata filters narrow it."""
@@ -485,9 +470,6 @@ def test_resume_finishes_what_is_left(filled: Run, tmp_path: Path) -> None:
     assert data(filled("resume", "--json", "-u", "me"))["users"] == ["me"]
 
 
-# -- doctor ---------------------------------------------------------------------------------------
-
-
 def test_doctor_says_what_works_and_what_is_missing(filled: Run) -> None:
     """Versions, the directory, embedders with what a new memory takes, and every memory."""
     result = filled("doctor")
@@ -511,9 +493,6 @@ def test_doctor_does_not_make_the_directory(run: Run, tmp_path: Path) -> None:
     """Looking leaves nothing behind."""
     assert run("doctor").exit_code == 0
     assert not (tmp_path / "memories").exists()
-
-
-# -- untrusted text -------------------------------------------------------------------------------
 
 
 EVIL = "I own a \x1b[2J\x1b]0;gotcha\x07red [bold]kite[/bold] \x9b31m called :smile: \u202etxt."

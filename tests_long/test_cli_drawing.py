@@ -62,8 +62,6 @@ def records(capsys: pytest.CaptureFixture[str]) -> Callable[[Callable[[Screen], 
 
 Records = Callable[[Callable[[Screen], None]], list[list[str]]]
 
-# -- facts ----------------------------------------------------------------------------------------
-
 
 PAIR = (SpokenText("Eva", "Still in Oslo?"), SpokenText("Ana", "Yes."))
 QUOTED_FACT = replace(FACT, text="Still in Oslo? – Yes.", statement="Ana lives in Oslo.", spoken=PAIR)
@@ -131,8 +129,6 @@ def test_nothing_is_drawn_of_nothing(records: Records) -> None:
         assert records(lambda screen, draw=draw: draw(screen, [])) == []  # type: ignore[misc]
 
 
-# -- timelines ------------------------------------------------------------------------------------
-
 STATE = TimelineEntry(
     "state", "Ana lives in Oslo.", MARCH, MARCH + 30 * DAY, "residence", "Oslo", (Source("trip", ("1",)),)
 )
@@ -156,8 +152,6 @@ def test_a_timeline_as_records_has_seven_columns(records: Records) -> None:
         ["?", "", "state", "residence", "", "Ana lives in Oslo.", "trip #1"],
     ]
 
-
-# -- trees ----------------------------------------------------------------------------------------
 
 LEAF = TreeView("", MARCH, MARCH + timedelta(hours=1), 0, 1, "Ana lives in Oslo.", False)
 TREES = [
@@ -195,9 +189,6 @@ def test_a_tree_as_records_is_a_node_a_line(records: Records) -> None:
         ["1", "", "2024-03-01", "2024-03-01", "1", "Ana lives in Oslo.", ""],
         ["1", "", "2024-03-01", "2024-03-01", "1", "Ana lives in Oslo.", ""],
     ]
-
-
-# -- evidence and answers -------------------------------------------------------------------------
 
 
 def test_evidence_is_numbered_and_says_where_it_is_from() -> None:
@@ -306,9 +297,6 @@ def test_a_summary_that_is_cited_stands_without_marks() -> None:
     shown = laid_out(lambda screen: draw_answer(screen, answered("In Oslo.", SUMMARY)))
     assert "A week in Oslo." in shown
     assert '"' not in shown
-
-
-# -- counts ---------------------------------------------------------------------------------------
 
 
 def test_what_became_of_the_sessions_is_told_in_full() -> None:

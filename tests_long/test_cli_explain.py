@@ -41,9 +41,6 @@ def explained(plan: QuestionPlan | None = None, *, usage: Usage | None = None, *
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-# -- the plan -------------------------------------------------------------------------------------
-
-
 def test_a_plain_question_has_a_plain_plan() -> None:
     """Its kind, what "now" is, and the index; what is not so is not told."""
     plan, *rest = explained()
@@ -150,9 +147,6 @@ def test_an_explained_answer_counts_question_and_answer_together() -> None:
     assert lines[-1] == "rank 1 ms, answer 2 ms"
 
 
-# -- options --------------------------------------------------------------------------------------
-
-
 @each(
     ("pairs", "read"),
     [
@@ -178,8 +172,6 @@ def test_a_pair_without_a_name_or_a_sign_is_refused(pair: str) -> None:
     with pytest.raises(click.BadParameter, match=f"'{pair}' is not of the form KEY=VALUE"):
         read_pairs(option, option, [pair])
 
-
-# -- doctor ---------------------------------------------------------------------------------------
 
 HERE = "http://127.0.0.1:9/v1"
 

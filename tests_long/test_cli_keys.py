@@ -39,9 +39,6 @@ def data(result: Result) -> Any:
     return json.loads(result.stdout)["data"]
 
 
-# -- create -----------------------------------------------------------------------------------------
-
-
 def test_a_pipe_gets_the_key_and_nothing_else() -> None:
     """What there is to say about it goes to standard error, without the key."""
     made = run("create", "agent", "--tenant", "acme", "--user", "ann", "--expires", "90d")
@@ -97,9 +94,6 @@ def test_wrong_usage_is_one_line(args: tuple[str, ...], says: str) -> None:
     assert run("list").stdout.startswith("No key was ever made here")
 
 
-# -- list and revoke --------------------------------------------------------------------------------
-
-
 def test_a_list_says_what_became_of_each_key(directory: Path) -> None:
     """In the order in which they were made; what others wrote into names is shown as text."""
     run("create", "agent", "--tenant", "../a b", "--user", "\u202eann")
@@ -142,9 +136,6 @@ def test_keys_need_no_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, bool(id_of(done.stdout.strip()))) == (0, True), done.stderr
-
-
-# -- options of commands that serve -----------------------------------------------------------------
 
 
 def served(*args: str) -> AccessSettings | BaseException:

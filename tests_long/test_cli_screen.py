@@ -31,9 +31,6 @@ def drawn(width: int = 60, zone: timezone | ZoneInfo = UTC) -> tuple[Screen, io.
     return Screen(zone, Console(file=out, width=width, markup=False, emoji=False), laid_out=True), out
 
 
-# -- texts ----------------------------------------------------------------------------------------
-
-
 @given(text=st.text(max_size=40), limit=st.none() | st.integers(1, 30))
 def test_a_cleaned_text_is_one_short_line(text: str, limit: int | None) -> None:
     """Whatever comes in: nothing unsafe, no white space at the ends or twice, no longer than the limit; cleaning again changes nothing."""
@@ -110,9 +107,6 @@ def test_sources_are_cut_to_a_few_and_say_so() -> None:
     assert sources([]) == ""
 
 
-# -- days -----------------------------------------------------------------------------------------
-
-
 def at(day: int, hour: int = 0) -> datetime:
     """Return a time of March 2024."""
     return datetime(2024, 3, day, hour, tzinfo=UTC)
@@ -150,9 +144,6 @@ def test_the_ends_of_time_are_no_days() -> None:
     """What stands for "always" has no day in any zone, and none overflows."""
     for zone in (UTC, ZoneInfo("Pacific/Kiritimati"), ZoneInfo("Pacific/Pago_Pago")):
         assert [Screen(zone=zone).day(one) for one in (None, EARLIEST, LATEST)] == ["?"] * 3
-
-
-# -- records and tables ---------------------------------------------------------------------------
 
 
 def test_a_record_is_one_line_of_cleaned_columns(capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,9 +221,6 @@ def test_markup_and_smileys_stay_text() -> None:
     screen.put(table)
     assert out.getvalue().split() == [
         "[bold]x[/bold]", ":smile:", "https://a.example/b", "12", "[red]y[/red]"]  # fmt: skip
-
-
-# -- JSON -----------------------------------------------------------------------------------------
 
 
 @given(text=st.text(max_size=30), line=st.booleans(), ascii_only=st.booleans())

@@ -19,9 +19,6 @@ MAY = "2024-05-01T12:00:00Z"
 BEFORE = "2024-05-01T09:00:00Z"
 
 
-# -- times ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "options", [{}, {"run_id": "chat"}, {"infer": False}, {"run_id": "c", "infer": False}]
 )
@@ -82,9 +79,6 @@ def test_an_end_that_is_a_day_holds_the_day(mem0: Client) -> None:
         assert len(mem0.search("pizza", ALICE, end_date=end)) == count
     wrong = mem0("POST", "/v3/memories/", {"filters": ALICE, "end_date": "soon"})
     assert wrong.status_code == 422
-
-
-# -- ids ------------------------------------------------------------------------------------------
 
 
 def test_ids_stand_beside_the_filter_too(mem0: Client) -> None:
@@ -153,9 +147,6 @@ def test_an_id_with_a_slash_is_one_that_leads_nowhere(mem0: Client) -> None:
     assert mem0("DELETE", "/v1/memories/a%2Fb/").status_code == 404
 
 
-# -- the same again -------------------------------------------------------------------------------
-
-
 def test_an_update_sent_again_changes_nothing(mem0: Client) -> None:
     """As a client does that has not heard the answer; what is left of it is done."""
     memory = new(mem0, "I live in Berlin.", timestamp=MAY)
@@ -173,9 +164,6 @@ def test_an_update_sent_again_changes_nothing(mem0: Client) -> None:
     assert mem0("PUT", "/v1/batch/", {"memories": [{"memory_id": memory, **later}]}).status_code == 200
     assert text_of(mem0, memory) == "Alice lives in Paris."
     assert mem0("PUT", f"/v1/memories/{memory}/", {"text": ""}).status_code == 422
-
-
-# -- errors of no route ---------------------------------------------------------------------------
 
 
 def test_every_error_reads_as_the_client_reads_it(mem0: Client) -> None:

@@ -262,8 +262,6 @@ def test_mistakes_in_filters_of_openai(wrong: Any) -> None:
         read_openai(wrong)
 
 
-# -- against an oracle ----------------------------------------------------------------------------
-
 WORDS = st.sampled_from(["a", "b", "ab", "B", ""])
 NAMES = st.sampled_from(["user_id", "agent_id", "run_id"])
 

@@ -299,9 +299,6 @@ def test_memories_of_other_routes_have_their_session_as_run(mem0: Client, tmp_pa
     assert one["run_id"] == "s9"
 
 
-# -- whose memories -------------------------------------------------------------------------------
-
-
 def test_a_filter_has_to_name_the_user(mem0: Client) -> None:
     """No request looks through the memories of everybody."""
     mem0.add()
@@ -392,9 +389,6 @@ def test_scopes_hold(mem0: Client) -> None:
         assert mem0(method, path, body, key="writer").status_code == 403
     assert mem0("GET", "/v1/entities/", key="writer").status_code == 403
     assert mem0("GET", f"/v1/memories/{new}/", key="reader").status_code == 200
-
-
-# -- what is wrong, and what is not mapped --------------------------------------------------------
 
 
 WRONG: tuple[tuple[str, Any], ...] = (

@@ -59,9 +59,6 @@ def all_shown(user: UserMemory, question: str = WHERE) -> str:
     return "\n".join(texts)
 
 
-# -- update ---------------------------------------------------------------------------------------
-
-
 def test_what_was_corrected_is_never_shown_as_true_again(tmp_path: Path) -> None:
     """Not in evidence, answers, lists, timelines or summaries of any index; the corrected statement is, with both."""
     with memory(tmp_path) as forest:
@@ -202,9 +199,6 @@ def test_what_was_said_after_the_clock_is_corrected_too(tmp_path: Path) -> None:
         assert user.verify().ok
 
 
-# -- extracted anew -------------------------------------------------------------------------------
-
-
 class Sentences:
     """An extractor that makes one statement of each sentence, in words of its own."""
 
@@ -313,9 +307,6 @@ def test_a_statement_made_again_after_its_correction_is_told_of(tmp_path: Path) 
         assert user.verify().ok
 
 
-# -- pin ------------------------------------------------------------------------------------------
-
-
 def test_a_pinned_statement_is_among_the_evidence_of_every_question(tmp_path: Path) -> None:
     """In the place of the last ones; the first stays, and so do the time filters and budgets."""
     with memory(tmp_path) as forest:
@@ -354,9 +345,6 @@ def test_a_pin_goes_on_to_the_statement_that_corrects(tmp_path: Path) -> None:
         assert user.verify().ok
 
 
-# -- history --------------------------------------------------------------------------------------
-
-
 def test_the_history_of_a_statement_is_the_same_by_any_of_its_ids(tmp_path: Path) -> None:
     """Said, corrected, undone, and what superseded it, in the order in which that was recorded."""
     with memory(tmp_path) as forest:
@@ -374,9 +362,6 @@ def test_the_history_of_a_statement_is_the_same_by_any_of_its_ids(tmp_path: Path
         assert "Rome" in after.text
         user.undo(done.key)
         assert [one.kind for one in user.history(old)][:3] == ["said", "corrected", "undone"]
-
-
-# -- bad input ------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused_with_what_to_do_and_changes_nothing(tmp_path: Path) -> None:

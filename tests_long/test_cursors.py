@@ -292,9 +292,6 @@ def test_the_key_of_the_longest_id_is_a_cursor() -> None:
     assert listing.key(listing.cursor(key), int, str) == key
 
 
-# -- users ------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=6, deadline=None)
 @given(
     st.lists(st.sampled_from(["ann", "bob", "Cleo", "zed", "é", "x y"]), unique=True),

@@ -100,9 +100,6 @@ def test_many_sessions_are_read_in_groups(tmp_path: Path, monkeypatch: pytest.Mo
     assert asked == [0, 0, 2, 2, 4, 4]
 
 
-# -- the same session twice --------------------------------------------------------------------------
-
-
 def test_the_same_session_twice_changes_nothing(tmp_path: Path) -> None:
     """Deferred again it is as it was, and its chunks are still left; when it is finished, there is nothing left."""
     with MemForest(tmp_path, fast_config()) as forest:
@@ -173,9 +170,6 @@ def test_verbatim_sessions_are_deferred_too(tmp_path: Path) -> None:
         forest.ingest_session("u", "s", MOVES, infer=False, defer=True)
         [result] = forest.resume("u")
         assert {one.status for one in result.chunks} == {"verbatim"}
-
-
-# -- what is refused, and what goes wrong --------------------------------------------------------------
 
 
 def test_it_puts_off_what_refresh_asks_for(tmp_path: Path) -> None:

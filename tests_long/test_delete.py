@@ -29,9 +29,6 @@ def texts(folder: Path) -> list[str]:
     return [row[2] for row in rows(file_of(folder), "SELECT session, ordinal, text FROM turn")]
 
 
-# -- what goes, and what stays ----------------------------------------------------------------------
-
-
 def test_a_shared_fact_loses_exactly_that_occurrence(tmp_path: Path) -> None:
     """Its time, speaker, wording and states are those of where else it was said; the other's go with the turn."""
     with MemForest(tmp_path, eager_config()) as forest:
@@ -232,9 +229,6 @@ def test_a_session_whose_chunks_failed_is_deleted(tmp_path: Path) -> None:
         assert forest.user("u").verify(deleted=["zoltan", "good night"]).ok
 
 
-# -- what is refused --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
@@ -280,9 +274,6 @@ def test_twice_is_not_found(tmp_path: Path) -> None:
             forest.delete_session("u", "s")
         with pytest.raises(NotFoundError):
             forest.delete_session("nobody", "s")
-
-
-# -- a user -----------------------------------------------------------------------------------------
 
 
 def test_a_user_goes_with_all_files_and_others_notice(tmp_path: Path) -> None:
@@ -338,9 +329,6 @@ def test_another_embedder_does_not_keep_a_memory_from_going(tmp_path: Path) -> N
     with MemForest(tmp_path, fast_config(embedder=HashEmbedder(64))) as forest:
         assert forest.user("u").delete_all().gone["turns"] == 1
         assert forest.list_users() == []
-
-
-# -- what is kept of it -----------------------------------------------------------------------------
 
 
 def test_tombstones_have_counts_and_times_only(tmp_path: Path) -> None:

@@ -163,9 +163,6 @@ def test_any_history_ends_like_a_memory_of_what_remains(tmp_path: Path, soak_see
         assert grown[name] == fresh[name], name
 
 
-# -- killed in the middle ---------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def crasher() -> Iterator[Crasher]:
     """Return the process that forks and kills."""
@@ -205,9 +202,6 @@ def test_killed_in_the_middle_it_is_done_or_not_begun(
             assert len(turns) - len(stored(tmp_path)) == expected.gone["turns"]
             assert len(before["facts"]) - len(what_is_held(tmp_path)["facts"]) == expected.gone["facts"]
             assert forest.user("u").verify().ok
-
-
-# -- while another process ingests it ---------------------------------------------------------------
 
 
 class Slow:

@@ -100,9 +100,6 @@ def test_links_lead_somewhere() -> None:
     assert broken == []
 
 
-# -- generated blocks -----------------------------------------------------------------------------
-
-
 def _generated(page: Path, name: str) -> tuple[str, int, int]:
     text = page.read_text(encoding="utf-8")
     found = re.search(rf"<!-- {name}: .*? -->\n(.*?)<!-- end {name} -->", text, re.DOTALL)

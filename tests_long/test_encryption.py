@@ -69,9 +69,6 @@ def answers(memory: UserMemory) -> list[str]:
     return [one.quote for one in memory.search("What did Nora buy for her cousin?").evidence]
 
 
-# -- keys -----------------------------------------------------------------------------------------
-
-
 def test_the_key_of_a_file_is_that_of_rfc_5869() -> None:
     """HKDF-SHA256 of key and salt: made here from the letters of the RFC, with hashlib alone."""
     from hashlib import sha256
@@ -167,9 +164,6 @@ def test_without_the_extra_a_key_is_refused_with_the_command(
     fill(folder, None)
 
 
-# -- on the disk ----------------------------------------------------------------------------------
-
-
 @encrypted
 def test_nothing_readable_is_on_the_disk(folder: Path) -> None:
     """No word, name, id or key is in any file, while the memory is open, after replacements, and closed; answers come."""
@@ -226,9 +220,6 @@ def test_each_memory_has_a_key_of_its_own(folder: Path) -> None:
         files.salt_file(nora).write_bytes(whole)
         assert forest.list_users() == ["nora", "tomas"]
         assert answers(forest.user("nora"))
-
-
-# -- keys that do not fit -------------------------------------------------------------------------
 
 
 def refused(folder: Path, key: Any, said: str) -> None:
@@ -371,9 +362,6 @@ def test_a_file_that_another_made_unencrypted_meanwhile_is_left_alone(
         forest.ingest_session("nora", "s", turns(secret(1)))
     with a_forest(folder, None) as forest:
         assert answers(forest.user("nora"))
-
-
-# -- together -------------------------------------------------------------------------------------
 
 
 def ingest_some(folder: str, number: int) -> None:

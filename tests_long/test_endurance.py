@@ -52,9 +52,6 @@ def many_turns(count: int) -> list[dict[str, Any]]:
     ]
 
 
-# -- size -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.soak
 def test_a_very_long_session_is_stored_appended_to_and_found(folder: Path) -> None:
     """Every turn is there; one more rewrites a few nodes, not the tree; the same again is no news."""
@@ -96,9 +93,6 @@ def test_very_many_sessions_are_stored_listed_and_found(folder: Path) -> None:
         assert memory.verify().ok
 
 
-# -- the clock --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("back", [timedelta(microseconds=1), timedelta(hours=2), timedelta(days=400)])
 def test_a_clock_that_goes_back_loses_nothing(folder: Path, back: timedelta) -> None:
     """What is said live keeps its order within a session, is never before what was said there, and is all there."""
@@ -124,9 +118,6 @@ def test_a_clock_that_goes_back_loses_nothing(folder: Path, back: timedelta) -> 
         )  # a day's session of its own, or the one there is
         assert memory.stats().turns == 4
         assert memory.verify().ok
-
-
-# -- the disk ---------------------------------------------------------------------------------------------
 
 
 def opened(folder: Path) -> Memory:

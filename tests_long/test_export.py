@@ -108,9 +108,6 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-# -- an equal memory -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize(
     "settings", [{}, {"index_settings": PAPER}, {"embedder": "none"}, {"chunk_turns": 3}], ids=str
@@ -314,8 +311,6 @@ def test_with_another_embedder_everything_derived_is_made_anew(
     assert differences(dump(file_of(folder / "a")), dump(file_of(folder / "b")), same) == {}
 
 
-# -- what is in it ---------------------------------------------------------------------------------
-
 DERIVED = {
     "change", "derived_fact_terms", "derived_fact_words", "derived_next_vector", "derived_turn_terms", "derived_turn_words",
     "derived_word_change", "feed", "index_", "job", "meta",
@@ -444,9 +439,6 @@ def test_rows_that_point_at_nothing_are_not_exported(folder: Path, sql: str) -> 
     with MemForest(folder / "a", eager_config()) as forest, damaged:
         forest.user("u").export(folder / "x.jsonl")
     assert [one.name for one in folder.iterdir()] == ["a"]
-
-
-# -- turns -----------------------------------------------------------------------------------------
 
 
 def test_turns_read_back_what_was_said(forest: MemForest) -> None:

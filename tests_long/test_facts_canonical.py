@@ -83,9 +83,6 @@ def unit(seed: int, noise: float = 0.0) -> NDArray[np.float32]:
     return np.asarray(row / np.linalg.norm(row), dtype=np.float32)
 
 
-# -- the committed pairs ------------------------------------------------------------------------
-
-
 def test_enough_pairs() -> None:
     """The calibration stands on at least 60 pairs that must merge and 120 that must not, each once."""
     assert sum(pair.merge for pair in PAIRS) >= 60
@@ -150,8 +147,6 @@ def test_uncalibrated_embedder() -> None:
     """An embedder that the table does not know has no threshold."""
     assert merge_threshold("callable:mine") is None
 
-
-# -- guards -------------------------------------------------------------------------------------
 
 BASE = signature(candidate("Ann met Bob.", mentions=(Mention("Ann", "person", "subject"),)))
 
@@ -229,9 +224,6 @@ def test_identity() -> None:
     assert len(plain) == 35
     assert plain != fact_identity("Ann left.", SAID, None)
     assert fact_identity("Ann left.", SAID, None) != fact_identity("Ann left.", None, SAID)
-
-
-# -- the plan -----------------------------------------------------------------------------------
 
 
 def test_exact_matches_become_occurrences() -> None:

@@ -55,9 +55,6 @@ def plan(lot: list[PlacedFact], **more: object) -> list[FactPlan]:
     return plan_facts(lot, **{"stored_ids": {}, "vectors": {}, "threshold": None, **more})  # type: ignore[arg-type]
 
 
-# -- identity -------------------------------------------------------------------------------------
-
-
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_two_texts_have_one_identity_if_they_fold_alike(one: str, other: str) -> None:
     """No text can forge the identity of another one with a stated time."""
@@ -126,8 +123,6 @@ def test_roles_that_are_known_agree(one: list[Mention], other: list[Mention]) ->
     )
     assert may_merge(a, b) == may_merge(b, a) == (same and agree)
 
-
-# -- the plan -------------------------------------------------------------------------------------
 
 DRAWN = st.lists(st.tuples(st.sampled_from(TEXTS), st.integers(0, 5)), min_size=1, max_size=10)
 
@@ -199,9 +194,6 @@ def test_one_that_joined_a_stored_fact_draws_no_other() -> None:
     assert found == {first.fact_id: 7, second.fact_id: None}
 
 
-# -- a judge's verdicts ---------------------------------------------------------------------------
-
-
 def test_a_verdict_joins_what_no_wording_would() -> None:
     """A stored fact, or an earlier statement of the same write; the cosine is told, and occurrences stand in order."""
     cat, pet, dog = said("Ann has a cat.", 2), said("Ann owns a cat.", 3), said("Ann has a dog.", 1)
@@ -251,9 +243,6 @@ def test_a_verdict_about_nothing_or_against_a_stored_fact_is_passed_over() -> No
         assert [(one.joins, one.cosines) for one in found] == [(None, {})] * 2
     found = plan([cat, pet], same={pet.fact_id: Same(cat.fact_id, 0.9)}, stored_ids={pet.fact_id: 4})
     assert sorted(str(one.joins) for one in found) == ["4", "None"]
-
-
-# -- names and thresholds -------------------------------------------------------------------------
 
 
 @each(

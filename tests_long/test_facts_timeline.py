@@ -91,9 +91,6 @@ def test_an_observation_repeated_later_changes_no_interval(seen: list[StateFact]
     assert again[-1].facts == (*segments[-1].facts, 99)
 
 
-# -- in a memory ------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def forest() -> Iterator[MemForest]:
     """An empty forest, in memory where there is a place for it."""

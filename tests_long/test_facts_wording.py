@@ -119,9 +119,6 @@ def test_a_hyphen_is_a_minus_only_before_a_number_and_behind_no_word() -> None:
     assert clauses("2-5 days, COVID-19, well-known - yes") == "2 5 days , covid 19 , well known , yes"
 
 
-# -- what may move --------------------------------------------------------------------------------
-
-
 @each(
     ("one", "other", "same"),
     [
@@ -170,9 +167,6 @@ def test_a_wording_is_its_own(text: str) -> None:
     found = wording(text)
     again = wording(". ".join(" ".join(w for w in one if w != "\0") for one in found.clauses))
     assert [[w for w in one if w != "\0"] for one in found.clauses] == [list(one) for one in again.clauses]
-
-
-# -- languages ------------------------------------------------------------------------------------
 
 
 @each(

@@ -73,9 +73,6 @@ def leave_unfinished(folder: Path, user: str) -> None:
         conn.execute("UPDATE chunk SET status = 'pending'")
 
 
-# -- operations over all users ----------------------------------------------------------------------
-
-
 @pytest.fixture
 def three(tmp_path: Path) -> Path:
     """The memories of a, b and c: a's was made with another embedder, those of b and c are unfinished."""
@@ -137,9 +134,6 @@ def test_the_program_resumes_the_rest_and_fails(three: Path) -> None:
         ["b", "c"],
         ["a"],
     )
-
-
-# -- listing ----------------------------------------------------------------------------------------
 
 
 def test_listing_writes_nothing(tmp_path: Path) -> None:
@@ -211,9 +205,6 @@ def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
         assert not (tmp_path / "nowhere").exists()
 
 
-# -- a first ingest that fails ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("turns", "more"),
     [
@@ -280,9 +271,6 @@ def test_a_file_without_an_owner_is_no_user(tmp_path: Path) -> None:
     with a_forest(tmp_path) as forest:
         assert not forest.has_user("u")
         assert not forest.query("u", "Where?")
-
-
-# -- modes, links, places that cannot be written --------------------------------------------------------
 
 
 def modes(*paths: Path) -> set[int]:

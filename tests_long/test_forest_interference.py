@@ -42,8 +42,6 @@ from memforest.records import Chunk, ChunkOutcome, SummaryRequest
 from memforest.store import meta
 from memforest.store.database import Database
 
-# -- processes ------------------------------------------------------------------------------------
-
 
 @pytest.mark.timeout(600)
 def test_processes_on_one_memory_lose_and_double_nothing(folder: Path, soak_seed: int) -> None:
@@ -76,9 +74,6 @@ def test_the_judge_of_the_benchmark_sees_what_is_lost_and_doubled(folder: Path) 
     assert verdict["lost turns"] >= 1
     assert verdict["lost facts"] >= 1
     assert verdict["verify"] != "ok"
-
-
-# -- the write lock and the steps --------------------------------------------------------------------
 
 
 class Prober:
@@ -131,9 +126,6 @@ def test_no_write_waits_for_a_model(folder: Path) -> None:
         assert forest.query("u", "Where does Ana live?").evidence
         assert forest.user("u").verify().ok
     assert prober.probes > 10
-
-
-# -- refreshing at the same time ---------------------------------------------------------------------
 
 
 class Tagged:
@@ -228,12 +220,6 @@ def test_a_summary_of_inputs_that_have_changed_is_not_kept(folder: Path) -> None
     assert unlike_their_children(file_of(folder)) == []
 
 
-# -- versions -------------------------------------------------------------------------------------
-
-
-# -- cancellation -----------------------------------------------------------------------------------
-
-
 class CancelledAt:
     """Awaits a coroutine and cancels the task at its n-th suspension."""
 
@@ -321,9 +307,6 @@ def test_a_query_that_is_cancelled_at_any_await_leaves_nothing_behind(folder: Pa
         return 0
 
     assert asyncio.run(run()) > 3
-
-
-# -- disks and clocks -------------------------------------------------------------------------------
 
 
 def test_a_disk_that_fills_during_a_refresh_loses_nothing(folder: Path) -> None:

@@ -41,9 +41,6 @@ def spoken(forest: MemForest, user: str = "ana") -> dict[str, int]:
     return {one.session_id: one.turns for one in forest.user(user).sessions()}
 
 
-# -- sessions of a day ------------------------------------------------------------------------------
-
-
 def test_what_is_added_goes_to_the_session_of_the_day(forest: MemForest, clock: FrozenClock) -> None:
     """One session a day, up to the last millisecond before midnight; each turn has the time of its call."""
     ana = forest.user("ana")
@@ -166,9 +163,6 @@ def test_adding_nothing_makes_no_memory(forest: MemForest, folder: Path, content
     assert list(folder.iterdir()) == []
 
 
-# -- users ------------------------------------------------------------------------------------------
-
-
 def test_a_user_speaks_under_the_name_that_was_given(forest: MemForest) -> None:
     """Without one under the id, and under "user" where that is too long for a name; an id is no name of another."""
     for user, name, shown in (
@@ -237,8 +231,6 @@ def test_a_handle_is_of_one_user_and_makes_none(forest: MemForest) -> None:
             getattr(ana, verb)()
     assert not forest.has_user("ana")
 
-
-# -- sessions that come whole -----------------------------------------------------------------------
 
 TURNS = [
     {"speaker": "Ana", "content": "I live in Oslo.", "timestamp": NOON},

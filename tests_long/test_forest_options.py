@@ -46,9 +46,6 @@ def utc(*parts: int) -> datetime:
     return datetime(*parts, tzinfo=timezone.utc)  # type: ignore[arg-type,misc]
 
 
-# -- defaults ---------------------------------------------------------------------------------------
-
-
 def test_what_is_not_given_is_configured() -> None:
     """Counts, weights and budget are the configuration's; the time is the clock's, cut to the millisecond."""
     asked = read()
@@ -73,9 +70,6 @@ def test_what_is_given_stands_over_what_is_configured() -> None:
     asked = read(ranking=ranking, budget=budget, top_k=2, mode="emb+planner", explain=True)
     assert (asked.ranking, asked.budget, asked.mode, asked.explain) == (ranking, budget, "emb+planner", True)
     assert asked.top_k == 2
-
-
-# -- bounds -----------------------------------------------------------------------------------------
 
 
 @each(("name", "least"), [("top_k", 1), ("max_tokens", 1)])
@@ -110,9 +104,6 @@ def test_an_unknown_option_is_refused_by_name() -> None:
     """The first of several by the alphabet, with those that there are."""
     with pytest.raises(InputError):
         read(**{"zoom": 1, "limit": 3})
-
-
-# -- times ------------------------------------------------------------------------------------------
 
 
 @each("name", ["reference_date", "as_of"])
@@ -170,9 +161,6 @@ def test_a_window_that_is_none_is_refused(wrong: Any, said: str) -> None:
         read(during=wrong)
 
 
-# -- indexes ----------------------------------------------------------------------------------------
-
-
 def test_one_index_is_named() -> None:
     """Or none, which is the memory's own choice."""
     assert (read(index="flat").index, read().index) == ("flat", None)
@@ -210,9 +198,6 @@ def test_options_of_the_wrong_kind_say_what_to_write(option: str, wrong: Any, sa
     """The name of the option, and where it can be told the call that is meant."""
     with pytest.raises(InputError, match=said):
         read(**{option: wrong})
-
-
-# -- forests ----------------------------------------------------------------------------------------
 
 
 class BytesPath(os.PathLike[bytes]):

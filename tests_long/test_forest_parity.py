@@ -61,9 +61,6 @@ def plain(evidence: tuple[Evidence, ...]) -> list[Any]:
     ]
 
 
-# -- parity -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("sync", "twin"), [(MemForest, AsyncMemForest), (UserMemory, AsyncUserMemory)])
 def test_every_verb_is_on_both_sides(sync: type, twin: type) -> None:
     """The blocking class has each public verb of the async one, with the same parameters and docstring."""
@@ -92,8 +89,6 @@ def test_both_sides_make_the_same_memory_and_give_the_same_answers(folder: Path)
         assert [plain(forest.query("u", question).evidence) for question in QUESTIONS] == answers
     assert differences(dump(file_of(folder / "async")), dump(file_of(folder / "sync"))) == {}
 
-
-# -- determinism ----------------------------------------------------------------------------------------
 
 FRESH = """
 import json, sys
@@ -144,9 +139,6 @@ def test_a_repeated_ingest_reports_the_same_work(folder: Path) -> None:
         with MemForest(folder / name, fast_config()) as forest:
             results.append(replace(forest.ingest_session("u", session_id, turns), usage=Usage()))
     assert results[0] == results[1]
-
-
-# -- batches ----------------------------------------------------------------------------------------------
 
 
 def good(user: str, session: str) -> dict[str, Any]:

@@ -85,9 +85,6 @@ def held(folder: Path) -> int | None:
     return sum(str(folder) in os.path.realpath(path) for path in listing.iterdir())
 
 
-# -- opening ----------------------------------------------------------------------------------------
-
-
 def test_a_memory_is_opened_once_however_many_ask_for_it(folder: Path) -> None:
     """Also when they all come before it is open; the files that the pool counts are all that are open."""
 
@@ -194,9 +191,6 @@ def test_a_name_that_is_given_later_holds_at_once_and_for_good(folder: Path) -> 
         assert (await use(pool, "u", nothing)).label == "Ana"
 
     run(folder, work)
-
-
-# -- bounds -----------------------------------------------------------------------------------------
 
 
 def each(folder: Path) -> int:
@@ -322,9 +316,6 @@ def test_threads_with_loops_of_their_own_share_a_pool(folder: Path) -> None:
     asyncio.run(pool.close())
 
 
-# -- batches ----------------------------------------------------------------------------------------
-
-
 def request(user: str, session: str, *texts: str, **more: Any) -> dict[str, Any]:
     """Return a request of `ingest_parallel`."""
     return {"user_id": user, "session_id": session, "turns": said(*texts or ("I live in Oslo.",)), **more}
@@ -428,9 +419,6 @@ def test_a_bad_question_of_a_batch_is_named(folder: Path, bad: Any, message: str
         assert one.evidence == other.evidence
         with pytest.raises(InputError, match=message):
             raise wrong  # type: ignore[misc]
-
-
-# -- all users --------------------------------------------------------------------------------------
 
 
 def test_an_operation_over_all_names_who_failed_and_why(folder: Path) -> None:

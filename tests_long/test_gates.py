@@ -40,9 +40,6 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "gates.json"
 
 
-# -- what two figures say of each other -----------------------------------------------------------
-
-
 @pytest.mark.parametrize("better", ["more", "less"])
 def test_a_change_of_most_questions_is_told_from_chance(better: str) -> None:
     """Where questions changed to one side only, and many did, the verdict says which side that is."""
@@ -116,9 +113,6 @@ def test_a_row_comes_back_from_a_file(row: Row) -> None:
     assert "no figure" not in verdict(row, again)
 
 
-# -- the run --------------------------------------------------------------------------------------
-
-
 def test_a_part_that_cannot_be_run_is_named_and_the_others_are_shown(
     recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,9 +177,6 @@ def test_a_figure_that_is_no_longer_measured_is_shown(capsys: pytest.CaptureFixt
     shown = capsys.readouterr().out
     assert "a kettle" in shown
     assert "a teapot" in shown
-
-
-# -- the parts ------------------------------------------------------------------------------------
 
 
 def test_everything_that_is_timed_takes_some_time(tmp_path: Path) -> None:

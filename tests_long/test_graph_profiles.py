@@ -119,9 +119,6 @@ def test_what_is_forgotten_is_not_told(memory: UserMemory) -> None:
     assert not any("Rex" in line.text for line in memory.profile("Mara").sections[0])
 
 
-# -- written by a model -------------------------------------------------------------------------------
-
-
 def asking(chat: FunctionChat | ScriptedChat) -> Config:
     """Return a configuration in which the model writes, and nothing else."""
     return Config(embedder=None, chat=chat, chat_steps=["summarise"], refresh="lazy")

@@ -124,8 +124,6 @@ def test_a_statement_relates_from_when_it_was_first_so_with_no_end() -> None:
     assert (found["ana", "met", "bob"].spans, found["ana", "met", "bob"].weight) == (((20, None),), 2)
 
 
-# -- profiles -------------------------------------------------------------------------------------
-
 TOLD = (
     "I live in Oslo.",
     "My sister is Lucia Perez.",

@@ -145,9 +145,6 @@ def test_a_correction_tells_instead_and_is_taken_back(tmp_path: Path) -> None:
     assert differences(before, dump(path), OURS) == {}
 
 
-# -- deleting ---------------------------------------------------------------------------------------
-
-
 def test_nothing_is_left_of_what_was_deleted(tmp_path: Path) -> None:
     """No relation, no spelling and no choice, in no row and no byte; the receipt counts them."""
     path = fill(tmp_path)
@@ -259,9 +256,6 @@ def test_a_name_that_nobody_speaks_by_any_more_goes_with_what_is_short_for_it(tm
     assert not rows(file_of(tmp_path), "SELECT key FROM entity WHERE key LIKE '%quellstrom%'")
 
 
-# -- choices ----------------------------------------------------------------------------------------
-
-
 def test_a_choice_outlives_that_its_names_are_read_again(tmp_path: Path) -> None:
     """By other rules, when a session is overwritten with what names them too, and when it grows."""
     path = fill(tmp_path, ("c",))
@@ -284,9 +278,6 @@ def test_a_choice_goes_with_a_name_that_nothing_has_any_more(tmp_path: Path) -> 
     assert decided(path) == []
     assert {one[0] for one in dump(path)["entities"]} == {"dario", "melanie", "velma"}
     sound(tmp_path)
-
-
-# -- elsewhere --------------------------------------------------------------------------------------
 
 
 def test_an_import_has_all_of_it(tmp_path: Path) -> None:

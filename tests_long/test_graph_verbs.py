@@ -38,9 +38,6 @@ def one_named(memory: UserMemory, name: str) -> Entity:
     return next(one for one in memory.entities() if name in one.names)
 
 
-# -- entities -----------------------------------------------------------------------------------------
-
-
 def test_entities_are_told_with_all_their_names(memory: UserMemory) -> None:
     """Those that most statements name come first; each name has how often it was seen, and who speaks is told apart."""
     page = memory.entities()
@@ -97,9 +94,6 @@ def test_hostile_names_are_no_error_of_ours(memory: UserMemory, name: str) -> No
     assert memory.verify().ok
 
 
-# -- relations ----------------------------------------------------------------------------------------
-
-
 def test_relations_have_their_time_and_sources(memory: UserMemory) -> None:
     """What ended stays with its end, behind what holds; at a time only what held then."""
     found = memory.relations("Mara")
@@ -121,9 +115,6 @@ def test_an_unknown_name_is_answered_with_near_ones(memory: UserMemory) -> None:
         memory.relations("Orin Lab")
     with pytest.raises(NotFoundError):
         memory.path("Mara", "qqq")
-
-
-# -- the way from one to another ----------------------------------------------------------------------
 
 
 def test_a_path_is_told_with_its_evidence(memory: UserMemory) -> None:
@@ -149,9 +140,6 @@ def test_no_path_is_false_and_no_step_is_not(memory: UserMemory) -> None:
     for hops in (0, 9, None):
         with pytest.raises(InputError, match="hops"):
             memory.path("Mara", "Rex", hops=hops)  # type: ignore[arg-type]  # that is what is tried
-
-
-# -- who is who ---------------------------------------------------------------------------------------
 
 
 def test_a_merge_is_undone_by_a_split_and_that_by_a_merge(memory: UserMemory) -> None:

@@ -81,9 +81,6 @@ QUESTION = "Which vase did Ana buy?"
 GUIDED = [mode for mode in MODES if mode != "emb"]
 
 
-# -- doubles --------------------------------------------------------------------------------------
-
-
 @dataclass
 class Guide:
     """A planner that looks for its own words in every tree, or fails."""
@@ -174,9 +171,6 @@ class Refusing:
         raise self.error
 
 
-# -- memories -------------------------------------------------------------------------------------
-
-
 def bought(who: str, session: int) -> list[dict[str, Any]]:
     """Return twelve turns in each of which somebody buys something else."""
     offset = session * 3
@@ -246,9 +240,6 @@ def by_title(found: QueryResult) -> dict[str, dict[str, Any]]:
     return {one["title"]: one for one in found.trace["browse"]}
 
 
-# -- which mode -----------------------------------------------------------------------------------
-
-
 def test_the_mode_is_the_most_guided_one_that_the_steps_allow() -> None:
     """Without a model it is ``"emb"``; with one, whatever its steps can do; a mode that is asked for is kept."""
     plain = steps_of(fast_config())
@@ -279,9 +270,6 @@ def test_options_are_checked(world: Path) -> None:
     assert read_question(config, QUESTION, mode="emb").mode == "emb"
     with pytest.raises(ConfigError, match="browse_calls"):
         Config(browse_calls=-1)
-
-
-# -- what each mode asks --------------------------------------------------------------------------
 
 
 def test_emb_asks_nobody_and_is_what_it_is_without_a_model(world: Path) -> None:
@@ -388,9 +376,6 @@ def test_cards_say_what_a_planner_needs(world: Path) -> None:
     assert ana.summary
 
 
-# -- what comes of it -----------------------------------------------------------------------------
-
-
 def test_leaves_that_were_chosen_come_up(world: Path) -> None:
     """What the browser puts first gains most of the weight and rises; without the weight the order is that of emb."""
     question, browser = "What did Ana get?", Browser(word="basket")
@@ -495,9 +480,6 @@ def test_time_order_filters_and_flat_stay_as_they_are(world: Path, folder: Path)
     assert asking(opened(world, browser=Browser()), index="flat").warnings == ()  # nobody asked for a mode
 
 
-# -- the plan -------------------------------------------------------------------------------------
-
-
 def test_a_kind_and_an_anchor_are_adopted_only_when_they_are_valid() -> None:
     """A kind where the rules found none, and an anchor whose words are the question's; never against the rules."""
     question = "Where was Ana before she joined the choir?"
@@ -565,8 +547,6 @@ def test_without_a_plan_trees_are_browsed_by_the_question(world: Path, guide: Gu
     assert found.trace["guide"]["failure"] in found.warnings[0]
     assert found.plan == asking(opened(world)).plan
 
-
-# -- when a model fails ---------------------------------------------------------------------------
 
 FAILURES = [
     StepError("no choice"),
@@ -811,9 +791,6 @@ def test_the_memory_may_change_while_a_model_thinks(folder: Path) -> None:
     }
     assert any("violet" in one.quote for one in found.evidence)
     assert any(one.scores.get("browse") for one in found.evidence)
-
-
-# -- answers --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

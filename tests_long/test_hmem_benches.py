@@ -73,9 +73,6 @@ def forest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MemForest]:
         yield made
 
 
-# -- the formulas -----------------------------------------------------------------------------------
-
-
 def test_r_after_a_year() -> None:
     """To four digits, as eq. 2 has it by its appendix's numbers."""
     found = [round(one, 4) for one in hmem_score.r_of(365, hmem_score.TIMES)]
@@ -95,9 +92,6 @@ def test_t_of_pairs() -> None:
     assert all(0 <= one <= 1 for one in found.values())
     far = [found[name] for name in ("the same day", "the day after", "a week later", "a year later")]
     assert far == sorted(far, reverse=True)
-
-
-# -- counting ---------------------------------------------------------------------------------------
 
 
 def test_the_first_pieces_are_counted_whatever_their_length() -> None:
@@ -188,9 +182,6 @@ def test_what_is_looked_at_of_a_missed_turn() -> None:
     }
 
 
-# -- through the index ------------------------------------------------------------------------------
-
-
 def test_ways_are_asked(forest: MemForest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every question in every way."""
     monkeypatch.setattr(measures, "DRAWS", 20)
@@ -232,9 +223,6 @@ def test_ways_and_profiles_are_shown_with_turns(forest: MemForest) -> None:
         if line.startswith("    ") and not line.startswith("     ")
     )
     assert "      D1:2 Ben: My sister Lena lives in Oslo near the harbour 1." in lines
-
-
-# -- calls ------------------------------------------------------------------------------------------
 
 
 def row(node: int, level: int, founder: int, parent: int | None, n: int = 0) -> HMemNode:

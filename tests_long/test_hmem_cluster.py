@@ -97,9 +97,6 @@ def test_levels_come_with_age(days: float, top: int) -> None:
     assert top_level(0, int(days * DAY_MS)) == top
 
 
-# -- settings ---------------------------------------------------------------------------------------
-
-
 def test_schedules_are_the_papers_and_the_measured() -> None:
     """The literal ones for any embedder; the calibrated ones fall with the level, for every embedder that is shipped."""
     assert list(least_likenesses(HMemSettings(schedule="paper"), "any")) == [0.8, 0.7, 0.6]

@@ -73,9 +73,6 @@ def wants_more(query: str) -> dict[str, Any]:
     }
 
 
-# -- calls ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("parts", [1, 3, 5])
 @pytest.mark.parametrize("further", [False, True])
 def test_a_question_is_one_plan_one_call_a_part_one_a_follow_up_and_one_answer(
@@ -253,9 +250,6 @@ def test_no_memory_and_no_profile_is_written_while_a_transaction_is_open(
     assert [one for one in watch.asked if one[1]] == []
 
 
-# -- failures ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("error", [ModelUnavailableError("gone"), ModelRefusedError("key")])
 @pytest.mark.parametrize("failing", ["hmem_plan", "hmem_reason", "hmem_answer"])
 def test_a_step_that_fails_is_done_by_its_local_form_and_said(
@@ -302,9 +296,6 @@ def test_the_budget_of_the_configuration_bounds_all_of_it(tmp_path: Path, most: 
     assert model.chat.calls.total() == min(most, 5)
     assert found.result.evidence
     assert bool(found.result.warnings) == (most < 5)
-
-
-# -- scopes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", [11, 12])
@@ -362,8 +353,6 @@ def test_the_scope_of_each_part_holds_for_what_it_brings(tmp_path: Path) -> None
     assert {one.kind for one in both.evidence} == {"turn", "fact", "memory"}
     assert memories(both)
 
-
-# -- edges, events, names ---------------------------------------------------------------------------
 
 TOLD = (
     "I live in Porto with my sister Lucía.",
@@ -474,9 +463,6 @@ def test_names_that_look_alike_lead_to_each_other_and_are_no_names_of_each_other
             assert db.execute(kept).fetchone() == (0,)
 
 
-# -- R ----------------------------------------------------------------------------------------------
-
-
 @given(
     st.lists(st.integers(0, 4_000_000), min_size=2, max_size=6, unique=True),
     st.lists(st.integers(0, 5000), min_size=2, max_size=6, unique=True),
@@ -499,9 +485,6 @@ def test_what_has_held_is_above_0_falls_with_age_and_rises_with_n(
     assert (np.diff(default) < 0).all()
     assert (np.diff(robustness(np.full(3, at - 100 * DAY_MS), np.array([0, 1, 2]), at)) > 0).all()
     assert robustness(np.array([at + DAY_MS]), np.array([0]), at).tolist() == [1.0]
-
-
-# -- parts by rule ----------------------------------------------------------------------------------
 
 
 @given(st.integers(1, 60))

@@ -63,9 +63,6 @@ def explored(found: QueryResult) -> dict[str, Any]:
     return trace
 
 
-# -- without a model --------------------------------------------------------------------------------
-
-
 def test_what_a_question_describes_is_asked_for_by_name(tmp_path: Path) -> None:
     """The graph has who Ana's dog is: the further question has the name, and brings up what does not say "dog"."""
     question = "Where does Ana's dog sleep?"
@@ -98,9 +95,6 @@ def test_of_several_candidates_none_is_asked_for(tmp_path: Path) -> None:
         forest.ingest_session("u", "more", [turn])
         trace = explored(asked(forest, "Where does Ana's dog sleep?"))
     assert trace["follow_ups"]["asked"] + len(trace["follow_ups"]["refused"]) == 1
-
-
-# -- with a model -----------------------------------------------------------------------------------
 
 
 class Model:

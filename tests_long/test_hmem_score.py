@@ -30,9 +30,6 @@ def said(count: int, sessions: int = 1) -> list[Said]:
     return [Said("Ana", day=at, session=1 + at * sessions // count, axis=at % 4) for at in range(count)]
 
 
-# -- how well things have held ----------------------------------------------------------------------
-
-
 @each("seed", range(5))
 def test_turns_side_by_side_tell_a_fact_once(seed: int) -> None:
     """Against one turn after the other: a telling begins where the turn before does not support the fact, too."""
@@ -56,9 +53,6 @@ def test_without_facts_nothing_is_held() -> None:
     assert len(last) == len(times) == 0
 
 
-# -- the time that is asked about -------------------------------------------------------------------
-
-
 def test_the_time_of_a_sub_query_goes_before_that_of_its_words() -> None:
     """An open end is the present; one that lies before the start is the start; without a start nothing is asked about."""
     request = replace(searching(), reference_ms=to_ms(datetime(2024, 8, 1, tzinfo=UTC)))
@@ -71,9 +65,6 @@ def test_the_time_of_a_sub_query_goes_before_that_of_its_words() -> None:
     later = SubQuery("1", "What then?", interval=(datetime(9999, 1, 1, tzinfo=UTC), None))
     assert asked_time(later, request) == (to_ms(later.interval[0]), to_ms(later.interval[0]) + 1)  # type: ignore[index]
     assert asked_time(sub, replace(request, plan=QuestionPlan(end=JUNE))) is None
-
-
-# -- turns ------------------------------------------------------------------------------------------
 
 
 def scored(snapshot: Snapshot, explore: Explore, asked: tuple[int, int] | None = None, **more: Any) -> Any:
@@ -128,9 +119,6 @@ def test_without_vectors_words_are_all(similarity_of: Any) -> None:
     base = base_scores(snapshot, request, words, np.zeros(0))
     found = similarities(snapshot, request, Explore(similarity_of=similarity_of), base)
     assert int(found.argmax()) == 2
-
-
-# -- memories ---------------------------------------------------------------------------------------
 
 
 def memory(axes: dict[int, int]) -> Snapshot:

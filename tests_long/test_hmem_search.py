@@ -83,9 +83,6 @@ def turn_ids(one: Evidence) -> set[str]:
     return {f"{source.session_id}/{turn}" for source in one.sources for turn in source.turn_ids}
 
 
-# -- scopes -----------------------------------------------------------------------------------------
-
-
 def test_scopes_bring_what_they_say(forest: MemForest) -> None:
     """SHORT has no memory, LONG no turn by itself, MIXED both, and each of the statements."""
     mixed, long, short = (asked(forest, scope=scope) for scope in ("mixed", "long", "short"))
@@ -106,9 +103,6 @@ def test_of_a_memory_without_statements_turns_are_the_events(tmp_path: Path) -> 
         found = asked(forest, "What about the lamp?", scope="long")
     assert {one.kind for one in found.evidence} in ({"turn"}, {"turn", "memory"})
     assert len([one for one in found.evidence if one.kind == "turn"]) == 6
-
-
-# -- F ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("similarity_of", ["fused", "cosine"])
@@ -179,9 +173,6 @@ def test_a_time_that_is_asked_about_counts(forest: MemForest) -> None:
     assert min(outside) >= 0
 
 
-# -- entities ---------------------------------------------------------------------------------------
-
-
 def test_entities_alone_lead_to_evidence_where_that_is_asked_for(forest: MemForest) -> None:
     """With ``reach="graph"`` and no hop, what a question's only entity is not in is no evidence; with ``"all"`` it is."""
     question = "What was bought with Dora?"
@@ -234,9 +225,6 @@ def test_without_an_embedder_words_and_entities_find_and_it_says_so(tmp_path: Pa
     assert any("no embedder" in one and "entities" in one for one in found.warnings)
 
 
-# -- what is said twice -----------------------------------------------------------------------------
-
-
 def test_a_turn_and_its_statement_are_one(forest: MemForest) -> None:
     """No statement stands there twice, and no turn beside a statement that it supports."""
     found = asked(forest, scope="mixed")
@@ -259,9 +247,6 @@ def test_no_memory_whose_events_are_all_there(forest: MemForest) -> None:
                 before |= turn_ids(one)
 
 
-# -- time filters -----------------------------------------------------------------------------------
-
-
 def test_nothing_tells_what_came_later(forest: MemForest) -> None:
     """Of an earlier moment no memory is there that tells of later events, and nothing that was said later."""
     then = datetime(2024, 4, 20, tzinfo=UTC)
@@ -279,9 +264,6 @@ def test_a_window_keeps_what_overlaps_it(forest: MemForest) -> None:
     for one in found.evidence:
         if one.kind != "memory":
             assert window[0] <= one.said < window[1]
-
-
-# -- parts ------------------------------------------------------------------------------------------
 
 
 def test_parts_take_turns(forest: MemForest) -> None:

@@ -56,9 +56,6 @@ def sessions_of(*ids: str, **more: Any) -> list[dict[str, Any]]:
     return [{"session_id": one, "turns": [HI], **more} for one in ids]
 
 
-# -- files ----------------------------------------------------------------------------------------
-
-
 def test_a_file_names_its_only_session(forest: MemForest, write: Any) -> None:
     """By its name without the ending, unless the session or the caller has another."""
     path = write("our chat.v2.json", [HI])
@@ -108,9 +105,6 @@ def test_what_cannot_be_read_is_named(forest: MemForest, tmp_path: Path) -> None
             forest.import_file("u", wrong)
     with pytest.raises(InputError):
         forest.import_file("u", tmp_path / "gone.json", format="word")
-
-
-# -- whose they are -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -163,9 +157,6 @@ def test_two_files_cannot_have_one_session(forest: MemForest, write: Any) -> Non
     assert forest.list_users() == []
     third = write("c.json", {"user": "cy", "sessions": sessions_of("b")})
     assert len(forest.import_file(None, [one, third], default_user="bo").memories) == 2
-
-
-# -- into a memory --------------------------------------------------------------------------------
 
 
 def test_a_bad_session_is_named_and_the_rest_goes_on(forest: MemForest, write: Any) -> None:
@@ -301,9 +292,6 @@ def test_the_async_verb_is_the_same(tmp_path: Path, write: Any) -> None:
     assert beats > 20
 
 
-# -- with a model ---------------------------------------------------------------------------------
-
-
 def test_sessions_share_the_budget(tmp_path: Path, write: Any) -> None:
     """What the first batch spent, the summaries behind it may not."""
     value = [*sessions_of("a"), {"session_id": "b", "turns": [YO]}]
@@ -330,9 +318,6 @@ def test_a_model_gets_sessions_together(tmp_path: Path, write: Any, chat: Any, s
         assert memory.nodes_dirty == forest.user("u").stats().dirty_nodes
     assert seen == stored
     assert (memory.nodes_dirty == 0) == (chat is not None)
-
-
-# -- counts ---------------------------------------------------------------------------------------
 
 
 def usage(calls: int = 0, failures: int = 0, prompt: int = 0, completion: int = 0, **embeds: int) -> Usage:

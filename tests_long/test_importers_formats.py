@@ -109,9 +109,6 @@ def test_every_format_has_a_sample() -> None:
     assert set(format_names()) == {*ALL.values(), "slack"}
 
 
-# -- assistants -----------------------------------------------------------------------------------
-
-
 def test_chatgpt(tmp_path: Path) -> None:
     """Only the current branch; a call of a tool and its result are turns of the tool; times go on."""
     (session,), skips, _ = read(DATA / "chatgpt.json")
@@ -235,9 +232,6 @@ def test_a_file_that_is_cut_off_gives_what_was_whole(name: str) -> None:
     assert read_some or len(whole) < 600 or name.startswith(("locomo", "longmemeval", "claude"))
 
 
-# -- protocols ------------------------------------------------------------------------------------
-
-
 def test_chat_completions(tmp_path: Path) -> None:
     """`content: null` is no error, and a picture is counted; the time is that of the object."""
     (session,), skips, _ = read(DATA / "openai_chat.json")
@@ -325,9 +319,6 @@ def test_mem0(tmp_path: Path) -> None:
     assert ("trip", 1, "05-02T14:00:00", "05-02T14:00:00") in stored(tmp_path, DATA / "mem0.json")[0]
     listed = json.dumps(json.loads((DATA / "mem0.json").read_bytes())["results"]).encode()
     assert [one.turns for one in read(listed)[0]] == [one.turns for one in sessions]
-
-
-# -- messengers -----------------------------------------------------------------------------------
 
 
 def test_slack(tmp_path: Path) -> None:
@@ -540,9 +531,6 @@ def test_a_log() -> None:
     (session,), skips, _ = read(DATA / "log.txt")
     assert said(session) == [(None, "Ana", "I found the key.\nIt was under the mat."), (None, "bo", "Good.")]
     assert skips.left_out == {"line that names no speaker": 1}
-
-
-# -- benchmarks -----------------------------------------------------------------------------------
 
 
 def test_longmemeval(tmp_path: Path) -> None:

@@ -69,9 +69,6 @@ def check_whole(memory: UserMemory, *wrong: str) -> None:
     assert {problem.index for problem in memory.verify()} <= set(wrong)
 
 
-# -- names and settings ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("verb", "args", "error", "says"),
     [
@@ -131,9 +128,6 @@ def test_a_configuration_of_indexes_that_cannot_be_is_refused(
     assert not list(folder.iterdir())
 
 
-# -- the place in the feed ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("verb", ["rebuild", "repair"])
 @pytest.mark.parametrize(
     ("cursor", "says"), [(5, "is not kept any more"), (1_000_000, "there is not"), (-1, "there is not")]
@@ -171,9 +165,6 @@ def test_the_feed_does_not_grow_up_to_a_lost_place(folder: Path, use: Use) -> No
         forest.resume("u")
         assert memory.indexes()[0].leaves == memory.list(limit=1).total
         check_whole(memory)
-
-
-# -- an index that raises -------------------------------------------------------------------------
 
 
 def test_an_index_that_raises_fails_the_write(

@@ -223,9 +223,6 @@ def test_killed_at_any_write_of_a_drop(crasher: Crasher, folder: Path) -> None:
     assert ends == {True, False}
 
 
-# -- several processes ------------------------------------------------------------------------------------
-
-
 class Slow(Dummy):
     """Reads notes in one transaction and places them in another, as one that asks a model would."""
 

@@ -65,9 +65,6 @@ async def told(work: Coroutine[Any, Any, Any]) -> str:
     return "done"
 
 
-# -- tasks of one process ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["shelf", "later"])
 def test_an_index_is_added_while_sessions_are_stored(folder: Path, name: str) -> None:
     """Whatever comes first, nothing is missing and nothing is there twice."""
@@ -193,9 +190,6 @@ def test_rebuilds_and_writes_at_once_end_as_one_after_the_other(folder: Path) ->
         forest.flush()
         check_whole(forest.user("u"), "memforest", "shelf")
     assert differences(wholly(folder / "b", ("memforest", "shelf")), dump(file_of(folder / "a"))) == {}
-
-
-# -- two forests on one directory --------------------------------------------------------------------------
 
 
 @pytest.fixture

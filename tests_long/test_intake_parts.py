@@ -50,9 +50,6 @@ def jobs_of(folder: Path) -> TenantJobs:
     return TenantJobs(ANYBODY, folder, JobRows(folder / "jobs.sqlite"), asyncio.Semaphore(1))
 
 
-# -- what users and sessions are called --------------------------------------------------------------
-
-
 @pytest.mark.parametrize("user", ["ana", "Ana", "a/b", "../x", "Zoë", LONG, "\x7f"])
 def test_a_user_is_found_by_the_hash_of_the_memorys_file(
     folder: Path, user: str, monkeypatch: pytest.MonkeyPatch
@@ -74,9 +71,6 @@ def test_sessions_of_two_users_are_never_called_alike() -> None:
     assert len({digest_of(*pair) for pair in pairs}) == len(pairs)
     assert digest_of("ana", "s") == digest_of("ana", "s")
     assert all(word not in digest_of("ana-maria", "monday") for word in ("ana", "monday"))
-
-
-# -- requests ----------------------------------------------------------------------------------------
 
 
 def test_what_is_no_session_is_refused_at_its_place() -> None:
@@ -112,9 +106,6 @@ def test_idempotency_keys_are_the_callers_own_and_tell_nothing() -> None:
     assert jobs.request_digest("k", sent) != jobs.request_digest("k", [*sent, *sent])
 
 
-# -- errors ------------------------------------------------------------------------------------------
-
-
 @each("name", [*errors.__all__, NOT_RECEIVED, "KeyError", "", "__doc__"])
 def test_every_error_has_a_sentence(name: str) -> None:
     """One that names no class and nothing of the request, for every class there is and any other text."""
@@ -134,9 +125,6 @@ def test_only_what_came_with_the_request_is_told() -> None:
         errors.StoreKeyError,
     ):
         assert "/srv" not in told(kind("/srv/memories/ana.db"))
-
-
-# -- views -------------------------------------------------------------------------------------------
 
 
 def test_a_job_is_shown_as_it_is_stored() -> None:
@@ -166,9 +154,6 @@ def test_what_is_no_cursor_is_an_input_error(cursor: str) -> None:
     """Not base64, not a number, negative, too long, of another list, no text that could be encoded."""
     with pytest.raises(InputError, match="next_cursor"):
         job_rows.number_of(cursor)
-
-
-# -- jobs that have not ended ------------------------------------------------------------------------
 
 
 def test_a_budget_is_that_of_the_request_and_none_where_it_has_none() -> None:
@@ -206,9 +191,6 @@ def test_a_job_that_is_forgotten_ends_the_runs_that_are_its_alone(folder: Path) 
         assert tenant.forget(3) == []
 
     asyncio.run(main())
-
-
-# -- tenants -----------------------------------------------------------------------------------------
 
 
 def test_few_tenants_that_have_nothing_to_do_are_kept_open(

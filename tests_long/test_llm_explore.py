@@ -89,9 +89,6 @@ def replied(answer: str | None = None, missing: str | None = None, query: str | 
     return json.dumps({"answer": answer, "missing": missing, "query": query})
 
 
-# -- plans ------------------------------------------------------------------------------------------
-
-
 def test_the_planner_sees_the_question_as_data() -> None:
     """With the day of the zone, the names and the most parts, in one call of the step "plan"."""
     model = Scripted(plan_of({}))
@@ -177,9 +174,6 @@ def test_long_questions_and_many_people_are_bounded() -> None:
     assert max(map(len, row["people"])) <= 60
 
 
-# -- parts ------------------------------------------------------------------------------------------
-
-
 def test_a_part_is_asked_about_with_its_lines_and_what_was_settled() -> None:
     """One call of the step "answer": all of it data, what was said with its day, a memory with its days."""
     model = Scripted(replied("Per."))
@@ -240,9 +234,6 @@ def test_lines_answers_and_follow_ups_are_bounded() -> None:
     made = settle(replied("cake " * 500, "cake " * 500, "dentist " * 500))
     assert len(made.answer) <= ANSWER_CHARS
     assert max(len(made.missing), len(made.query)) <= FOLLOW_UP_CHARS
-
-
-# -- failures ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

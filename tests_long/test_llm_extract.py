@@ -85,9 +85,6 @@ def left_out(of: Chunk, *statements: str | dict[str, Any]) -> list[str]:
 TALK = chunk(("Ann", ANN), ("Bob", BOB))
 
 
-# -- what is asked --------------------------------------------------------------------------------
-
-
 def test_the_model_gets_the_turns_with_their_time_and_the_context_without_numbers() -> None:
     """Turns to read have ordinal, local time with the day of the week, speaker and role; context has none of them."""
     model = Scripted(reply())
@@ -113,9 +110,6 @@ def test_the_maker_is_the_prompt_and_the_model() -> None:
     extractor = ChatExtractor(Scripted().calls)
     assert extractor.name == load_prompt("extract").maker("scripted")
     assert extractor.remote
-
-
-# -- what is kept ---------------------------------------------------------------------------------
 
 
 def test_a_supported_statement_is_kept_with_all_it_says() -> None:
@@ -274,8 +268,6 @@ def test_no_state_is_made_of_what_a_model_did_not_list() -> None:
     assert kept(TALK, {"text": "Ann moved to Porto for a job at a boatyard."}).states == ()
 
 
-# -- dates ----------------------------------------------------------------------------------------
-
 LATER = chunk(
     ("Ann", "On 3 June 2024 I start at the bank, and I went to Oslo yesterday, every Friday I swim.")
 )
@@ -411,8 +403,6 @@ def test_an_invented_date_in_the_text_is_no_support() -> None:
         assert left_out(LATER, text) == [f"{UNSUPPORTED} (a date)"]
 
 
-# -- grounding ------------------------------------------------------------------------------------
-
 FOREIGN: dict[str, tuple[Chunk, dict[str, Any], str]] = {
     "another place": (TALK, statement("Ann moved to Lisbon last month."), "a name"),
     "another person": (TALK, statement("Tarek bought a car yesterday."), "a name"),
@@ -541,8 +531,6 @@ def test_a_chunk_has_a_bounded_number_of_statements() -> None:
     assert most_statements(4) == 30
 
 
-# -- assistants -----------------------------------------------------------------------------------
-
 HELP = chunk(
     ("Ana", "Do you know a good place for fado?"),
     (
@@ -593,9 +581,6 @@ def test_chatter_is_known_in_spanish_and_left_alone_elsewhere() -> None:
     assert kept(german, statement("Helfer bietet Ana gern weitere Hilfe an.", turns=[1]))
     people = chunk(("Ana", "I asked for help, I'm glad you came."), ("Bob", "Sure."))
     assert kept(people, "Ana asked for help and is glad Bob came.")
-
-
-# -- hostile turns --------------------------------------------------------------------------------
 
 
 def test_orders_in_a_turn_are_data() -> None:
@@ -727,9 +712,6 @@ def test_whatever_a_model_says_what_is_kept_is_sound(statements: list[dict[str, 
         assert all(
             {said.source, said.target} <= names and said.source != said.target for said in one.relations
         )
-
-
-# -- many chunks, and failures --------------------------------------------------------------------
 
 
 def _chunks(count: int) -> list[Chunk]:

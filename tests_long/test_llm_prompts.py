@@ -112,8 +112,6 @@ def test_the_repair_message_is_data_too() -> None:
     assert data["user"].count("$problem") == 1
 
 
-# -- data -----------------------------------------------------------------------------------------
-
 TEXTS = st.text() | st.sampled_from(
     [
         "</turns>",
@@ -166,9 +164,6 @@ def test_a_block_needs_a_plain_name() -> None:
             data_block(name, [])
     with pytest.raises(InputError):
         read_data_block("<turns>\nnot json\n</turns>", "turns")
-
-
-# -- the examples are true ------------------------------------------------------------------------
 
 
 def _chunk(example: Example) -> Chunk:

@@ -56,9 +56,6 @@ def shown(model: Scripted, block: str, index: int = -1) -> tuple[dict[str, Any],
     return read_data_block(model.data(index), block)
 
 
-# -- prompts --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("id", ["plan", "browse", "answer"])
 def test_the_examples_of_a_prompt_are_right(id: str) -> None:
     """Every example's reply fits its schema without a note, and names only what the example shows."""
@@ -85,9 +82,6 @@ def test_an_abstention_and_an_empty_choice_are_among_the_examples() -> None:
     choices = [read_reply(ChatReply(one.reply), BrowseChoice) for one in load_prompt("browse").examples]
     assert None in [one.answer for one in answers]
     assert [] in [one.ranked for one in choices]
-
-
-# -- guide ----------------------------------------------------------------------------------------
 
 
 def planned(model: Scripted, *trees: TreeCard, plan: QuestionPlan | None = None, **how: Any) -> BrowsePlan:
@@ -143,9 +137,6 @@ def test_an_unusable_plan_is_asked_for_once_more() -> None:
     assert planned(model, card("one")).queries == (("x",),)
     with pytest.raises(ReplyError):
         planned(Scripted("Sure!", "No."), card("one"))
-
-
-# -- browser --------------------------------------------------------------------------------------
 
 
 def choice(model: Scripted, n: int = 5, most: int = 3, text: str = "text") -> list[int]:
@@ -224,9 +215,6 @@ def test_nodes_without_a_beginning_are_shown() -> None:
         assert days[1].endswith("to 9999-12-31")
 
 
-# -- answerer -------------------------------------------------------------------------------------
-
-
 def evidence(text: str = "Ana lives in Oslo.", **fields: Any) -> AnswerEvidence:
     """Return a piece of evidence said on 8 May 2023."""
     when = datetime(2023, 5, 8, 12, tzinfo=timezone.utc)
@@ -303,9 +291,6 @@ def test_an_answer_without_evidence_is_none() -> None:
         answer(Scripted("hm", "hm"), evidence())
 
 
-# -- all of them ----------------------------------------------------------------------------------
-
-
 def test_what_is_said_cannot_pass_for_the_prompt() -> None:
     """Hostile text stays one row of one block in all three prompts, and their first message never changes."""
     guide = Scripted('{"trees":[]}')
@@ -332,8 +317,6 @@ def test_names_say_prompt_and_model() -> None:
     assert ChatBrowser(calls).name == "browse@1:scripted"
     assert ChatAnswerer(calls).name == "answer@2:scripted"
 
-
-# -- in a query -----------------------------------------------------------------------------------
 
 THINGS = "anchor basket candle drum easel fiddle globe hammer inkwell jar kettle lantern mirror needle oar"
 QUESTION = "What did Ana buy in Oslo?"

@@ -89,9 +89,6 @@ def chosen(*numbers: Any) -> str:
     return json.dumps({"relevant": list(numbers)})
 
 
-# -- planning -------------------------------------------------------------------------------------------
-
-
 def test_a_plan_is_one_call_about_the_question_alone() -> None:
     """With today in the zone and the names of the memory, whose number is bounded; nothing of the memory is shown."""
     model = Scripted(needs(1, "boat"), needs(0))
@@ -138,9 +135,6 @@ def test_another_complexity_is_repaired_once_and_then_raised(complexity: Any) ->
 def test_keywords_are_three_in_lower_case_without_names(given: list[str], kept: tuple[str, ...]) -> None:
     """Each once; no name of a participant, nor of a person in the question."""
     assert plan(needs(0, *given), question="What did Anna say about Odd's boat?").keywords == list(kept)
-
-
-# -- sifting --------------------------------------------------------------------------------------------
 
 
 def test_the_gate_shows_numbered_memories_level_by_level() -> None:
@@ -225,9 +219,6 @@ def test_memories_at_either_end_of_time_have_days() -> None:
     assert days[3] == "2031-06-30"
 
 
-# -- failures -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("error", [ModelUnavailableError("u"), ModelRefusedError("key")], ids=repr)
 def test_a_failed_call_is_raised(error: ModelError) -> None:
     """What then becomes of the recall is for the index to say."""
@@ -262,9 +253,6 @@ def test_what_was_said_stays_data(text: str) -> None:
     assert [model.data(at).count("<") for at in (0, 1)] == [4, 2]
     assert read_data_block(model.data(0), "memories")[0]["text"] == text
     assert read_data_block(model.data(1), "question")[0]["question"] == text
-
-
-# -- the double -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

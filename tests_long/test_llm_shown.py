@@ -22,8 +22,6 @@ TOKYO = ZoneInfo("Asia/Tokyo")
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 
-# -- days -----------------------------------------------------------------------------------------
-
 
 @given(day=st.dates(date(1000, 1, 1), date(9000, 1, 1)))
 @settings(max_examples=40)
@@ -61,9 +59,6 @@ def test_an_interval_is_shown_by_its_first_and_last_day(
     assert shown_days(start, end, zone) == shown
 
 
-# -- cards ----------------------------------------------------------------------------------------
-
-
 def test_cards_are_numbered_rows() -> None:
     """From 1, by the name that is asked for; what a tree is about only where that is asked for; texts are cut."""
     cards = [
@@ -84,8 +79,6 @@ def test_cards_are_numbered_rows() -> None:
     assert list(bare) == ["node", "days", "leaves", "text"]
     assert shown_cards([], UTC, number="node", chars=1, scope=True) == []
 
-
-# -- evidence -------------------------------------------------------------------------------------
 
 PIECE = AnswerEvidence(text="Ann lives in Oslo.", quote="I live in Oslo.", speaker="Ann", said=NOON)
 

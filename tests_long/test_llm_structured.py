@@ -170,9 +170,6 @@ def test_depth_is_bounded() -> None:
     assert found[1]
 
 
-# -- asking ---------------------------------------------------------------------------------------
-
-
 def _ask(model: Scripted, **how: Any) -> tuple[Any, Ledger]:
     ledger = Ledger()
     with keeping(ledger):
@@ -232,9 +229,6 @@ def test_errors_of_the_call_pass_through(error: Any) -> None:
         _ask(Scripted(error))
     with pytest.raises(type(error)):
         _ask(Scripted("no", error))
-
-
-# -- schemas --------------------------------------------------------------------------------------
 
 
 def _objects(node: Any) -> Any:

@@ -302,9 +302,6 @@ def test_what_only_the_history_says_may_stand_in_a_record() -> None:
     assert summarise(request, reply(said)) == said
 
 
-# -- a stretch of conversation that is carried on -----------------------------------------------------
-
-
 def carried_on(*inputs: str, words: int = 10, history: tuple[str, ...] = NOTES[:2]) -> SummaryRequest:
     """Return a request to add to what a stretch's record says."""
     return replace(node(*inputs, words=words, kind="conversation"), history=history)

@@ -136,8 +136,6 @@ def test_questions_and_pleasantries_give_way_to_what_is_told() -> None:
     assert told("Ana: How are you?") == "Ana: How are you?"
 
 
-# -- segments -------------------------------------------------------------------------------------
-
 TURNS = ("Ana: Where is it?", "Bruno: I put it behind the shed, Ana.")
 
 
@@ -156,8 +154,6 @@ def test_a_long_segment_is_whole_statements() -> None:
     assert found
     assert set(found.splitlines()) <= pieces(DAYS)
 
-
-# -- profiles -------------------------------------------------------------------------------------
 
 SECTIONS = (
     "## Ana",
@@ -209,9 +205,6 @@ def test_no_line_of_a_profile_changes_its_section(sections: list[tuple[str, list
         left = iter(given_[name])
         assert all(line in left for line in lines)  # a subsequence
     assert count_words(join_sections(found)) <= most
-
-
-# -- what it is -----------------------------------------------------------------------------------
 
 
 @each("prompt", [*LEVELS, "profile"])

@@ -57,9 +57,6 @@ def fed(pipe: Pipe, *parts: bytes) -> list[str]:
     return found
 
 
-# -- input ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("parts", "lines"),
     [
@@ -125,9 +122,6 @@ def test_input_is_not_read_far_ahead(pipe: Pipe) -> None:
     assert asyncio.run(asyncio.wait_for(read(), WAIT_S)) <= 4 * max(PART_BYTES, 65_536)
 
 
-# -- output -----------------------------------------------------------------------------------------
-
-
 def test_texts_are_written_in_their_order(pipe: Pipe) -> None:
     """Nothing before `flush`, and then all of it, in UTF-8."""
 
@@ -181,8 +175,6 @@ def test_output_that_nobody_reads_is_an_error(pipe: Pipe) -> None:
     with pytest.raises(BrokenPipeError):
         asyncio.run(write())
 
-
-# -- both, in a process -----------------------------------------------------------------------------
 
 HOST = """
 import asyncio, os, sys

@@ -111,9 +111,6 @@ def test_names_of_speakers_are_quoted_whatever_they_are() -> None:
         assert line.count(name) == line.count(f'"{name}"') == 1
 
 
-# -- errors ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", OPAQUE, ids=lambda kind: kind.__name__)
 def test_no_error_of_the_server_tells_its_message(
     kind: type[errors.MemForestError], caplog: pytest.LogCaptureFixture
@@ -188,17 +185,11 @@ def test_an_unknown_argument_is_told_on_one_line() -> None:
     assert told.endswith("the arguments are user.")
 
 
-# -- arguments ------------------------------------------------------------------------------------
-
-
 def test_what_is_left_out_is_not_given_to_the_core() -> None:
     """Of a message the role goes along, and what has a value."""
     assert Message(role="user", content="Hi").plain() == {"role": "user", "content": "Hi"}
     whole = {"role": "assistant", "content": "Hi", "speaker": "Bo", "timestamp": "2024-06-01", "id": "7"}
     assert Message(**whole).plain() == whole
-
-
-# -- text -----------------------------------------------------------------------------------------
 
 
 def test_every_line_stays_one_line_with_its_quotations_closed() -> None:
@@ -247,9 +238,6 @@ def test_a_line_names_few_sources_and_a_result_more() -> None:
     ):
         assert len(made.sources) == shapes.MOST_SOURCES
         assert {len(one.turn_ids) for one in made.sources} == {shapes.MOST_SOURCES}
-
-
-# -- typed results --------------------------------------------------------------------------------
 
 
 def test_texts_of_results_are_on_one_line_and_show_no_marks() -> None:

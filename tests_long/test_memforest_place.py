@@ -35,9 +35,6 @@ def alter(path: Path, *statements: str) -> None:
             conn.execute(statement)
 
 
-# -- leaves -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("embedder", ["hash", "none"])
 def test_a_replaced_session_leaves_nothing_in_the_old_speakers_tree(folder: Path, embedder: str) -> None:
     """A fact that two have said stays with the other one, and goes from the tree of who says something else now."""
@@ -83,9 +80,6 @@ def test_verify_finds_a_leaf_too_many(folder: Path) -> None:
         assert f"fact {fact.row} has a leaf in the tree of entity {ana}" in problem.message
         assert user.repair().ok
     assert differences(before, dump(file_of(folder))) == {}
-
-
-# -- the cursor -------------------------------------------------------------------------------------
 
 
 def test_every_write_places_what_it_writes_and_moves_the_cursor(folder: Path) -> None:

@@ -134,8 +134,6 @@ def test_a_damaged_fact_is_not_served(tmp_path: Path) -> None:
         assert any("fact f1:" in warning for warning in found.warnings)
 
 
-# -- the lexical index ----------------------------------------------------------------------------
-
 INDEX = {
     "a word row": "UPDATE derived_turn_words_content SET c0 = replace(c0, 'lisbon', 'lisboa')",
     "a word row of a fact": "UPDATE derived_fact_words_content SET c0 = replace(c0, 'lisbon', 'lisboa')",

@@ -92,9 +92,6 @@ def said_in(source: Source, place: int = 0) -> dict[str, Any]:
     return SAID[source.session_id][int(source.turn_ids[place])]
 
 
-# -- what evidence is -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_evidence_quotes_the_first_of_its_sources(forest: MemForest, question: str) -> None:
     """Quote, speaker, time and metadata are those of one turn; no turn without a statement claims one."""
@@ -177,9 +174,6 @@ def test_long_sessions_have_longer_paths(forest: MemForest) -> None:
     assert paths["session two"][1] == "2023-05-09..2023-05-09"
 
 
-# -- cuts -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("top_k", [1, 2, 5, 19, 100])
 def test_fewer_are_the_first_of_more(forest: MemForest, top_k: int) -> None:
     """`top_k` cuts the ranking and changes nothing of it; `top_facts` are those of the evidence."""
@@ -229,9 +223,6 @@ def test_an_explanation_is_of_each_piece_in_its_place(forest: MemForest) -> None
         assert sizes == sorted(sizes, reverse=True)
 
 
-# -- who asks, and of what --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("word", ["I", "me", "my", "mine"])
 def test_the_user_who_takes_part_may_say_i(forest: MemForest, word: str) -> None:
     """The word "I" is the display name where the user speaks in the memory, and nobody where not.
@@ -277,9 +268,6 @@ def test_an_empty_memory_finds_nothing(folder: Path, index: str) -> None:
         answer = forest.ask("u", "Where does Ana live?")
         assert (answer.answer, answer.citations, bool(answer)) == (None, (), False)
         assert answer.reason
-
-
-# -- answers ----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -404,9 +392,6 @@ def test_a_defect_of_an_answerer_comes_out_as_it_is(place: str) -> None:
     """It is no failure of a model, and nothing answers in its place."""
     with pytest.raises(ZeroDivisionError):
         answering(Quoting(error=ZeroDivisionError()), place)
-
-
-# -- reranking, and rankings side by side -----------------------------------------------------------
 
 
 def piece(n: int, score: float, **more: Any) -> Evidence:

@@ -56,9 +56,6 @@ def said(*texts: str, speaker: str = "Ana", day: int = 1) -> list[dict[str, Any]
     ]
 
 
-# -- order ----------------------------------------------------------------------------------------
-
-
 def test_the_order_of_sessions_changes_nothing(folder: Path, soak_seed: int) -> None:
     """Turns, facts with their occurrences, entities, and the leaf order of every tree are the same."""
     sessions = make_sessions(soak_seed)
@@ -85,9 +82,6 @@ def test_a_fact_said_by_two_is_attributed_to_the_first(folder: Path) -> None:
     assert_equal(one, other)
     (fact,) = [fact for fact in dump(one)["facts"] if "adopted" in fact[1]]
     assert fact[1:3] == ("Carla adopted two cats.", "Ana")
-
-
-# -- growth and replacement -------------------------------------------------------------------------
 
 
 def test_any_history_ends_like_a_fresh_memory(folder: Path, soak_seed: int) -> None:
@@ -136,9 +130,6 @@ def test_a_fact_with_another_source_survives_a_replacement(folder: Path) -> None
     assert_equal(build(folder / "b", [replaced, second]), path)
     (fact,) = [fact for fact in dump(path)["facts"] if "cats" in fact[1]]
     assert fact[2] == "Dan"
-
-
-# -- idempotence --------------------------------------------------------------------------------------
 
 
 def raw(path: Path) -> list[tuple[Any, ...]]:

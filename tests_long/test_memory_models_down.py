@@ -128,9 +128,6 @@ def test_a_question_is_answered_without_the_reranker(folder: Path, told: Any) ->
     assert [one for one in found.warnings if "'failing'" in one and "without the reranker" in one]
 
 
-# -- traces -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 def test_a_trace_on_a_full_disk_costs_neither_a_session_nor_an_answer(folder: Path) -> None:
     """Each operation says once that it could not be written."""
@@ -151,9 +148,6 @@ def test_a_trace_that_can_never_be_is_refused_before_a_model_is_asked(folder: Pa
     with MemForest(folder / "memory", config) as forest, pytest.raises(ConfigError):
         forest.ingest_session("u", "s", TURNS)
     assert not chat.requests
-
-
-# -- secrets ----------------------------------------------------------------------------------------
 
 
 def test_no_secret_is_in_any_line_that_is_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -119,9 +119,6 @@ def memories(result: QueryResult) -> list[Evidence]:
     return [one for one in result if one.kind == "memory"]
 
 
-# -- what is shown -----------------------------------------------------------------------------------------
-
-
 def test_a_node_is_evidence_with_its_turns_as_sources(forest: MemForest) -> None:
     """Its summary, level, window, interval and score; nobody said it; the turns beneath are its sources, in order."""
     first = ask(forest, explain=True).evidence[0]
@@ -237,9 +234,6 @@ def test_the_screen_shows_a_summary_without_a_speaker(
     assert answer.citations[0].text[:40] in capsys.readouterr().out.splitlines()[1]
 
 
-# -- what is left out --------------------------------------------------------------------------------------
-
-
 def test_no_summary_tells_the_future(forest: MemForest) -> None:
     """Under `as_of` a node is shown only if all beneath it was so; its text is not read by halves."""
     found = memories(ask(forest, as_of="2023-05-11T10:03:30Z"))
@@ -308,8 +302,6 @@ def test_what_has_no_summary_of_its_own_is_refused(forest: MemForest) -> None:
     with pytest.raises(ValueError, match="no summary of its own"):
         forest.query("u", "canoe", index="wrong")
 
-
-# -- by hand -----------------------------------------------------------------------------------------------
 
 WORLD = hand_made(
     turns=[Said("Ana", day) for day in (0, 1, 2, 10, 11)],

@@ -53,9 +53,6 @@ class Shown(Result):
     found: Any = ()
 
 
-# -- plain values -----------------------------------------------------------------------------------
-
-
 def test_a_class_is_no_result_and_kinds_of_their_own_are_as_what_they_extend() -> None:
     """A dataclass itself has no values to show; subclasses of lists, dicts and texts are read as those."""
 
@@ -145,8 +142,6 @@ def test_a_result_is_one_short_line(text: str, found: list[int]) -> None:
     assert ("text=" in line) == bool(text)
     assert (f"found=<{len(found)}>" in line) == bool(found)
 
-
-# -- usage ------------------------------------------------------------------------------------------
 
 USED = st.builds(
     StepUsage,

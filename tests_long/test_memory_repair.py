@@ -117,8 +117,6 @@ def test_free_space_is_given_back(folder: Path) -> None:
     assert path.stat().st_size < size / 2
 
 
-# -- the command ----------------------------------------------------------------------------------
-
 Run = Callable[..., Result]
 
 

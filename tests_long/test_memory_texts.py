@@ -64,9 +64,6 @@ def told(request: SummaryRequest) -> str:
     return LocalSummariser().summarise_one(request)
 
 
-# -- a model ----------------------------------------------------------------------------------------
-
-
 def test_a_memory_has_a_prompt_of_its_own() -> None:
     """One call: label, window, days and participants, the texts below in order, and the words; no history."""
     model = Scripted(said(GOOD))
@@ -161,8 +158,6 @@ def test_the_double_writes_one() -> None:
     assert isinstance(made, str)
     assert 0 < count_words(made) <= 14
 
-
-# -- by rule ----------------------------------------------------------------------------------------
 
 DAYS = (
     "Ana lives in Porto.",

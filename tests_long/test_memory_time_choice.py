@@ -193,9 +193,6 @@ def test_other_people_s_turns_are_not_chosen(tmp_path: Path) -> None:
         assert "garage" in ask(forest, question).evidence[0].quote
 
 
-# -- how much is read -------------------------------------------------------------------------------
-
-
 def test_a_budget_of_tokens_is_spent_in_order() -> None:
     """Every text with the question once and the frame of three; the first whatever it costs."""
     question, texts = "Where is it?", ["word " * 20, "a b c", "", "word " * 9]

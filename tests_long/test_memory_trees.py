@@ -68,9 +68,6 @@ def many(forest: MemForest) -> UserMemory:
     return forest.user("many")
 
 
-# -- nodes ------------------------------------------------------------------------------------------
-
-
 def nodes(view: TreeView) -> Iterator[TreeView]:
     """Yield a view and what is below it."""
     yield view
@@ -280,9 +277,6 @@ def test_a_summary_that_could_not_be_made_is_shown_as_such(folder: Path) -> None
     with MemForest(folder, fast_config()) as forest:
         (view,) = forest.user("u").tree("summer", depth=0)
         assert (view.dirty, bool(view.summary)) == (False, True)
-
-
-# -- counts ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("user", ["u", "many"])

@@ -85,9 +85,6 @@ def texts(page: FactPage) -> list[str]:
     return [fact.statement for fact in page]
 
 
-# -- pages ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 1000])
 def test_pages_are_the_whole_list_in_pieces(many: UserMemory, limit: int) -> None:
     """Followed by `next_offset`, every fact comes once, in order; each page knows the total, the last its end."""
@@ -241,9 +238,6 @@ def test_what_is_not_there_is_said_with_what_is(memory: UserMemory, forest: MemF
         assert len(str(caught.value)) < 250
 
 
-# -- facts, sessions --------------------------------------------------------------------------------
-
-
 def test_a_fact_is_the_same_however_it_is_found(memory: UserMemory) -> None:
     """By its id, on a page, and on a page that was narrowed."""
     for fact in memory.list():
@@ -311,9 +305,6 @@ def test_sessions_stand_in_time_order_as_they_were_said(memory: UserMemory) -> N
         assert (one.status, one.failed_chunks, one.metadata) == ("ingested", 0, {"name": one.session_id})
 
 
-# -- timelines --------------------------------------------------------------------------------------
-
-
 def test_a_timeline_has_states_and_events_in_order(memory: UserMemory) -> None:
     """Each state with its interval, and beside them what happened; an attribute alone has its states alone."""
     bob = memory.timeline("Bob")
@@ -378,9 +369,6 @@ def test_a_memory_without_sessions_has_empty_views(forest: MemForest) -> None:
     stats = new.stats()
     assert (stats.turns, stats.facts, stats.nodes, stats.embedder, stats.timezone) == (0, 0, 0, None, None)
     assert new.verify().ok
-
-
-# -- counts -----------------------------------------------------------------------------------------
 
 
 def test_occurrences_are_counted_apart_from_facts(memory: UserMemory) -> None:

@@ -71,9 +71,6 @@ def trees(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: leaves for name, leaves in found["trees"].items() if not name.startswith("scene")}
 
 
-# -- the same as ingesting ----------------------------------------------------------------------------
-
-
 @settings(max_examples=8)
 @given(st.integers(0, 10_000))
 def test_merging_equals_ingesting_all_into_one(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
@@ -161,9 +158,6 @@ def test_nothing_is_embedded_again(folder: Path) -> None:
         result = forest.user("a").merge("b")
         assert result.usage.embeds == {}
         assert forest.user("a").verify().problems == ()
-
-
-# -- again --------------------------------------------------------------------------------------------
 
 
 def test_merging_again_brings_only_what_is_new(folder: Path) -> None:

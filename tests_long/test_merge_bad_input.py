@@ -40,9 +40,6 @@ def change(path: Path, *statements: str) -> None:
             conn.execute(statement)
 
 
-# -- errors -------------------------------------------------------------------------------------------
-
-
 def test_into_itself(folder: Path) -> None:
     """By name, by directory, and as one of several."""
     with filled(folder, "a", "b") as forest:
@@ -172,9 +169,6 @@ def test_a_target_that_cannot_be_written(folder: Path, monkeypatch: pytest.Monke
         assert forest.user("a").merge("b", dry_run=True).sessions_added == 2
         with pytest.raises(StoreError, match=r"read-only|written"):
             forest.user("a").merge("b")
-
-
-# -- what can be --------------------------------------------------------------------------------------
 
 
 def test_a_dry_run_counts_what_a_merge_does_and_writes_nothing(folder: Path) -> None:

@@ -41,9 +41,6 @@ def texts(user: UserMemory) -> list[str]:
     return [turn.text for turn in user.turns("s")]
 
 
-# -- deletions ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("what", ["turn", "fact"])
 def test_what_was_deleted_there_does_not_come(folder: Path, what: str) -> None:
     """A session of which something was deleted is merged as it is now, and is known as such here."""
@@ -91,9 +88,6 @@ def test_whose_memory_it_was_goes_with_the_last_of_its_turns(folder: Path) -> No
             forest.user("a").turns("s")
 
 
-# -- keys -----------------------------------------------------------------------------------------
-
-
 @encrypted
 def test_encrypted_memories_are_merged(folder: Path) -> None:
     """Under the one key of the forest; what is merged is encrypted too."""
@@ -123,9 +117,6 @@ def test_memories_of_two_keys_are_not_merged(folder: Path, there: bytes | None, 
         assert not forest.has_user("new")
         assert forest.user("a").stats().sessions == 1
     assert {path: path.read_bytes() for path in (folder / "there").iterdir()} == before
-
-
-# -- imports and exports --------------------------------------------------------------------------
 
 
 def test_a_chat_that_was_imported_is_merged(folder: Path) -> None:
@@ -187,9 +178,6 @@ def _file(folder: Path, session_id: str) -> Path:
     return next(path for path in folder.glob("*.db") if rows(path, held))
 
 
-# -- random lives -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(1_000, 1_003))
 def test_a_short_life_of_three_memories(seed: int) -> None:
     """Whatever they went through: after each merge all is sound, nothing is twice, and nothing comes back."""
@@ -199,9 +187,6 @@ def test_a_short_life_of_three_memories(seed: int) -> None:
 def test_a_life_of_three_memories(soak_seed: int) -> None:
     """The same over a longer life."""
     live(soak_seed)
-
-
-# -- forks ------------------------------------------------------------------------------------------
 
 
 def test_both_go_on_with_a_session(folder: Path) -> None:
@@ -243,9 +228,6 @@ def test_a_session_that_shares_nothing_but_its_id_stays_apart(folder: Path) -> N
             ]
             assert sorted(texts_here) == ["I have a dog.", "I own a kite."]
             assert forest.user("a").verify(deleted=["zoltan"]).problems == ()
-
-
-# -- what was deleted -------------------------------------------------------------------------------
 
 
 def test_a_deleted_sentence_does_not_come_back(folder: Path) -> None:

@@ -191,9 +191,6 @@ def test_json_that_is_nested_too_deep_is_broken(odd: Odd, body: str) -> None:
             ask()
 
 
-# -- what a memory makes of them ----------------------------------------------------------------------
-
-
 class Boasting(FunctionChat):
     """Says that every call took more tokens than SQLite can hold."""
 

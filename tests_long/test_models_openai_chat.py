@@ -94,9 +94,6 @@ def refusing(
     return handle
 
 
-# -- replies ----------------------------------------------------------------------------------------
-
-
 def test_a_reply_tells_its_text_and_its_tokens() -> None:
     """Text, tokens, cached tokens and the end come from the endpoint; nothing was tried again."""
     long = "Nora moved to Porto. " * 60
@@ -140,9 +137,6 @@ def test_usage_with_holes_is_estimated() -> None:
         lambda _: as_json({"choices": [{"message": {"content": "Porto"}}], "usage": usage}), use
     )
     assert (reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens) == (9, 2, 4)
-
-
-# -- requests ---------------------------------------------------------------------------------------
 
 
 def test_a_request_holds_what_is_configured() -> None:
@@ -342,9 +336,6 @@ def test_a_strict_schema_requires_all_and_allows_no_more() -> None:
     assert schema["required"] == ["n"], "what was handed in stays as it was"
 
 
-# -- when it goes wrong -----------------------------------------------------------------------------
-
-
 @each("status", [408, 409, 429, 500, 503])
 def test_what_passes_is_tried_again(status: int) -> None:
     """A passing refusal is tried again, and counted."""
@@ -512,8 +503,6 @@ def test_odd_replies_become_errors_of_ours(reply: HttpReply, kind: type[Exceptio
     answering(lambda _: reply, use)
 
 
-# -- keys -------------------------------------------------------------------------------------------
-
 SECRETS = {
     "OPENAI_API_KEY": "sk-from-environment",
     "OPENAI_ADMIN_KEY": "sk-from-environment",
@@ -600,9 +589,6 @@ def test_keys_are_in_no_message(capsys: pytest.CaptureFixture[str]) -> None:
     shown += "".join(str(one) for one in (error.value.__cause__,))
     assert "***" in str(error.value)
     assert "secret" not in shown
-
-
-# -- clients and loops ------------------------------------------------------------------------------
 
 
 def test_importing_and_making_one_loads_and_connects_nothing() -> None:

@@ -99,9 +99,6 @@ def refusal(message: str) -> HttpReply:
     return as_json({"error": {"message": message}}, 400)
 
 
-# -- rows -------------------------------------------------------------------------------------------
-
-
 def test_rows_come_in_the_order_of_the_texts() -> None:
     """Batches and repetitions do not show: one unit row per text, and each text is sent once."""
     texts = ["a cat", "two dogs", "a cat", "three birds", "two dogs"]
@@ -243,9 +240,6 @@ def test_questions_have_the_prefix() -> None:
     assert sent == [["Instruct: find.\nQuery: Where?"], ["Where?"]]
 
 
-# -- what is too long -------------------------------------------------------------------------------
-
-
 def limited(most_chars: int, most_texts: int = 1000) -> Callable[[dict[str, Any]], HttpReply]:
     """Return a handler that takes texts of some length; a row tells the length of its text."""
 
@@ -286,9 +280,6 @@ def test_a_key_is_not_in_what_is_said_of_a_long_text() -> None:
     with pytest.raises(ModelRequestError) as caught:
         served(lambda _body: refusal(said), ["x"], api_key="sk-SECRET")
     assert "secret" not in str(caught.value).lower()
-
-
-# -- when it goes wrong -----------------------------------------------------------------------------
 
 
 def test_every_request_is_written_to_the_ledger() -> None:
@@ -334,9 +325,6 @@ def test_a_refusal_names_the_setting_to_mend() -> None:
         assert embed(at(server, api_key="right"), ["a"]).shape == (1, 64)
     with pytest.raises(ModelRefusedError):
         embed(EmbeddingEndpoint("text-embedding-3-small"), ["a"])
-
-
-# -- in a memory ------------------------------------------------------------------------------------
 
 
 def test_a_memory_is_embedded_at_an_endpoint(folder: Path) -> None:

@@ -52,9 +52,6 @@ def trees_of(snapshot: Snapshot, **settings: Any) -> list[int]:
     return [tree for tree, _ in found]
 
 
-# -- recall and browse on hand-made forests -------------------------------------------------------
-
-
 def every_family() -> Snapshot:
     """One tree of each kind over two turns and their facts; the entity's leaves are nearest, the scene's farthest."""
     turns = [Said("Ana", 1), Said("Ana", 2, axis=0)]
@@ -224,9 +221,6 @@ def test_thresholds_that_are_set_take_the_place_of_those_measured() -> None:
     measured = scene_thresholds("minilm-l6-v2-int8@8199be6f")
     settings = MemForestSettings(scene_merge=0.5, scene_time=0.0)
     assert scene_thresholds("minilm-l6-v2-int8@8199be6f", settings) == replace(measured, merge=0.5, time=0.0)
-
-
-# -- through the public surface -------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -430,9 +424,6 @@ def test_the_papers_form_is_a_preset(folder: Path) -> None:
     found = ask(folder, **table)
     assert {one.kind for one in found.evidence} == {"fact"}
     assert len({one.fact_id for one in found.evidence}) == len(found.evidence)
-
-
-# -- the artifact's signatures --------------------------------------------------------------------
 
 
 def test_a_user_can_be_required_to_be_new(tmp_path: Path) -> None:

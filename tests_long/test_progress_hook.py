@@ -160,9 +160,6 @@ def test_sessions_of_many_users_tell_of_themselves(tmp_path: Path, heard: Heard)
     assert ("b", "1") not in {(one.user_id, one.session_id) for one in heard if one.stage == "received"}
 
 
-# -- where it is called -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("chat", [None, FunctionChat(local_reply)])
 def test_no_transaction_is_open_meanwhile(tmp_path: Path, chat: Any) -> None:
     """Another connection may write at once, at every call of the hook."""
@@ -240,9 +237,6 @@ def test_a_blocking_call_inside_is_refused(tmp_path: Path) -> None:
         with pytest.raises(RuntimeError, match="inside memforest's own loop"):
             forest.ingest_session("u", "s", MOVES, on_progress=lambda _: forest.user("u").stats())
         assert forest.user("u").verify().ok
-
-
-# -- a hook that raises -------------------------------------------------------------------------------
 
 
 class Stop(Exception):
@@ -343,9 +337,6 @@ def test_a_call_that_is_cancelled_tells_nothing_more(tmp_path: Path, heard: Hear
     assert asyncio.run(cancelled()) == 1
     assert heard.stages() == ["received", "extracted"]
     assert heard.of("extracted") == [(0, 0, 2)]
-
-
-# -- resume and import --------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -95,9 +95,6 @@ def _text(path: Path) -> str:
     return path.read_bytes().decode("utf-8", "replace")
 
 
-# -- the surface ----------------------------------------------------------------------------------
-
-
 def test_all_is_sorted_and_importable() -> None:
     """`memforest.__all__` is in order, without repeats, and every name of it is there."""
     names = memforest.__all__
@@ -182,9 +179,6 @@ def test_errors_are_exported_and_drawn() -> None:
     }
 
 
-# -- sizes and names ------------------------------------------------------------------------------
-
-
 def test_no_module_is_too_long() -> None:
     """No module has over 800 lines."""
     lines = {p.relative_to(PACKAGE).as_posix(): len(_text(p).splitlines()) for p in _sources()}
@@ -204,9 +198,6 @@ def test_changelog_and_package_agree_on_the_version() -> None:
     heads = re.findall(r"^## \[(.+?)\]", _text(ROOT / "CHANGELOG.md"), re.MULTILINE)
     assert heads[0] == "Unreleased"
     assert PROJECT["project"]["version"] == memforest.__version__ == heads[1]
-
-
-# -- dependencies ---------------------------------------------------------------------------------
 
 
 def _declared() -> set[str]:
@@ -314,9 +305,6 @@ def test_the_wheel_holds_the_data(tmp_path: Path) -> None:
         f"memforest-{memforest.__version__}.dist-info",
     }
     assert {"LICENSE", "NOTICE"} <= {Path(name).name for name in names if "/licenses/" in name}
-
-
-# -- what must not be in the repository -----------------------------------------------------------
 
 
 def _spelled(*parts: str) -> str:

@@ -30,9 +30,6 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "memforest"
 BEFORE = "Where did Ana live before Miami?"
 
 
-# -- what a plan may hold -------------------------------------------------------------------------
-
-
 def test_a_plan_may_be_made_of_sub_queries() -> None:
     """Ids, texts, what depends on what, scope, time and coverage are kept as they are given."""
     first = SubQuery("1", "When did Ana move?", scope="short", interval=(NOW, None))
@@ -69,9 +66,6 @@ def test_a_plan_that_contradicts_itself_is_refused(made: Any, message: str) -> N
 def of(**depends_on: tuple[str, ...]) -> QuestionPlan:
     """Return a plan of sub-queries with what each depends on."""
     return QuestionPlan(sub_queries=tuple(SubQuery(id, id, needs) for id, needs in depends_on.items()))
-
-
-# -- what the rules fill in -----------------------------------------------------------------------
 
 
 def plan(question: str) -> QuestionPlan:
@@ -133,9 +127,6 @@ def test_the_rules_read_what_is_asked_about() -> None:
     assert found.mentions == ("Bob Ruiz", "Rome")
     assert plan("What is Bob's first car?").owners == ("Bob",)
     assert plan("What does Ana work on?").gap == ("on",)
-
-
-# -- nobody reads the question behind the plan ----------------------------------------------------
 
 
 @dataclasses.dataclass

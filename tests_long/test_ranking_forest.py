@@ -70,9 +70,6 @@ def one_edge(forest: Forest, at: list[float], policy: str) -> list[float]:
     return out
 
 
-# -- propagation -------------------------------------------------------------------------------------------
-
-
 @given(
     forests(),
     st.integers(0, 9),
@@ -237,9 +234,6 @@ def test_relevance_that_is_no_number_is_refused() -> None:
             relevance_shares(np.array([1.0, bad]))
 
 
-# -- ancestors ---------------------------------------------------------------------------------------------
-
-
 @given(forests(), st.data())
 def test_ancestors_equal_a_walk_from_the_best_leaf(forest: Forest, data: st.DataObject) -> None:
     """Leaf by leaf, best first, up to the root: a node joins its level while that has room."""
@@ -318,9 +312,6 @@ def test_no_node_over_a_share_of_the_leaves_is_admitted() -> None:
     for share in (-0.1, 1.1, float("nan")):
         with pytest.raises(ValueError, match="share="):
             bounded(counts, 10, share)
-
-
-# -- parts of a score --------------------------------------------------------------------------------------
 
 
 def test_activation_joins_two_channels_by_their_best() -> None:

@@ -75,9 +75,6 @@ def test_a_ranking_takes_no_mapping() -> None:
         Ranking(recall={"gate": "off"})  # type: ignore[arg-type]
 
 
-# -- in a file --------------------------------------------------------------------------------------
-
-
 def test_a_file_has_it_as_a_table_of_its_own(tmp_path: Path) -> None:
     """Each setting is checked, and a wrong one is named with its place."""
     file = tmp_path / "memforest.toml"
@@ -114,9 +111,6 @@ def test_the_default_of_every_memory_is_the_index_s_own() -> None:
     assert Config().ranking.recall is None
 
 
-# -- on the command line ----------------------------------------------------------------------------
-
-
 def test_values_of_the_command_line_have_the_types_of_the_settings() -> None:
     """Texts, numbers, lists and whether."""
     given = ("gate=off", "complexity=2", "levels=2,3", "flat=true", "weight=0.5", "weight=1")
@@ -150,9 +144,6 @@ def test_a_wrong_value_is_wrong_usage(given: str, said: str) -> None:
 
     with pytest.raises(click.BadParameter, match=said):
         ask.make_context("ask", ["--recall", given])
-
-
-# -- how much a question needs ----------------------------------------------------------------------
 
 
 @each(

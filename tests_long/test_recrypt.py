@@ -65,9 +65,6 @@ def no_leftovers(folder: Path) -> bool:
     return {path.name.partition(".")[2] for path in folder.iterdir()} <= {"db", "db-salt"}
 
 
-# -- the verbs ------------------------------------------------------------------------------------
-
-
 def test_there_and_back_again_is_the_same_memory(filled: Path, worlds: Path) -> None:
     """Encrypted, with another key, decrypted: each row is there, each key works only in its turn, and no words are left."""
     assert marked(filled)
@@ -166,9 +163,6 @@ def test_a_plain_file_beside_a_salt_can_be_encrypted(filled: Path, worlds: Path)
         assert forest.encrypt().done
         assert answers(forest.user("nora"))
     assert marked(filled) == []
-
-
-# -- others at work -------------------------------------------------------------------------------
 
 
 def in_another_process(code: str, *args: str) -> subprocess.CompletedProcess[str]:
@@ -286,9 +280,6 @@ def test_two_that_encrypt_one_directory(folder: Path) -> None:
     assert sorted(name for one in told for name in one.done) == sorted(file_name(user) for user in "abc")
     with a_forest(folder, KEY) as forest:
         assert forest.list_users() == ["a", "b", "c"]
-
-
-# -- what goes wrong ------------------------------------------------------------------------------
 
 
 def test_a_full_disk_changes_nothing(filled: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,9 +198,6 @@ def test_what_a_budget_left_is_no_failure_of_a_node(folder: Path) -> None:
         assert dirty(folder) == 0
 
 
-# -- vectors --------------------------------------------------------------------------------------
-
-
 class Fickle(HashEmbedder):
     """The hashing embedder, which fails on some texts, or lets somebody write while it reads them."""
 

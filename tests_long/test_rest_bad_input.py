@@ -114,9 +114,6 @@ def test_json_by_other_names(client: Client) -> None:
         client("POST", SEARCH, 200, content=b'{"question": "Where?"}', headers={"Content-Type": kind})
 
 
-# -- size -----------------------------------------------------------------------------------------------
-
-
 def test_a_parameter_of_two_values_comes_twice(client: Client) -> None:
     """It is the only one that does."""
     client("GET", "/v1/users/ana/facts?during=2024-01-01&during=2024-12-31", 200)
@@ -202,8 +199,6 @@ def test_a_large_body_that_fits(client: Client) -> None:
     found = client("POST", SEARCH, 200, content=body, headers=JSON)
     assert any("characters" in one for one in found["warnings"])
 
-
-# -- ids --------------------------------------------------------------------------------------------------
 
 IDS = (
     "..",
@@ -328,9 +323,6 @@ def test_a_query_that_does_not_fit(client: Client, query: str) -> None:
     """Unknown parameters too: a slip of the pen is not passed over."""
     problem = client("GET", f"/v1/users/ana/facts?{query}", 422)
     assert "\\u0000" not in str(problem)
-
-
-# -- other users and other origins ------------------------------------------------------------------------
 
 
 def test_another_user_is_as_absent(folder: Path) -> None:

@@ -180,9 +180,6 @@ def test_nothing_of_fastapi_is_left(document: dict[str, Any]) -> None:
     assert document["openapi"].startswith("3.1")
 
 
-# -- the page -------------------------------------------------------------------------------------------
-
-
 def _table(rows: list[tuple[str, ...]]) -> str:
     head, *rest = ("| " + " | ".join(row) + " |\n" for row in rows)
     return head + "|" + " --- |" * len(rows[0]) + "\n" + "".join(rest)

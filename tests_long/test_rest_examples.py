@@ -120,9 +120,6 @@ def test_no_example_names_a_place(document: dict[str, Any]) -> None:
     assert "/tmp" not in as_text(document)
 
 
-# -- the run that they are from -----------------------------------------------------------------------------
-
-
 def asked(client: Client) -> Iterator[tuple[str, int, Any]]:
     """Use a memory, and give what each operation answered: its name, the status, the body."""
 

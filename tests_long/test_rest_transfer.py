@@ -87,9 +87,6 @@ def test_an_import_of_another_type(client: Client) -> None:
     client("POST", "/v1/users/bob/import", 415, content=b"{}", headers={"Content-Type": "text/plain"})
 
 
-# -- the pipe -----------------------------------------------------------------------------------------
-
-
 def test_a_pipe_gives_all_that_is_written() -> None:
     """In order, whatever the sizes."""
     wrote = [bytes([n % 256]) * (n * 997 % 90_000) for n in range(60)]

@@ -139,9 +139,6 @@ def test_anything_becomes_json(value: Any) -> None:
     json.dumps(plain(value), allow_nan=False)
 
 
-# -- counts and lines -------------------------------------------------------------------------------
-
-
 def chunk(status: Any, *skipped: tuple[str, str]) -> ChunkReport:
     """Return the report of a chunk."""
     return ChunkReport(("0",), status, skipped, "no model" if status in ("failed", "left") else None)

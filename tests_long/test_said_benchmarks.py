@@ -36,9 +36,6 @@ def day(text: str) -> Days:
     return begin, date.fromisoformat(end) if end else date.fromordinal(begin.toordinal() + 1)
 
 
-# -- states over time -----------------------------------------------------------------------------
-
-
 def test_the_three_sets_beside_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run of all sets ends with a table of three columns; what is written keeps the other hand's sentences back."""
     file = tmp_path / "run.json"
@@ -94,9 +91,6 @@ def sentences(attributes: object) -> set[str]:
     """Return the sentences of all attributes."""
     own = ("values", "noun", "max_values")
     return {text for one in attributes.values() for key in one if key not in own for text in one[key]}  # type: ignore[attr-defined]
-
-
-# -- dated sentences ------------------------------------------------------------------------------
 
 
 def row(*expected: set[str]) -> Row:
@@ -204,8 +198,6 @@ def test_bare_dates_of_conversations_are_printed_with_what_was_resolved(
     assert not rest
 
 
-# -- answers without a model ----------------------------------------------------------------------
-
 ASKED = Question("q", "when", "When?", datetime(2024, 5, 1, tzinfo=UTC), ("7 June", "the 7th"), frozenset({("s", "1")}))  # fmt: skip
 LISTED = Question("q", "list", "Which?", ASKED.reference, ("£8,500 and then Café",), frozenset({("s", "1")}))
 
@@ -257,9 +249,6 @@ def test_an_answer_is_not_asked_for_before_it_is_due(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(keyless_ask, "_ask", ask)
     keyless_ask.run(conversation, tmp_path, {"embedder": "none"}, None)
     assert len({len(known) for known in told}) > 1
-
-
-# -- and the rest ---------------------------------------------------------------------------------
 
 
 def test_shares_have_wilson_intervals() -> None:

@@ -50,8 +50,6 @@ from memforest.store.connections import Connection
 from memforest.store.database import Database, ensure_schema
 from memforest.store.trees import SqliteArena, put_head
 
-# -- lists and codes --------------------------------------------------------------------------------
-
 
 @settings(max_examples=30)
 @given(st.lists(st.lists(st.integers(-5, 5), max_size=4), max_size=8))
@@ -89,9 +87,6 @@ def test_a_turn_is_dated_when_it_supports_a_fact_that_states_a_time(
     """One of several is enough."""
     found = dated_turns(5, np.array(pairs, dtype=np.int64).reshape(-1, 2), np.array(stated))
     assert found.tolist() == [any(stated[fact] for fact, of in pairs if of == turn) for turn in range(5)]
-
-
-# -- snapshots --------------------------------------------------------------------------------------
 
 
 def small() -> Snapshot:
@@ -175,9 +170,6 @@ def test_columns_are_what_was_stored(tx: Connection) -> None:
     assert (facts.stated.tolist(), facts.said_ms.tolist()) == ([False, True, True], [900, 1, 0])
     assert facts.key.tolist() == [0xF1, 0xF0F, int("a" * 15, 16)]
     assert facts.pairs.tolist() == [[0, 0], [1, 2], [1, 3]]
-
-
-# -- the shared snapshot ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -275,9 +267,6 @@ def test_trees_are_read_in_the_state_of_their_snapshot(db: Database) -> None:
     write(db, "t")
     with db.read() as tx, pytest.raises(ValueError, match="in a transaction of the snapshot's state"):
         forest_of(tx, old, "ix")
-
-
-# -- forests ----------------------------------------------------------------------------------------
 
 
 def grove() -> Snapshot:

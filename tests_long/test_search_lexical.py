@@ -126,9 +126,6 @@ def test_nothing_matches_nothing(tx: Tx) -> None:
     assert not bm25(tx, snapshot, "turn", ["boat"]).any()
 
 
-# -- in memory and on disk ------------------------------------------------------------------------
-
-
 TEXTS = (
     "Ana adopted two cats in 2016",
     "昨日東京へ行きました",

@@ -13,8 +13,6 @@ from memforest.trees import segment
 from memforest.trees.node import Contract, check, outline
 from memforest.trees.segment import NewLeaf
 
-# -- growing --------------------------------------------------------------------------------------
-
 
 def test_inner_nodes_have_two_children_and_tile_their_stretch() -> None:
     """300 random sequences: a partition of [1, T], and 2T - 1 nodes at most."""
@@ -107,9 +105,6 @@ def test_what_the_index_keeps_stays_until_leaves_go() -> None:
     arena.put(segment.with_own_state(parts[1], b"new"))
     assert outline(arena, head) == "[[1 2] [3 4]]"
     assert outline(arena, segment.truncate(arena, head, 3)) == "[1 2 3]"
-
-
-# -- errors ---------------------------------------------------------------------------------------
 
 
 def test_what_is_refused_changes_nothing() -> None:

@@ -86,9 +86,6 @@ def test_a_tree_with_cuts_is_what_a_rebuild_makes(folder: Path, own: dict[str, A
             assert tree(folder) == before
 
 
-# -- late sessions --------------------------------------------------------------------------------
-
-
 def test_another_threshold_makes_the_tree_stale(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was measured anew since, not one that was set."""
     for own, stale in (({}, 1), ({"tau": 0.5}, 0)):

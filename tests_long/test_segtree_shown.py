@@ -70,9 +70,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "f"
 
 
-# -- views ----------------------------------------------------------------------------------------
-
-
 def leaves_of(view: TreeView) -> list[TreeView]:
     """Return the leaves of a tree, in order."""
     return [one for one in nodes(view) if one.level == 0]
@@ -147,9 +144,6 @@ def test_a_very_high_tree_is_unfolded_as_far_as_views_are(tmp_path: Path, run: R
     assert run("tree", "--index", "segtree", "--depth", "9999", terminal=True).exit_code == 0
 
 
-# -- drawn ----------------------------------------------------------------------------------------
-
-
 def test_the_only_tree_is_drawn_unfolded(folder: Path, run: Run) -> None:
     """Days, how many leaves and which; leaves say a turn a line. With other trees beside it the root alone is listed."""
     shown = run("tree", "--index", "segtree", "--depth", "9", terminal=True).stdout
@@ -222,9 +216,6 @@ def test_the_commands_of_the_page_run(tmp_path: Path, run: Run, monkeypatch: pyt
         assert (done.exit_code, bool(done.stdout)) == (0, True), line
 
 
-# -- what must not be shown ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("how", ["delete", "forget"])
 def test_what_is_gone_or_hidden_is_nowhere(tmp_path: Path, run: Run, how: str) -> None:
     """Neither in leaves nor in what stretches say, drawn, counted or as evidence."""
@@ -245,9 +236,6 @@ def test_what_is_gone_or_hidden_is_nowhere(tmp_path: Path, run: Run, how: str) -
     for text in (*shown, run("stats", "--json").stdout):
         assert "Zanzibar" not in text
     assert "Bob: I work at Acme." in shown[0]
-
-
-# -- evidence that is a node -----------------------------------------------------------------------
 
 
 def test_a_stretch_that_is_evidence_says_which_leaves_it_has(tmp_path: Path, run: Run) -> None:

@@ -47,9 +47,6 @@ async def quiet(before: set[Any]) -> None:
     raise AssertionError(left)
 
 
-# -- clients that go away -----------------------------------------------------------------------------------
-
-
 def test_cut_in_the_middle_of_a_body(folder: Path) -> None:
     """Nothing is stored, no task is left, at any door."""
 
@@ -142,9 +139,6 @@ def test_files_come_back(folder: Path) -> None:
         assert files() <= before + 6
 
     over(folder, asks)
-
-
-# -- many at once, and two servers --------------------------------------------------------------------------
 
 
 def test_many_readers_and_writers_at_once(folder: Path) -> None:

@@ -118,9 +118,6 @@ def session(*texts: str) -> bytes:
     return json.dumps({"turns": turns, "infer": False}).encode()
 
 
-# -- the key first -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "path", [*WRITES, "/v1/users/ann/search", "/v1/users/ann/import", "/v1/ingest", "/mcp"]
 )
@@ -171,9 +168,6 @@ def test_another_sites_page_asks_no_model(folder: Path, path: str, site: str) ->
         return found, len(chat.requests) - made
 
     assert run(server, work()) == ([403], 0)
-
-
-# -- bodies within bounds ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", WRITES)
@@ -269,9 +263,6 @@ def locked(folder: Path) -> Iterator[None]:
     with closing(sqlite3.connect(path, isolation_level=None)) as lock:
         lock.execute("BEGIN IMMEDIATE")
         yield
-
-
-# -- threads -----------------------------------------------------------------------------------------
 
 
 async def unread(server: Server, user: str, count: int) -> list[asyncio.Task[None]]:

@@ -81,8 +81,6 @@ def told(tx: Connection) -> list[str]:
     ]  # fmt: skip
 
 
-# -- values -----------------------------------------------------------------------------------------
-
 SOUND = [
     "UPDATE session SET infer = 0", f"UPDATE session SET stored_ms = {EARLIEST}", f"UPDATE fact SET stored_ms = {LATEST}",
     "UPDATE session SET metadata = '{\"a\": 1}'", "UPDATE chunk SET skipped = '[]'", "UPDATE chunk SET reason = 'x'",
@@ -219,9 +217,6 @@ def test_trees_and_leaves_are_named_with_the_index_that_they_are_of(sound: Conne
     assert owners == [None, "ix"]
 
 
-# -- the file ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("damage", "file"),
     [
@@ -279,9 +274,6 @@ def test_nodes_below_no_other_are_orphans(sound: Connection) -> None:
     found = dict(checks.orphans(sound))
     assert (found[kept], found[strays[0]], found[strays[1]]) == (None, None, "ix")
     assert len(found) > len(strays) + 1
-
-
-# -- what is read to be compared --------------------------------------------------------------------
 
 
 def test_quotes_come_with_what_their_turns_say(sound: Connection) -> None:

@@ -16,8 +16,6 @@ from memforest.store import snapshot as columns
 from memforest.store.connections import Connection
 from memforest.store.snapshot import StateSeen
 
-# -- sessions and turns -----------------------------------------------------------------------------
-
 
 def test_sessions_stand_by_their_first_time_and_their_id(tx: Connection) -> None:
     """Whichever was stored first; one without turns stands nowhere."""
@@ -45,9 +43,6 @@ def test_turns_are_read_by_session_and_position(tx: Connection) -> None:
     assert list(columns.turn_rows(tx, [two, 99])) == expected[2:]
     assert columns.sessions_of(tx, [first[1], first[0], 99]) == {one}
     assert columns.sessions_of(tx, []) == set()
-
-
-# -- facts ------------------------------------------------------------------------------------------
 
 
 def test_a_fact_is_its_speakers_when_it_names_them(tx: Connection) -> None:
@@ -109,8 +104,6 @@ def test_whatever_was_said_how_often_is_read_alike_in_whole_and_in_part(
         assert columns.supports(tx, some) == sorted(one for one in supports if one[0] in some)
         assert columns.mentions(tx, some) == sorted(one for one in mentions if one[0] in some)
 
-
-# -- states -----------------------------------------------------------------------------------------
 
 OBSERVED = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from(["home", "job"]), st.integers(0, 2), st.sampled_from("ab"),
@@ -174,9 +167,6 @@ def test_observations_are_read_by_fact_or_by_row(tx: Connection) -> None:
     assert value(tx, "SELECT count(*) FROM occurrence WHERE tie IS NULL") == 1
     tx.execute("UPDATE occurrence SET tie = 'z' WHERE fact = ?", (timeline[0].fact,))
     assert columns.states_seen(tx, [timeline[0].fact])[0].tie == "z"
-
-
-# -- names ------------------------------------------------------------------------------------------
 
 
 def test_every_name_means_one_entity(tx: Connection) -> None:

@@ -62,9 +62,6 @@ def filled(directory: Path, seed: int = 1) -> Path:
     return file_of(directory)
 
 
-# -- pragmas and schema ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("pragma", "value"),
     [
@@ -171,9 +168,6 @@ def test_a_second_opening_in_one_process_keeps_the_locks_of_the_first(tmp_path: 
         assert len(forest.user("u").sessions()) == 2
 
 
-# -- files that are not ours, or broken -------------------------------------------------------------
-
-
 def foreign(path: Path) -> None:
     """Write another program's database."""
     with sqlite3.connect(path) as conn:
@@ -250,8 +244,6 @@ def test_damage_in_any_page_is_an_error_of_ours(tmp_path: Path, soak_seed: int) 
             with contextlib.suppress(MemForestError):
                 read_everything(Path(folder))
 
-
-# -- disks that cannot be written --------------------------------------------------------------------
 
 AS_NOBODY = """
 import os, sys, tempfile
@@ -356,9 +348,6 @@ def test_a_full_database_rolls_back_and_goes_on_when_there_is_room(db: Database)
         assert meta.get(tx, "small") is None
         tx.execute("PRAGMA max_page_count = 1000000")
         meta.put(tx, "large", "y" * 1_000_000)
-
-
-# -- transactions ------------------------------------------------------------------------------------
 
 
 def test_an_error_inside_rolls_back(db: Database) -> None:

@@ -39,9 +39,6 @@ def nodes(tx: Connection, n: int = 3) -> list[int]:
     return [row[0] for row in tx.execute("SELECT id FROM node ORDER BY level, id")]
 
 
-# -- summaries --------------------------------------------------------------------------------------
-
-
 def test_a_summary_comes_back_and_gives_way_to_the_next(tx: Connection) -> None:
     """In every script, with who made it of what; nodes without one are left out."""
     one, two, *_ = nodes(tx)
@@ -94,9 +91,6 @@ def test_summaries_of_some_nodes_are_dropped(tx: Connection) -> None:
     assert derived.summary_makers(tx) == {two: MadeBy("m", None, "own")}
     assert derived.summary_makers(tx, [one]) == {}
     assert set(derived.vectors_of_items(tx, "node", [one, two])) == {two}
-
-
-# -- vectors ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -197,8 +191,6 @@ def test_what_has_no_vector_yet_is_told_with_its_text(tx: Connection) -> None:
     assert derived.missing_vectors(tx, "fact")[0] == (1, "", "Ana paints.")
 
 
-# -- words ------------------------------------------------------------------------------------------
-
 WRITES = st.lists(
     st.tuples(st.sampled_from(WORDED), st.integers(1, 4), st.none() | st.lists(st.sampled_from(["a", "bb", "zoë", "犬", "3ˑ5"]), max_size=5)),
     max_size=15,
@@ -294,9 +286,6 @@ def test_a_deleted_word_is_purged_for_good(tx: Connection, kind: Any) -> None:
     derived.purge_words(tx)
     assert value(tx, held) == 0
     assert derived.postings(tx, kind, "drum") == [(2, 1)]
-
-
-# -- wordings ---------------------------------------------------------------------------------------
 
 
 def test_facts_are_found_by_how_they_are_worded(tx: Connection) -> None:

@@ -28,9 +28,6 @@ def fact(**values: object) -> FactRow:
     return FactRow(**given)  # type: ignore[arg-type]
 
 
-# -- facts ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "changed", [{}, {"start_ms": None, "end_ms": None}, {"negated": False, "topics": ()}]
 )
@@ -72,9 +69,6 @@ def test_a_deleted_fact_takes_with_it_what_hangs_on_it(tx: Connection) -> None:
         assert value(tx, f"SELECT count(*) FROM {table}") == 1
     assert [one.row for one in facts.iter_facts(tx)] == [stays]
     assert facts.entity_facts(tx, bob) == [stays]
-
-
-# -- occurrences ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -151,9 +145,6 @@ def test_the_facts_of_a_chunk_are_told_once_each(tx: Connection) -> None:
     assert facts.facts_of_chunk(tx, 999) == []
 
 
-# -- entities ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("order", [*permutations(("unknown", "person", "place", "thing"))])
 def test_the_surest_kind_counts_whichever_came_first(tx: Connection, order: Sequence[str]) -> None:
     """A row stays the same one, with the name it had first."""
@@ -200,9 +191,6 @@ def test_who_is_named_by_nothing_and_takes_no_part_is_told(tx: Connection) -> No
     assert facts.unnamed(tx, [speaker, gone, named]) == [gone, speaker]
     facts.drop_entities(tx, [gone, speaker])
     assert [one.row for one in facts.entities(tx)] == [named, other]
-
-
-# -- mentions and states ----------------------------------------------------------------------------
 
 
 @settings(max_examples=30)

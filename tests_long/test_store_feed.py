@@ -93,8 +93,6 @@ def noted(tx: Tx, after: int) -> set[Noted]:
     return {(kind, item) for kind, found in items.items() for item in found}
 
 
-# -- what is noted ----------------------------------------------------------------------------------
-
 MAKE = "; ".join(INSERTS[kind].format(7) for kind in INSERTS)
 OCCURRENCE = (
     "INSERT INTO occurrence VALUES (9, 7, 7, 'Ana', 0, '[]', NULL, NULL, 'x', NULL, NULL, NULL, NULL)"
@@ -168,9 +166,6 @@ def test_a_bounded_read_ends_where_the_next_begins(db: Database) -> None:
                 items, at = indexes.read(tx, at, most)
                 found += items["fact"]
             assert found == list(range(1, 11))
-
-
-# -- random histories -------------------------------------------------------------------------------
 
 
 @dataclass

@@ -57,8 +57,6 @@ def path(folder: Path) -> Path:
     return made
 
 
-# -- errors -----------------------------------------------------------------------------------------
-
 MAPPED = [
     (sqlite3.OperationalError("database is locked"), StoreLockedError, "try again when it is done"),
     (sqlite3.OperationalError("database table is locked: item"), StoreLockedError, "another process"),
@@ -161,9 +159,6 @@ def test_damage_is_told_whose_name_cannot_be_read(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace("é".encode(), b"\x96\x96"))
     with closing(connect(path, 1.0)) as conn:
         assert sqlite_damage(conn) == "the name of a table cannot be read; restore it from a backup"
-
-
-# -- the file ---------------------------------------------------------------------------------------
 
 
 @POSIX
@@ -309,9 +304,6 @@ def test_the_state_of_a_file_counts_its_log(path: Path) -> None:
         assert state_of(path)[3] == path.with_name("m.db-wal").stat().st_size > 0
 
 
-# -- connections ------------------------------------------------------------------------------------
-
-
 def failing(conn: Connection, error: type[BaseException]) -> None:
     """Write, leave a query unread, and fail."""
     conn.execute("DELETE FROM item")
@@ -383,9 +375,6 @@ def test_a_text_that_is_no_text_any_more_can_be_read(path: Path) -> None:
         assert conn.execute("SELECT CAST(x'41ff42' AS TEXT)").fetchone() == ("A\ufffdB",)
 
 
-# -- the database -----------------------------------------------------------------------------------
-
-
 def test_readers_are_kept_up_to_a_number(folder: Path) -> None:
     """However many read at once; and each is given back when its read fails."""
     with closing(Database(folder / "m.db")) as db:
@@ -451,9 +440,6 @@ def test_a_file_that_is_looked_at_is_ours_or_empty(path: Path) -> None:
     with closing(Database(path, readonly=True)) as db, pytest.raises(StoreWriteError), db.write():
         pass
     assert path.read_bytes() == b""
-
-
-# -- what SQLite can do -----------------------------------------------------------------------------
 
 
 def test_nothing_is_missing_here() -> None:

@@ -41,9 +41,6 @@ def told(tx: Connection) -> list[tuple[str, str, str]]:
     return [(of[one.source], one.label, of[one.target]) for one in entities.read_relations(tx)]
 
 
-# -- relations --------------------------------------------------------------------------------------
-
-
 def test_relations_are_read_by_id_with_their_times(tx: Connection) -> None:
     """When it was said, and from when on it is so: the stated time of the fact, else the former."""
     _, turns = put_session(tx, texts=["a", "b"], at_ms=5000)
@@ -109,9 +106,6 @@ def test_nothing_is_left_of_an_entity_that_goes(tx: Connection) -> None:
     assert (entities.read_relations(tx), entities.uses(tx), corrections.history(tx)) == ([], [], [])
 
 
-# -- writing ----------------------------------------------------------------------------------------
-
-
 def test_ends_of_a_relation_are_mentioned_as_those_of_states_are(tx: Connection) -> None:
     """With the kind that a mention gives them; who is in no mention is one in another role."""
     _, [turn] = put_session(tx)
@@ -172,9 +166,6 @@ def test_a_kind_is_the_surest_whatever_came_first(tx: Connection) -> None:
     assert "thing" not in found.values()
 
 
-# -- names ------------------------------------------------------------------------------------------
-
-
 @each(
     ("name", "expected"),
     [
@@ -202,9 +193,6 @@ def test_what_is_spelled_as_the_label_needs_no_row(tx: Connection) -> None:
     assert value(tx, "SELECT count(*) FROM name_use") == 0
 
 
-# -- choices ----------------------------------------------------------------------------------------
-
-
 def test_the_newest_choice_of_a_pair_counts_whichever_way_round(tx: Connection) -> None:
     """Taken back, the one before counts again; the clock may go back."""
     ana, bob, cleo = put_entities(tx, "ana", "bob", "cleo")
@@ -222,9 +210,6 @@ def test_the_newest_choice_of_a_pair_counts_whichever_way_round(tx: Connection) 
     assert corrections.read(tx, 49) == []
     with pytest.raises(ValueError, match="two entities"):
         corrections.add(tx, "same", ana, ana, 1)
-
-
-# -- the stamp --------------------------------------------------------------------------------------
 
 
 def test_the_stamp_moves_with_every_change_and_with_nothing_else(tx: Connection) -> None:

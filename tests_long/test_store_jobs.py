@@ -67,9 +67,6 @@ def row(db: Database) -> tuple[object, ...]:
     return tuple(found)
 
 
-# -- keys -------------------------------------------------------------------------------------------
-
-
 def test_the_same_key_again_changes_nothing(db: Database) -> None:
     """Waiting, leased, done or given up: a key names its work once, among those of one owner."""
     assert put(db)
@@ -111,9 +108,6 @@ def test_a_job_that_cannot_be_is_refused(db: Database, wrong: dict[str, object])
         jobs.add(tx, **given)  # type: ignore[arg-type]
     with pytest.raises(InputError):
         take(db, lease_ms=MOST_LEASE_MS + 1)
-
-
-# -- leases -----------------------------------------------------------------------------------------
 
 
 def test_two_connections_never_hold_one_job(db: Database, tmp_path: Path) -> None:
@@ -179,9 +173,6 @@ def test_a_clock_that_goes_back_holds_nothing_up(db: Database) -> None:
     assert take(db, "d", now_ms=NOW) is None
 
 
-# -- failures ---------------------------------------------------------------------------------------
-
-
 def test_a_failure_waits_twice_as_long_each_time_and_then_is_final(db: Database) -> None:
     """The reason is kept; one more try is given by hand."""
     put(db)
@@ -222,9 +213,6 @@ def test_the_counts_say_what_is_left(db: Database) -> None:
         found = jobs.count(tx, now_ms=NOW + 90 * MINUTE)
         assert jobs.count(tx, now_ms=NOW).expired == 0
     assert found == ({"leased": 1, "waiting": 3}, NOW + HOUR, 1, (), 1)
-
-
-# -- the run ----------------------------------------------------------------------------------------
 
 
 def run(db: Database, handlers: Handlers) -> JobsRun:
@@ -294,9 +282,6 @@ def test_what_ends_a_run_is_said_in_the_job(
         found = tx.execute("SELECT state, tries, reason FROM job WHERE key != 'another'").fetchone()
     assert found[:2] == (state, tries)
     assert str(error) in found[2]
-
-
-# -- a memory ---------------------------------------------------------------------------------------
 
 
 def test_resume_runs_what_is_due_and_stats_and_verify_show_it(folder: Path) -> None:

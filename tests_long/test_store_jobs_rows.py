@@ -41,9 +41,6 @@ def row(tx: Connection, key: str = "k") -> tuple[Any, ...]:
     return tuple(tx.execute(ROW, (key,)).fetchone())
 
 
-# -- adding -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("given", [None, {}, {"b": [1, None, 0.5], "a": {"ü": "\U0001f98a\x1f'"}}])
 def test_a_payload_comes_back_as_it_was_given(tx: Connection, given: dict[str, Any] | None) -> None:
     """No payload is an empty one."""
@@ -88,9 +85,6 @@ def test_a_dropped_job_leaves_its_id_to_nobody(tx: Connection) -> None:
     put(tx)
     assert held(tx).row > old.row
     assert not jobs.finish(tx, old)
-
-
-# -- taking -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("due_ms", "is_taken"), [(NOW, True), (NOW + 1, False), (-1, True)])
@@ -183,9 +177,6 @@ def test_a_lease_that_ended_is_given_up_by_whoever_looks(tx: Connection) -> None
     tx.execute("UPDATE job SET tries = 8 WHERE state = 'leased'")
     assert jobs.take(tx, "b", (), now_ms=NOW + MINUTE, lease_ms=1) is None
     assert [row(tx, key)[0] for key in ("k", "waits")] == ["failed", "waiting"]
-
-
-# -- finishing --------------------------------------------------------------------------------------
 
 
 def test_who_does_not_hold_a_job_can_do_nothing_with_it(tx: Connection) -> None:
@@ -286,9 +277,6 @@ def test_what_nothing_here_does_says_so_and_waits(tx: Connection) -> None:
     assert row(tx)[:2] == ("waiting", 0)
 
 
-# -- looking ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("state", "expected"), [("waiting", True), ("leased", True), ("done", False), ("failed", False)]
 )
@@ -311,8 +299,6 @@ def test_the_first_jobs_that_were_given_up_are_named(tx: Connection) -> None:
     assert found[0] == ("ix", "close", "k01", 8, "")
     assert jobs.count(tx, now_ms=NOW) == ({"failed": MOST_NAMED + 1, "waiting": 1}, NOW, 0, found, 1)
 
-
-# -- damage -----------------------------------------------------------------------------------------
 
 HELD = "state = 'leased', holder = 'a', lease_until_ms = 5"
 CORRECT = [
@@ -380,8 +366,6 @@ def test_a_job_in_a_memory_that_never_gave_an_id_is_named(tx: Connection) -> Non
     tx.execute("DELETE FROM meta WHERE key = 'next:job'")
     assert jobs.job_problems(tx) == ["job 'k' of 'ix': its id is still to be given"]
 
-
-# -- any order of things ----------------------------------------------------------------------------
 
 ACTS = st.sampled_from(["take a", "take b", "finish", "fail", "give back", "late", "wait", "back", "retry"])
 

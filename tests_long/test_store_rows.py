@@ -27,9 +27,6 @@ def both(tx: Connection) -> Connection:
     return tx
 
 
-# -- indexes ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("verb", "expected"),
     [
@@ -92,9 +89,6 @@ def test_what_is_of_an_index_that_the_memory_does_not_have_is_a_stray(both: Conn
     assert (indexes.strays(both), indexes.stray_tables(both)) == ({"gone", "lost"}, {"lost"})
 
 
-# -- settings and counters --------------------------------------------------------------------------
-
-
 def test_a_setting_is_what_was_put_last(tx: Connection) -> None:
     """One that was never put is None; others stay."""
     for text in ("", "Zoë \x1f", "x"):
@@ -127,8 +121,6 @@ def test_ids_are_given_one_after_the_other_and_never_again(sizes: list[int]) -> 
         assert meta.take_ids(tx, "thing") == 1 + sum(sizes)
 
 
-# -- what was spent ---------------------------------------------------------------------------------
-
 USED = st.lists(st.integers(0, 10**9), min_size=8, max_size=8).map(
     lambda n: StepUsage(n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7] / 8)
 )
@@ -154,9 +146,6 @@ def test_what_was_spent_is_summed_by_operation_and_step(
                 own = expected.setdefault(operation, {})
                 own[step] = own.get(step, StepUsage()).plus(used)
         assert meta.total(tx) == expected
-
-
-# -- counts -----------------------------------------------------------------------------------------
 
 
 def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
@@ -234,9 +223,6 @@ def test_a_file_is_as_large_as_its_pages_and_its_log(tmp_path: Path) -> None:
         assert 0.8 < share < 1
         tx.execute("VACUUM")
         assert meta.free_share(tx)[0] == 0
-
-
-# -- the feed and the change log --------------------------------------------------------------------
 
 
 def test_a_read_of_the_feed_has_bounds_of_its_own(tx: Connection) -> None:

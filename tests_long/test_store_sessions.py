@@ -19,9 +19,6 @@ ODD = 'Zoë \U0001f98a "it\'s" \x1f\n{0} %s \u202e'
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20).filter(lambda text: "\0" not in text)
 
 
-# -- sessions ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("infer", "metadata"), [(True, {}), (False, {"ü": [1, None, {"x": ODD}], "b": 0.5})])
 def test_a_session_comes_back_as_it_was_written(
     tx: Connection, infer: bool, metadata: dict[str, object]
@@ -92,9 +89,6 @@ def test_a_deleted_session_takes_its_turns_and_chunks(tx: Connection) -> None:
     assert chunk_of(tx, new[0]) > chunk
 
 
-# -- turns ------------------------------------------------------------------------------------------
-
-
 @settings(max_examples=30)
 @given(
     st.lists(st.tuples(TEXTS, TEXTS, st.sampled_from([None, "user", "assistant"]), st.integers(-(10**12), 10**12)), max_size=5),
@@ -146,9 +140,6 @@ def test_turn_ids_are_a_sessions_own(tx: Connection) -> None:
     assert [sessions.has_turn(tx, one, "t2") for one in (row, other)] == [False, True]
 
 
-# -- chunks -----------------------------------------------------------------------------------------
-
-
 def test_a_chunk_says_what_became_of_it(tx: Connection) -> None:
     """Nothing at first; then its last end, with what was skipped in order, and other chunks as they were."""
     row, turns = put_session(tx, texts=list("abcd"), chunk=2)
@@ -197,8 +188,6 @@ def test_a_deleted_chunk_takes_what_was_read_in_it(tx: Connection) -> None:
     assert (value(tx, "SELECT count(*) FROM fact"), len(sessions.turns(tx, row))) == (1, 4)
 
 
-# -- digests ----------------------------------------------------------------------------------------
-
 CHANGES = [
     "turn_id = 'u'", "speaker = 'Bob'", "role = ''", "text = text || ' '", "said_ms = said_ms + 1", "time_source = 'x'",
     "metadata = '{ }'", "ordinal = 9", "digest = x''", "digest = zeroblob(16)", "text = CAST(x'ff41' AS TEXT)",
@@ -241,9 +230,6 @@ def test_a_session_of_another_name_damages_all_its_turns(tx: Connection) -> None
     found = list(sessions.damaged_turns(tx).values())
     assert [one.ordinal for one in found] == [0, 1]
     assert all("\ufffd" in one.name and len(one.name) < 110 for one in found)
-
-
-# -- evidence ---------------------------------------------------------------------------------------
 
 
 def test_the_texts_behind_hits_come_by_row(tx: Connection) -> None:

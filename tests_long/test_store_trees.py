@@ -37,9 +37,6 @@ def ids_of(tx: Connection, table: str) -> list[int]:
     return [row[0] for row in tx.execute(f"SELECT id FROM {table} ORDER BY id")]
 
 
-# -- the arena --------------------------------------------------------------------------------------
-
-
 @settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(0, 20), st.booleans()), max_size=40), st.integers(3, 5), st.booleans())
 def test_a_tree_in_the_file_grows_and_shrinks_as_one_in_memory(
@@ -170,9 +167,6 @@ def test_no_id_is_given_twice(tx: Connection) -> None:
     assert len(set(given_)) == 300
     assert min(given_) == 1
     assert SqliteArena(tx).new_id() > max(given_)
-
-
-# -- leaves -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -313,9 +307,6 @@ def test_in_the_place_of_a_damaged_turn_there_is_a_line_that_says_so(tx: Connect
     assert text.splitlines() == ["Ana: one", "[turn 't1' (number 1) of session 's' is damaged]", "Ana: three"]
 
 
-# -- heads ------------------------------------------------------------------------------------------
-
-
 def test_a_tree_is_found_by_its_index_kind_and_scope(tx: Connection) -> None:
     """Each of the three tells trees apart; a head that is put again keeps its id."""
     wanted = [("ix", "entity", 1), ("ix", "entity", 2), ("ix", "session", 1), ("other", "entity", 1)]
@@ -388,9 +379,6 @@ def test_an_index_is_rid_of_its_trees_alone(tx: Connection) -> None:
     assert (trees.sizes(tx), trees.leaf_count(tx)) == ({"other": (1, 3, 5)}, 5)
     assert outline(SqliteArena(tx), stays) == "[[0 10 20] [30 40]]"
     assert value(tx, "SELECT count(*) FROM derived_node_vector") == 3
-
-
-# -- marks ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -491,9 +479,6 @@ def test_trees_nodes_and_leaves_are_counted(clean: Connection) -> None:
     assert trees.sizes(clean) == {"ix": (2, 14, 20), "other": (1, 7, 10), "empty": (1, 0, 0)}
     assert trees.node_count(clean) == (51, 0)
     assert trees.leaf_count(clean) == 30
-
-
-# -- what a query reads -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("owner", ["ix", "other", "none"])

@@ -55,9 +55,6 @@ def tx() -> Iterator[Connection]:
         yield conn
 
 
-# -- the transaction --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "wanted",
     [(), (2,), (-3, 2, -(2**63), 2**63 - 1), range(-50_000, 50_000)],
@@ -113,9 +110,6 @@ def test_the_words_of_the_dialect(tx: Connection) -> None:
     ]
     sql = f"SELECT {gathered('id')}, min({place_tie('key', 'id')}) FROM item"
     assert tx.execute(sql).fetchone() == ("[1,2]", "s\x1f000001")
-
-
-# -- where SQL stands -------------------------------------------------------------------------------
 
 
 def sources() -> Iterator[tuple[Path, ast.Module]]:

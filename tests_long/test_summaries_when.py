@@ -98,9 +98,6 @@ def summaries(folder: Path) -> list[Any]:
     )
 
 
-# -- lazy -------------------------------------------------------------------------------------------
-
-
 def test_a_write_makes_nothing_of_nodes(folder: Path) -> None:
     """Without a model, ingest embeds turns and facts, and neither summarises nor embeds a node."""
     with MemForest(folder, fast_config()) as forest:
@@ -184,9 +181,6 @@ def test_what_was_replaced_is_in_no_summary(folder: Path) -> None:
     assert set(texts) <= set(clean)
 
 
-# -- ensure_fresh -----------------------------------------------------------------------------------
-
-
 def test_ensure_fresh_makes_a_node_with_what_is_dirty_beneath_it(folder: Path) -> None:
     """Exactly the nodes of that subtree; a second call makes none; the rest stays dirty."""
     with MemForest(folder, fast_config()) as forest:
@@ -237,9 +231,6 @@ def test_a_node_waits_for_its_own_children_only(folder: Path) -> None:
         assert forest.user("u").verify().ok
 
 
-# -- with a write, and at the end ---------------------------------------------------------------------
-
-
 def test_path_makes_what_is_above_a_write_and_leaves_the_rest(folder: Path) -> None:
     """What an earlier write left stays left; the trees of this one are up to date when it returns."""
     with MemForest(folder, fast_config(refresh="path")) as forest:
@@ -282,9 +273,6 @@ def test_an_unknown_policy_is_refused() -> None:
         Config(refresh="soon")  # type: ignore[arg-type]
     with MemForest("unused") as forest, pytest.raises(InputError, match="refresh"):
         forest.ingest_session("u", "s", said("Hi."), refresh="no")  # type: ignore[arg-type]
-
-
-# -- behind -----------------------------------------------------------------------------------------
 
 
 def test_ingest_returns_before_its_summaries_are_made(folder: Path) -> None:

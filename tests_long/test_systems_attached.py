@@ -40,9 +40,6 @@ def db(grown: Path, folder: Path) -> Iterator[Database]:
         yield made
 
 
-# -- which there are ---------------------------------------------------------------------------------------
-
-
 def test_a_memory_begins_with_the_indexes_of_the_configuration(db: Database) -> None:
     """Once; what the configuration says later adds none, and there is nothing to do any more."""
     with db.write() as tx:
@@ -141,9 +138,6 @@ def test_notes_say_what_is_to_be_known_of_each_index(db: Database) -> None:
         assert noted(tx) == ["the index 'told' has not placed the last 1 change(s); resume() does"]
         indexes.move(tx, "told", indexes.feed_position(tx) + 1)
         assert "which there is not" in noted(tx)[0]
-
-
-# -- coming and going --------------------------------------------------------------------------------------
 
 
 def test_what_an_index_keeps_of_its_settings_is_in_the_file(db: Database) -> None:

@@ -51,9 +51,6 @@ windows = st.one_of(
 )
 
 
-# -- places and facts --------------------------------------------------------------------------------------
-
-
 @FEW
 @given(worlds)
 def test_places_are_the_order_in_which_things_were_said(it: World) -> None:
@@ -102,9 +99,6 @@ def test_a_turn_tells_as_well_as_its_best_fact(it: World) -> None:
     ]
     assert told_by(it.snapshot).best(scores, otherwise).tolist() == wanted
     assert set(otherwise) == {-7.0}
-
-
-# -- filters -----------------------------------------------------------------------------------------------
 
 
 def was_so(it: World, row: int, as_of: int | None, during: tuple[int, int] | None) -> bool:
@@ -185,9 +179,6 @@ def test_beneath_a_node_are_the_turns_of_its_leaves(it: World) -> None:
         assert turns_beneath(it.snapshot, it.forest, node).tolist() == wanted
 
 
-# -- the nodes above ---------------------------------------------------------------------------------------
-
-
 @FEW
 @given(worlds)
 def test_every_turn_and_fact_has_the_nodes_above_it_on_every_level(it: World) -> None:
@@ -226,9 +217,6 @@ def test_a_node_hands_down_the_best_of_its_leaves(it: World, seed: int) -> None:
         wanted += (worth - worth.mean()) / spread if spread > 1e-9 else 0.0
     assert flow(values, session_levels(it.forest), 0.7) == pytest.approx(wanted * 0.7 / len(levels), abs=1e-9)
     assert not flow(values, session_levels(it.forest), 0.0).any()
-
-
-# -- recall and browse -------------------------------------------------------------------------------------
 
 
 def base_of(it: World, seed: int) -> Base:

@@ -52,9 +52,6 @@ def along(it: World, axis: int) -> Scores:
     )
 
 
-# -- how relevant a node is by itself --------------------------------------------------------------
-
-
 @FEW
 @given(worlds)
 def test_a_node_is_as_relevant_as_its_vector_is_near(it: World) -> None:
@@ -97,18 +94,12 @@ def test_fused_relevance_is_that_of_turns_and_their_means(it: World, seed: int) 
     assert best_turns(it.forest, turn).tolist() == facts
 
 
-# -- scores of nodes -------------------------------------------------------------------------------
-
-
 def test_a_memory_without_trees_has_no_nodes() -> None:
     """No node, no vector of a summary, and no leaf: nothing is scored, and nothing fails."""
     snapshot = hand_made([Said("Ana", 1)])
     found = planted(snapshot)
     assert cosine_relevance(found, AXES[0], np.ones(1), np.zeros(0)).shape == (0,)
     assert fused_relevance(found.forest, np.ones(1)).shape == (0,)
-
-
-# -- the same on MemForest's trees -----------------------------------------------------------------
 
 
 def scored(it: World, seed: int, plan: QuestionPlan | None = None, **weights: Any) -> LeafScores:

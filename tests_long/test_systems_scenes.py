@@ -247,9 +247,6 @@ def test_nodes_of_scenes_are_as_near_as_the_facts_below_them_are_on_average(fold
     assert checked > 5
 
 
-# -- in the ranking -------------------------------------------------------------------------------
-
-
 def talk(*trees: Tree) -> tuple[list[Said], list[Fact], list[Tree]]:
     """Return four turns with a fact each; the first fact is what is asked for."""
     said = [Said("Ana", day, session=day) for day in (1, 2, 3, 4)]

@@ -38,9 +38,6 @@ from memforest.search.vocabulary import Topic, Vocabulary, choose_values
 Matrix = NDArray[np.float64]
 
 
-# -- clusters ---------------------------------------------------------------------------------
-
-
 @st.composite
 def likenesses(draw: st.DrawFn) -> Matrix:
     """Return a symmetric matrix of up to 14 rows without ties, some of its values below any threshold."""
@@ -108,8 +105,6 @@ def test_a_group_is_alike_on_average() -> None:
     alike[1, 2] = alike[2, 1] = 0.7
     assert partition(alike) == {frozenset((0, 1, 2))}
 
-
-# -- kinds ------------------------------------------------------------------------------------
 
 TEAS = [
     "Ana drinks Keemun with breakfast.",
@@ -279,9 +274,6 @@ def test_a_named_value_tells_the_kind(teas: Vocabulary, anchor: str, value: str,
     assert not_this not in chosen
 
 
-# -- the timeline of a thread -----------------------------------------------------------------
-
-
 def observation(
     day: float, value: str, change: str = "is", *, latest: float | None = None, stated: bool = False
 ) -> DatedObservation:
@@ -421,8 +413,6 @@ def test_turns_within_the_asked_time() -> None:
     assert Answer((0,), end_ms=20 * DAY).turns_within(snapshot, turns) == [0]
     assert Answer((0,), start_ms=90 * DAY).turns_within(snapshot, turns) == [0, 1, 2]
 
-
-# -- end to end -------------------------------------------------------------------------------
 
 BREAKFAST = "I drink Keemun with my breakfast."
 CHATS = {

@@ -40,9 +40,6 @@ def db(grown: Path, folder: Path) -> Iterator[Database]:
         yield made
 
 
-# -- a write -----------------------------------------------------------------------------------------------
-
-
 def test_an_index_places_what_it_follows_and_nothing_else(db: Database) -> None:
     """In the order in which it was noted, in one call, closed at the end; the cursor is at the end of the feed."""
     with db.write() as tx:
@@ -121,9 +118,6 @@ def test_a_write_empties_an_index_beyond_the_feed(db: Database) -> None:
         Placings(tx, ATTACHED)
         assert f"stood at note {end + 1} of the feed, which there is not" in str(row_of(tx).reason)
         assert row_of(tx).cursor == 0
-
-
-# -- catching up -------------------------------------------------------------------------------------------
 
 
 def test_an_index_catches_up_in_steps(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,8 +129,6 @@ def test_no_anchor_event_no_side(homes: Snapshot) -> None:
     assert not side_of_anchor(homes, searching(asking("successor", anchor="x")), np.zeros(5)).any()
 
 
-# -- any history, against the segments that it has -------------------------------------------------
-
 CITIES = ("Davis", "Miami", "Oslo", "Lima")
 told = st.lists(st.tuples(st.integers(1, 9), st.sampled_from(CITIES)), min_size=1, max_size=8)
 """Days between two tellings, and where Ana lives then."""

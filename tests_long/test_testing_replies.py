@@ -205,9 +205,6 @@ def test_the_model_guided_path_runs_from_end_to_end(tmp_path: Any, clock: Clock)
     assert "Porto" in direct
 
 
-# -- the rules, where several would do ----------------------------------------------------------------
-
-
 def test_of_equal_statements_the_first_is_the_same_one() -> None:
     """By its number, not by its place; what has the words in another order says something else."""
     known = {"10": "Nora lives in Porto.", "9": "nora lives in porto", "2": "In Porto lives Nora."}

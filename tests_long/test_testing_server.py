@@ -172,9 +172,6 @@ def test_what_a_reply_function_raises_fails_the_test() -> None:
         server.__exit__(None, None, None)
 
 
-# -- pace -----------------------------------------------------------------------------------------
-
-
 async def _together(url: str, calls: int, each: int) -> list[float]:
     """Send `each` calls over each of many connections at once; return the seconds that every call took."""
     host, port = urlsplit(url).hostname, urlsplit(url).port
@@ -254,9 +251,6 @@ def test_prompts_that_begin_alike_have_cached_tokens() -> None:
         assert cached("x" * 2000, model="other") == 0
     with ChatServer(reply=lambda body: "yes", prefix_cache=False) as server:
         assert [cached("x" * 2000), cached("x" * 2000)] == [0, 0]
-
-
-# -- life -----------------------------------------------------------------------------------------
 
 
 def test_it_comes_back_at_the_same_address() -> None:

@@ -123,9 +123,6 @@ def test_the_property_would_see_a_text(forest: MemForest) -> None:
         assert SECRET not in str(caught.value)
 
 
-# -- logs -------------------------------------------------------------------------------------------
-
-
 def _raised(error: Exception) -> Exception:
     try:
         raise error

@@ -58,9 +58,6 @@ def numbered(session: int, count: int) -> list[dict[str, Any]]:
     ]
 
 
-# -- talk ------------------------------------------------------------------------------------------
-
-
 def test_a_session_over_three_days_is_of_its_first(folder: Path) -> None:
     """The day covers it; the next days have their own sessions, and a profile tells of all its turns."""
     with opened(folder) as forest:
@@ -156,9 +153,6 @@ def test_turns_backward_in_time(folder: Path) -> None:
     assert windows(folder, 2) == ["2024-03-03", "2024-03-05", "2024-03-07"]
 
 
-# -- zones and clocks ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("zone", "midnight"),
     [
@@ -229,9 +223,6 @@ def test_no_time_to_advance_to(folder: Path, when: str) -> None:
     assert set(jobs(folder).values()) <= {"waiting"}
 
 
-# -- no embedder, no budget ------------------------------------------------------------------------
-
-
 def test_without_an_embedder_leaves_are_found_by_words(folder: Path) -> None:
     """And a warning says so; profiles need none."""
     with opened(folder, embedder=None) as forest:
@@ -262,9 +253,6 @@ def test_budgets_of_nothing(folder: Path) -> None:
         memory.advance(budget=Budget())
         assert chat.calls
         assert set(jobs(folder).values()) == {"done"}
-
-
-# -- models ----------------------------------------------------------------------------------------
 
 
 def summary(text: str) -> str:

@@ -64,8 +64,6 @@ def talk(seed: int = 1, sessions: int = 4, most: int = 7) -> Conversation:
     return Conversation(f"c-{seed}", tuple(found), asked)
 
 
-# -- the index and the arithmetic -------------------------------------------------------------------
-
 COMPARED = {
     "all turns": Ways(),
     "children": Ways(history_of="children"),
@@ -109,9 +107,6 @@ def test_the_ledger_through_the_index(
     monkeypatch.setattr(timem_ledger, "counted", lambda talks, ways: ledger([], ways))
     assert timem_ledger.main(["tiny.json", "--index", "--latency-ms", "0", "--in-flight", "8"]) == 1
     assert "NOT as counted" in capsys.readouterr().out
-
-
-# -- asking -----------------------------------------------------------------------------------------
 
 
 def test_every_switch_of_the_tables_is_asked() -> None:
@@ -162,9 +157,6 @@ def test_a_whole_run(
     assert all(0 <= float(one) <= 100 for one in rows[DEFAULT][:9])
     assert float(rows["complex, no gate"][7]) >= float(rows["simple, no gate"][7])
     assert float(rows["L1-L5, hierarchical, no gate"][9]) > float(rows["L1, hierarchical, no gate"][9])
-
-
-# -- the space of vectors ---------------------------------------------------------------------------
 
 
 def node(level: int, summary: str, *children: TreeView) -> TreeView:

@@ -68,8 +68,6 @@ def texts(found: Sequence[FoundLine], kind: str = "", who: str = "Ana") -> list[
     return [one.text for one in found if one.participant == who and kind in ("", one.kind)]
 
 
-# -- states and changes ---------------------------------------------------------------------------
-
 MOVES = (
     ("2024-03-03T10:00:00Z", "Ana", "I live in Davis."),
     ("2024-05-04T10:00:00Z", "Ana", "I moved to Lisbon."),
@@ -200,9 +198,6 @@ def test_a_state_is_read_from_the_end_of_its_timeline(tmp_path: Path) -> None:
             assert texts(lines(tx), "state") == ["residence: Vigo (known since 2021-03-03)"]
         assert [call.args[-1] for call in read.call_args_list] == [16]
         db.close()
-
-
-# -- what was told --------------------------------------------------------------------------------
 
 
 def test_events_are_what_somebody_told_of_their_own_past(tmp_path: Path) -> None:
@@ -357,9 +352,6 @@ def test_the_turns_of_a_window_may_be_given(tmp_path: Path) -> None:
             assert len(texts(lines(tx, turns=rows), "event")) == 2
             assert lines(tx, "2024-06", turns=[]) == []
         db.close()
-
-
-# -- of any talk ----------------------------------------------------------------------------------
 
 
 @settings(max_examples=10, deadline=None)

@@ -67,9 +67,6 @@ def rows_of(request: ChatRequest, block: str) -> list[dict[str, Any]]:
     return list(read_data_block(request.messages[-1].content, block))
 
 
-# -- by a model -------------------------------------------------------------------------------------
-
-
 def test_a_question_costs_two_calls(folder: Path) -> None:
     """One plan, one gate, of all that was found; the plan is the model's, and so is what is kept."""
     seen: list[ChatRequest] = []
@@ -195,9 +192,6 @@ def test_who_is_asked_for_has_to_be_there(folder: Path) -> None:
         assert dict(chat.calls) == {"timem_plan": 1, "timem_gate": 1}
 
 
-# -- by rules ---------------------------------------------------------------------------------------
-
-
 def day(number: int, *texts: str, month: int = 5) -> list[dict[str, Any]]:
     """Return what Ana says on a day."""
     begun = datetime(2024, month, number, 9, tzinfo=UTC)
@@ -300,9 +294,6 @@ def test_a_hybrid_question_keeps_all_that_tells_a_time(folder: Path) -> None:
             for grade in (0, 1)
         ]
     assert dated == [5, 5, 0, 5]
-
-
-# -- on the command line ----------------------------------------------------------------------------
 
 
 def test_the_command_line_says_how(folder: Path) -> None:

@@ -58,9 +58,6 @@ def kept(
     return [int(turn) for turn in found.turns]
 
 
-# -- what is far below the best ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("complexity", ["simple", "hybrid", "complex"])
 def test_what_is_far_below_the_best_goes_and_the_first_few_stay(complexity: Any) -> None:
     """By a share of the best score; the first stay however far they are."""
@@ -80,9 +77,6 @@ def test_what_tells_a_time_stays_for_a_question_of_several_facts() -> None:
     scores = [10.0] * 20 + [0.1] * 20
     assert kept(asked("hybrid"), scores, turns, facts) == [*range(20), 38]
     assert kept(asked("simple"), scores, turns, facts) == list(range(20))
-
-
-# -- what has ended ---------------------------------------------------------------------------------
 
 
 def ended(search: Search) -> list[int]:
@@ -126,9 +120,6 @@ def test_a_state_that_has_ended_goes_where_it_is_asked_what_is_so_now() -> None:
 def test_what_was_so_then_stays_where_that_is_asked(search: Search) -> None:
     """A question for another time, for a course of things or for a judgement is told all states."""
     assert ended(search) == [0, 1, 2]
-
-
-# -- what a kept one says already -------------------------------------------------------------------
 
 
 def test_memories_of_the_same_leaves_are_told_once() -> None:
@@ -180,9 +171,6 @@ def test_a_memory_whose_every_sentence_is_shown_says_nothing_new() -> None:
     assert sifted(None, said_twice, gate="rules") is None
     assert sifted(None, [*talk, whole], gate="off") is None
     assert sifted(None, [], gate="rules") is None
-
-
-# -- a model ----------------------------------------------------------------------------------------
 
 
 def host(question: str = "What now?") -> Any:
@@ -260,9 +248,6 @@ def test_a_model_that_fails_keeps_all(monkeypatch: pytest.MonkeyPatch, error: Ex
     assert refined.kept is None
     assert refined.trace["gate"] == {"by": "nobody", "candidates": 7, "kept": 7}
     assert refined.warnings == (f"{error}: all that was recalled is kept",)
-
-
-# -- in a query -------------------------------------------------------------------------------------
 
 
 def text_of(node: Written) -> str | None:

@@ -70,9 +70,6 @@ def look(
     forest.query("u", question, **how)
 
 
-# -- units ------------------------------------------------------------------------------------------
-
-
 def test_every_turn_is_in_one_unit(forest: MemForest) -> None:
     """In its leaf; a turn without a leaf is one by itself."""
 
@@ -141,9 +138,6 @@ def test_what_the_filters_leave_out_is_no_reason_for_a_leaf(forest: MemForest) -
     seen: list[bool] = []
     look(forest, probe)
     assert seen
-
-
-# -- as in the paper --------------------------------------------------------------------------------
 
 
 def test_words_of_a_run_are_those_of_its_turns_together(forest: MemForest) -> None:
@@ -247,9 +241,6 @@ def test_without_vectors_words_alone_find_leaves(folder: Path, monkeypatch: pyte
             assert result.evidence[0].text == "I bought a canoe."
             (warning,) = [one for one in result.warnings if "words alone" in one]
             assert "rebuild(embedder=True)" in warning
-
-
-# -- memories by themselves -------------------------------------------------------------------------
 
 
 def test_a_memory_is_as_relevant_as_what_is_below_it_or_as_what_it_says(forest: MemForest) -> None:

@@ -41,8 +41,6 @@ from memforest.text import count_tokens
 
 Matrix = NDArray[np.float64]
 
-# -- the space of vectors ---------------------------------------------------------------------------
-
 
 def points(count: int, dimensions: int, seed: int = 1) -> Matrix:
     """Return random points."""
@@ -152,8 +150,6 @@ def test_users_that_stand_apart_are_told() -> None:
     assert apart.silhouette > 0.3 > 0.1 > cloud.silhouette
     assert apart.separation > 2 > 1 > cloud.separation
 
-
-# -- what evidence tells ----------------------------------------------------------------------------
 
 LONG = "We painted the garden fence green yesterday."
 
@@ -283,9 +279,6 @@ def test_evidence_is_taken_as_it_is_shown() -> None:
     assert [one.leaf for one in pieces] == [("a",), ("b",), ("a", "b"), ()]
     assert [one.text for one in pieces] == ["", "", f"x {LONG}", LONG]
     assert [one.tokens for one in pieces] == [count_tokens(one.line(n)) + 1 for n, one in enumerate(shown, 1)]
-
-
-# -- the table --------------------------------------------------------------------------------------
 
 
 def values(found: float, tokens: float = 100.0) -> list[float]:

@@ -96,9 +96,6 @@ def keys(result: Sequence[Evidence], level: int) -> list[str]:
     return [one.window or one.sources[0].session_id for one in result if one.level == level]
 
 
-# -- budgets ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("complexity", "counts"),
     [(0, {1: 4, 4: 1}), (1, {1: 4, 2: 2, 4: 1}), (2, {1: 4, 2: 4, 3: 2, 4: 1})],
@@ -242,9 +239,6 @@ def test_a_leaf_is_shown_by_its_text_where_it_has_one(folder: Path, monkeypatch:
         assert {one.level for one in ask(forest, recall=Recall(gate="off"))} == {None}
 
 
-# -- times ------------------------------------------------------------------------------------------
-
-
 def test_no_memory_tells_what_came_after_the_moment_asked_about(shared: MemForest) -> None:
     """`as_of` within May: neither the profile of May nor a later week; sessions that were over are told."""
     recall = Recall(gate="off", complexity=2)
@@ -267,9 +261,6 @@ def test_a_profile_of_june_is_not_used_for_a_question_about_may(shared: MemFores
     assert keys(asked, 4) == ["2023-05"]
     assert all(key < "2023-06" for key in keys(asked, 2))
     assert "s7" in keys(asked, 1)
-
-
-# -- who plans --------------------------------------------------------------------------------------
 
 
 def test_rules_tell_how_much_a_question_needs(shared: MemForest) -> None:
@@ -380,9 +371,6 @@ def test_a_model_plans_and_only_that_is_asked(folder: Path, monkeypatch: pytest.
         assert failed.trace["recall"]["complexity"] == "complex"
         assert any("told by rules" in one for one in failed.warnings)
         assert failed.evidence
-
-
-# -- the order for a reader -------------------------------------------------------------------------
 
 
 def piece(level: int | None, day: int, score: float = 0.0, days: int = 1) -> Evidence:

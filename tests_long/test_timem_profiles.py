@@ -73,9 +73,6 @@ class Model:
         ]
 
 
-# -- which month -----------------------------------------------------------------------------------
-
-
 def test_the_last_month_that_has_ended_is_told_with_its_evidence(folder: Path) -> None:
     """Without `advance`: what has ended is written when it is asked for. Each line names and quotes what it rests on."""
     with memory(folder) as found_in:
@@ -158,9 +155,6 @@ def test_an_open_month_is_told_if_it_was_written(folder: Path) -> None:
         assert found_in.profile().out_of_date
 
 
-# -- whose -----------------------------------------------------------------------------------------
-
-
 def test_of_one_it_is_the_last_month_in_which_they_took_part(folder: Path) -> None:
     """Bruno was not there in June. Nothing of Ana's is in his profile, in any case of his name."""
     with memory(folder) as found_in:
@@ -215,8 +209,6 @@ def test_what_is_forgotten_is_neither_told_nor_quoted(folder: Path) -> None:
         found_in.forget(fact.fact_id)
         assert "Oslo" not in repr(found_in.profile("Ana").to_dict())
 
-
-# -- what a model wrote ----------------------------------------------------------------------------
 
 SAID = (
     ("2024-05-04T10:00:00Z", "Ana", "The ferry to Bergen was late, so we missed the concert."),

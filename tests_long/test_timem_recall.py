@@ -163,9 +163,6 @@ def first_above(
     return {(level, name) for level, names in kept.items() for name in names}
 
 
-# -- budgets ----------------------------------------------------------------------------------------
-
-
 @pytest.fixture(name="many", scope="module")
 def _many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MemForest, Any]]:
     said = talk(1, sessions=30)
@@ -266,9 +263,6 @@ def test_who_plans_says_how_much(many: Any) -> None:
     assert recalled(forest, "The violin, please.", planner="rules").plan.complexity == "simple"
 
 
-# -- pruning ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("leaves", ["fused", "paper"])
 def test_pruning_is_that_of_all_memories_above_the_leaves(folder: Path, seed: int, leaves: str) -> None:
@@ -304,9 +298,6 @@ def test_its_own_score_is_by_the_text_of_a_memory(folder: Path) -> None:
         assert np.count_nonzero(near > 0.02) > 5
         assert np.allclose(got, near * (got @ near) / (near @ near), atol=5e-3), "one divisor for all"
         assert all(abs(sum(one.scores.values()) - one.score) < 1e-6 for one in memories(found))
-
-
-# -- leaves -----------------------------------------------------------------------------------------
 
 
 def eq7(
@@ -388,9 +379,6 @@ def position(one: Evidence, said: Mapping[str, Sequence[dict[str, Any]]]) -> int
     """Return the position of the first turn of a segment that is shown by its text."""
     turns = said[one.sources[0].session_id]
     return [datetime.fromisoformat(turn["timestamp"]) for turn in turns].index(one.start)
-
-
-# -- order and what is shown ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reference", [None, datetime(2024, 4, 20, tzinfo=UTC)])
@@ -501,9 +489,6 @@ def test_no_row_is_read_but_of_what_is_returned(folder: Path, tmp_path: Path) ->
         assert set(looked) == {one.node_id for one in memories(found)}
         assert len(memories(found)) == 11
     assert 5 < counts[1] <= counts[0] + 10, "72 turns more, and as many sessions"
-
-
-# -- time and memories without vectors --------------------------------------------------------------
 
 
 def test_a_profile_of_june_is_no_evidence_for_may(folder: Path) -> None:

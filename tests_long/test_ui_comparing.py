@@ -46,9 +46,6 @@ def told(pairs: list[HeldPair]) -> list[tuple[str, str]]:
     return [(one.either.value or "", one.change) for one in pairs]
 
 
-# -- the pairs --------------------------------------------------------------------------------------
-
-
 @each(
     ("before", "after", "pairs"),
     [
@@ -92,9 +89,6 @@ def test_the_same_value_of_another_attribute_is_another_state() -> None:
     """Who lives in Rome was not born there."""
     pairs = side_by_side([entry("Rome", 2020, attribute="birthplace")], [entry("Rome", 2020)])
     assert [one.change for one in pairs] == ["gone", "new"]
-
-
-# -- the page ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -194,9 +188,6 @@ def test_a_long_timeline_is_cut_and_says_so(browser: Browser, monkeypatch: pytes
     assert "Of a longer timeline" in browser.get("/diff", **url).text
 
 
-# -- deleting a turn --------------------------------------------------------------------------------
-
-
 def forms(page: str) -> list[dict[str, str]]:
     """Return the hidden fields of each form of a page that deletes a turn."""
     found = []
@@ -271,9 +262,6 @@ def test_leaving_it_leads_back_to_where_one_was(folder: Path) -> None:
         page = browser.post("/delete", token=token, user="ann", session="trip", **fields).text
         assert f'<a href="{back}">Leave it</a>' in page
     asyncio.run(forest.close())
-
-
-# -- the way to every tree --------------------------------------------------------------------------
 
 
 def test_every_tree_is_reached_where_the_forest_shows_the_largest_alone(

@@ -40,9 +40,6 @@ def keys(forest: AsyncMemForest) -> Keys:
     return made
 
 
-# -- keys and sessions ------------------------------------------------------------------------------
-
-
 def test_without_a_key_every_page_leads_to_the_login(keys: Keys) -> None:
     """Whether or not what it asks for is there."""
     browser = Browser(ui_app(keys))
@@ -141,9 +138,6 @@ def test_a_key_of_one_user_sees_nobody_else(keys: Keys) -> None:
     assert hidden[0] == hidden[1]
 
 
-# -- bounds of sessions -----------------------------------------------------------------------------
-
-
 def test_sessions_end_when_idle_and_when_old() -> None:
     """However much a session is used, it ends."""
     now = [0.0]
@@ -203,9 +197,6 @@ def test_a_token_is_good_for_its_own_session_alone() -> None:
     assert not sessions.is_token("a", "\udc80ü")
 
 
-# -- forms ------------------------------------------------------------------------------------------
-
-
 FORMS = ("/pin", "/update", "/undo", "/forget", "/delete", "/logout", "/login")
 
 
@@ -252,9 +243,6 @@ def test_a_form_is_posted(forest: AsyncMemForest, form: str) -> None:
     """Nothing is changed by reading an address."""
     answer = Browser(ui_app(OpenAccess(forest))).get(form)
     assert answer.status_code == (200 if form == "/login" else 405)
-
-
-# -- hosts and tickets ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["localhost", "localhost:8420", "127.0.0.1:80", "127.3.2.1", "[::1]:8420"])

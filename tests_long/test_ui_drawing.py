@@ -149,9 +149,6 @@ def test_times_are_those_of_the_zone() -> None:
     assert ">0300-01-01 00:00<" in minute(at(300), UTC)
 
 
-# -- rows and words ---------------------------------------------------------------------------------
-
-
 def test_what_overlaps_stands_on_lines_of_its_own() -> None:
     """Two that hold at once hide each other nowhere; what follows stands beside, and the next row below them all."""
     drawn = draw(

@@ -84,9 +84,6 @@ def served(folder: Path) -> TestClient:
     return TestClient(app, base_url="http://127.0.0.1:8420", raise_server_exceptions=True)
 
 
-# -- the whole server -------------------------------------------------------------------------------
-
-
 def test_a_page_that_fails_is_a_page_of_the_server(
     folder: Path, monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
 ) -> None:
@@ -137,9 +134,6 @@ def test_a_door_that_fails_is_answered(
     assert len(told(log)) == 1
 
 
-# -- each by itself ---------------------------------------------------------------------------------
-
-
 def test_the_inspector_by_itself_raises_nothing(
     folder: Path, monkeypatch: pytest.MonkeyPatch, log: pytest.LogCaptureFixture
 ) -> None:
@@ -185,9 +179,6 @@ def test_mcp_by_itself_raises_nothing(folder: Path, log: pytest.LogCaptureFixtur
     assert (answer.status_code, answer.json()["error"]) == (500, "server_error")
     assert answer.json()["error_description"].startswith("the request failed inside the server")
     assert len(told(log)) == 1
-
-
-# -- the middleware ---------------------------------------------------------------------------------
 
 
 def run(app: Any, kind: str = "http") -> list[dict[str, Any]]:

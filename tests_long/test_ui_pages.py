@@ -134,9 +134,6 @@ def test_every_field_has_a_label(walked: dict[str, str]) -> None:
                 assert given.get("id") in labelled, (at, given)
 
 
-# -- what pages say ---------------------------------------------------------------------------------
-
-
 def test_users_are_listed_with_their_sizes(browser: Browser) -> None:
     """The sizes of their files."""
     page = browser.get("/").text
@@ -282,9 +279,6 @@ def test_a_turn_that_is_linked_to_stands_out(browser: Browser) -> None:
     assert re.search(r'<li id="tt-2" class="wanted">\s*<p class="by"><b><bdi dir="auto">Bob', page)
 
 
-# -- what is not there ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -354,9 +348,6 @@ def test_hostile_ids_lead_to_their_own_pages(browser: Browser) -> None:
     page = browser.get("/session", user=HOSTILE_USER, id=HOSTILE_SESSION)
     assert page.status_code == 200
     assert browser.get("/session", user=HOSTILE_USER, id="s").status_code == 404
-
-
-# -- headers and files ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

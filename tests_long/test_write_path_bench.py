@@ -53,9 +53,6 @@ SESSIONS = [
 ]  # fmt: skip
 
 
-# -- the floor ------------------------------------------------------------------------------------
-
-
 def test_the_floor_is_a_wave_of_chunks_and_the_levels_over_them() -> None:
     """For each arrival the longest chunk, and a summary at the median for each level that nine chunks need; no repairs."""
     calls = [call(3), *[call(1)] * 8, call(9, needs=(0,)), call(4, stage=1, step="judge")]
@@ -159,8 +156,6 @@ def test_most_at_once_counts_overlaps() -> None:
     assert most_at_once([(0, 2), (1, 3), (2, 4), (5, 6)]) == 2
 
 
-# -- the table ------------------------------------------------------------------------------------
-
 ROW = Measured(
     system="memforest", cost="reference", arrival=BATCH, in_flight=8, turns=100, wall_s=12.0, calls=70,
     prompt_tokens=1000, completion_tokens=100, cached_share=0.5, most_in_flight=8, embedding_calls=3, late_s=0.0,
@@ -183,8 +178,6 @@ def test_rows_survive_the_file_and_say_what_they_keep() -> None:
     assert line.split()[:5] == ["memforest", "12.00", "12.00", "10.00", "1.20"]
     assert [text.split()[0] for text in breakdown(ROW)[1:]] == ["Extract", "Route"]
 
-
-# -- mem0's side ----------------------------------------------------------------------------------
 
 MEM0_PROMPT = """## Summary
 
@@ -241,9 +234,6 @@ def test_a_cold_start_is_a_process_of_its_own() -> None:
         assert double.served().chat_calls >= 4
     assert set(parts) == {"imports", "first", "second"}
     assert min(parts.values()) > 0.01
-
-
-# -- small runs -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("arrival", [ONE_BY_ONE, BATCH])

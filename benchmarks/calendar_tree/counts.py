@@ -209,9 +209,6 @@ def _add(
     return list(range(first, len(made)))
 
 
-# -- windows of a day -------------------------------------------------------------------------------
-
-
 def _days(day: date) -> list[Window]:
     return [(day, day)]
 

@@ -103,9 +103,6 @@ def differences(
     return {layer: (number, receipt[layer]) for layer, number in went.items() if receipt[layer] != number}
 
 
-# -- terms of the lexical index ---------------------------------------------------------------------
-
-
 def dead_terms(path: Path) -> set[str]:
     """Return the terms that stand in pages of the lexical index and that no row has.
 

@@ -138,9 +138,6 @@ def changed(weights: Mapping[str, float]) -> Ranking:
     return replace(Ranking(), **given)
 
 
-# -- what it costs --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Ingested:
     """What the ingest of one conversation took: seconds per step, and texts embedded by kind."""

@@ -74,9 +74,6 @@ def spent(run: Callable[[], object]) -> float:
     return (process_time() - began) * 1000
 
 
-# -- writing ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Ingested:
     """Processor time of sessions of 12 to 28 turns, statements and vectors included, in ms a turn."""
@@ -116,9 +113,6 @@ def ingested(directory: Path, seed: int, sessions: int, embedder: Callable[[], E
         for at in (1, 2)
     ]
     return Ingested(sum(times[0]) / turns, sum(times[1]) / turns, ratios[0], ratios[1])
-
-
-# -- advancing --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,9 +184,6 @@ def _end(home: Path) -> datetime:
     return datetime(day.year, day.month, day.day, 9, tzinfo=timezone.utc)
 
 
-# -- asking and storing -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """Processor time of questions, in ms: medians over the same questions, which both indexes are asked by turns."""
@@ -251,9 +242,6 @@ def stored(home: Path, full: Path) -> Stored:
 def _node_vectors(tx: Tx) -> int:
     """Return the bytes of the vectors of nodes, as they are stored."""
     return int(tx.execute("SELECT coalesce(sum(length(vector)), 0) FROM derived_node_vector").fetchone()[0])
-
-
-# -- the tables -------------------------------------------------------------------------------------
 
 
 def report(

@@ -82,9 +82,6 @@ def with_index(home: Path, dimension: int) -> tuple[Path, float]:
     return full, added / _count(full, "fact")
 
 
-# -- writing ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Ingested:
     """Processor time of sessions of 12 to 28 turns, statements and vectors included, in ms a turn."""
@@ -117,9 +114,6 @@ def ingested(directory: Path, seed: int, sessions: int, embedder: Callable[[], E
             forest.close()
     ratio = statistics.median(one / other for one, other in zip(times[1], times[0], strict=True))
     return Ingested(sum(times[0]) / turns, sum(times[1]) / turns, ratio)
-
-
-# -- placing ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,9 +162,6 @@ def _again(tx: Tx, settings: HMemSettings, size: int) -> float:
         edited.close()
 
     return spent(put)
-
-
-# -- asking and storing -----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

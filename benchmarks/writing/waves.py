@@ -88,9 +88,6 @@ def _stage(record: Mapping[str, Any]) -> int:
     return STAGES.index(record["step"]) if record["step"] in STAGES else len(STAGES)
 
 
-# -- what a call was made from --------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Made:
     """What a call for a summary was given, and what it returned; `summary` is empty where there is none."""

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-# -- models ---------------------------------------------------------------------------------------
-
-
 class Embedder(Protocol):
     """Maps texts to unit vectors. A text's vector depends on the text alone, never on its company.
 
@@ -141,9 +138,6 @@ class ChatModel(Protocol):
             ModelRequestError: if this request is not accepted.
         """
         ...
-
-
-# -- steps ----------------------------------------------------------------------------------------
 
 
 class Extractor(Protocol):
@@ -260,9 +254,6 @@ class Answerer(Protocol):
             StepError: if there is no usable answer; the local answerer then answers.
         """
         ...
-
-
-# -- optional parts -------------------------------------------------------------------------------
 
 
 class Remote(Protocol):

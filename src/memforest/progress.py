@@ -49,8 +49,6 @@ class Progress:
         self.report(self.what, self.done, self.total)
 
 
-# -- writes ---------------------------------------------------------------------------------------
-
 Stage = Literal["received", "extracted", "refreshed", "finished"]
 """What an `IngestProgress` counts."""
 

@@ -54,9 +54,6 @@ MOST_SHOWN = 60
 """Most characters of a wrong value that a message shows."""
 
 
-# -- one value ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A bound of a number: ``Annotated[int, Bound(ge=1)]`` is at least 1, ``Annotated[float, Bound(gt=0)]`` above 0; `le` is at most, `lt` below."""
@@ -190,9 +187,6 @@ def instead(call: str, name: str, value: Any, hint: Any) -> str:
         settings = ", ".join(f"{key}={brief(one)}" for key, one in numbers.items())
     made = getattr(hint, "__name__", "")
     return f"not {with_article(type(value).__name__)}; write {call}({name}={made}({settings}))"
-
-
-# -- several values -------------------------------------------------------------------------------
 
 
 class Settings:
@@ -422,9 +416,6 @@ def _keyed(table: Mapping[str, Any], before: str, environ: Mapping[str, str]) ->
         if not values["api_key"]:
             raise ConfigError(f"{before}a key is taken from {table[KEY_ENV]}, which is not set")
     return values
-
-
-# -- the settings of an index ---------------------------------------------------------------------
 
 
 def read_index_settings(index: str, kind: type[T], given: Any = None, below: T | None = None) -> T:

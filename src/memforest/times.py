@@ -164,8 +164,6 @@ def hull(intervals: Iterable[Interval]) -> Interval | None:
     return found
 
 
-# --- for human readers -----------------------------------------------------------------------------
-
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),

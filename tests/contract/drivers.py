@@ -525,9 +525,6 @@ def _gone(raw: Mapping[str, Any]) -> dict[str, int]:
     return {name: count for name, count in (raw.get("gone") or {}).items() if count}
 
 
-# -- Python -----------------------------------------------------------------------------------------
-
-
 def _as_json(value: Any) -> Any:
     """Return a result as JSON would have it."""
     if hasattr(value, "to_dict"):
@@ -585,9 +582,6 @@ class AsyncSurface(PythonSurface):
             return await getattr(self.forest.user(user), method)(**given)
 
         return self.portal.call(work)
-
-
-# -- the command line -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -696,9 +690,6 @@ def _cli_refusal(code: int, said: Mapping[str, Any]) -> Refused:
     return Refused(kind, code, str(said.get("message", said)))
 
 
-# -- REST -------------------------------------------------------------------------------------------
-
-
 class RestSurface(Surface):
     """The routes of a server.
 
@@ -760,9 +751,6 @@ class RestSurface(Surface):
             raise Refused(kind, response.status_code, problem.get("detail", ""))
         kind = response.headers.get("content-type", "")
         return response.json() if kind.startswith("application/json") else response.content
-
-
-# -- MCP --------------------------------------------------------------------------------------------
 
 
 class McpSurface(Surface):

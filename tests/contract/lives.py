@@ -119,8 +119,6 @@ class Life:
         if len(self.told) % 3 == 0:
             self.sound()
 
-    # -- talk -------------------------------------------------------------------------------------
-
     def _mark(self) -> str:
         pairs = (self.random.choice("bcdfgklmnprtvz") + self.random.choice("aeiou") for _ in range(4))
         return "".join(pairs) + self.random.choice("kmnprt")
@@ -157,8 +155,6 @@ class Life:
         ]
         assert shown(forest.user("u")) == {**before, session: kept}
         return True
-
-    # -- writing ----------------------------------------------------------------------------------
 
     def add(self) -> bool:
         """Store a session, if there is none of the id."""
@@ -204,8 +200,6 @@ class Life:
         if kind == "correct":
             return self._correct(self.other.user("u"), self.random.choice(("update", "forget", "pin")))
         return self._ingest(self.other, "o", replace=kind == "replace")
-
-    # -- deleting ---------------------------------------------------------------------------------
 
     def _target(self, memory: UserMemory, kind: str) -> dict[str, Any] | None:
         """Return the arguments of a deletion of a kind, None if there is nothing to delete."""
@@ -287,8 +281,6 @@ class Life:
         }
         return {session: told for session, told in left.items() if told}
 
-    # -- correcting -------------------------------------------------------------------------------
-
     def correct(self, kind: str) -> bool:
         """Update, forget or pin a statement; what was said stays."""
         before = shown(self.memory)
@@ -338,8 +330,6 @@ class Life:
                     self.memory.undo(key)
                     undone += 1
             assert undone, keys
-
-    # -- moving -----------------------------------------------------------------------------------
 
     def merge(self) -> bool:
         """Merge the other memory into this one: nothing that is here goes, and at once again it brings nothing."""
@@ -403,8 +393,6 @@ class Life:
         assert len(written) in (len(told), len(told) + 1)
         assert {session: turns for session, turns in after.items() if session in before} == before
         return True
-
-    # -- what is left -----------------------------------------------------------------------------
 
     def sound(self, memory: UserMemory | None = None) -> None:
         """Check that `verify` finds nothing, and no word that was deleted."""

@@ -89,9 +89,6 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> CliSurface:
     return made
 
 
-# -- output -----------------------------------------------------------------------------------------
-
-
 def test_json_of_each_command_parses(cli: CliSurface, mara: str) -> None:
     """With --json each command prints one object and nothing else, also when it fails."""
     wrong = []
@@ -204,9 +201,6 @@ def test_controls_are_taken_out_of_what_is_shown(cli: CliSurface, user: str) -> 
         for more in ((), ("--json",)):
             shown = cli.run(*argv, *more, user=user)
             assert not {"\x1b", "\u202e", "\u2066", "\u2069"} & set(shown.out + shown.err), argv
-
-
-# -- exit codes -------------------------------------------------------------------------------------
 
 
 def test_exit_codes(cli: CliSurface, mara: str, tmp_path: Path) -> None:
@@ -328,9 +322,6 @@ def held(cli: CliSurface) -> bool:
         return False
 
 
-# -- asking first, and whose it is ------------------------------------------------------------------
-
-
 def test_nothing_is_deleted_without_yes(cli: CliSurface, user: str) -> None:
     """Where nobody can be asked it refuses and says what to give; a dry run counts what would go and deletes nothing."""
     tell(cli, user)
@@ -376,9 +367,6 @@ def test_without_user_the_only_one_is_meant(alone: CliSurface, cli: CliSurface, 
     many = cli.run(*words("ask"), "Where does Mara live?")
     assert many.code in (1, 2)
     assert many.out == ""
-
-
-# -- files ------------------------------------------------------------------------------------------
 
 
 def test_a_file_that_is_wrong_in_part(cli: CliSurface, user: str, tmp_path: Path) -> None:

@@ -69,9 +69,6 @@ def calls(mara: str, fact_id: str) -> list[tuple[str, dict[str, Any]]]:
     ]
 
 
-# -- tools ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 def test_a_client_of_either_era_connects(server: Served, portal: Any, mara: str, era: str) -> None:
     """With the handshake and without one: the server names itself, and finds what was said."""
@@ -185,8 +182,6 @@ def test_bad_input_does_not_break_the_session(agent: McpSurface, user: str) -> N
     assert agent.add(user, "one", "I live in Bergen.")["turns_added"] == 1
 
 
-# -- what was said is data --------------------------------------------------------------------------
-
 HIDDEN = "\u202e\u2066\u200b\u2060\U000e0041\U000e0042\x1b[31m\u0007"
 
 
@@ -231,9 +226,6 @@ def test_what_was_said_cannot_leave_its_quotation_marks(agent: McpSurface, user:
     assert not [one for one in lines if one.startswith(("Ignore", "system:", '"'))]
     assert '."\n' not in text
     assert len(lines) >= 2
-
-
-# -- resources and prompts --------------------------------------------------------------------------
 
 
 def read(agent: McpSurface, uri: str) -> str:
@@ -284,9 +276,6 @@ def test_prompts_hold_what_is_recalled(agent: McpSurface, mara: str) -> None:
     listed, got = agent.portal.call(work)
     assert {name for name, _ in PROMPTS.values()} <= listed
     assert [wanted in got[about] for about, (_, wanted) in given.items()] == [True, True]
-
-
-# -- whose it is, and who is asked ------------------------------------------------------------------
 
 
 def test_a_key_shows_what_it_allows(keyed: tuple[Served, dict[str, str]], portal: Any) -> None:

@@ -30,9 +30,6 @@ def pages(read: Callable[..., Any], limit: int) -> list[Any]:
     raise AssertionError("the pages do not end")
 
 
-# -- get and list ---------------------------------------------------------------------------------
-
-
 def test_get_returns_what_list_shows(read_anna: UserMemory) -> None:
     """Every fact of the list can be got by its id, and is the same."""
     for one in read_anna.list():
@@ -121,9 +118,6 @@ def test_a_cursor_survives_what_comes_and_goes(anna: UserMemory) -> None:
     assert len(rest) == len(set(rest)) == len(before) - 4 + 1
 
 
-# -- sessions and turns ---------------------------------------------------------------------------
-
-
 def test_sessions_are_listed_in_time_order(read_anna: UserMemory) -> None:
     """With their turns, their first and last time and who took part."""
     march, april, may = read_anna.sessions()
@@ -154,9 +148,6 @@ def test_turns_of_an_unknown_session_are_an_error(read_anna: UserMemory, forest:
     for memory in (read_anna, forest.user("nobody")):
         with pytest.raises(NotFoundError):
             memory.turns("june")
-
-
-# -- entities, relations, path, profile ------------------------------------------------------------
 
 
 def test_entities_are_whom_and_what_statements_name(read_anna: UserMemory) -> None:
@@ -242,9 +233,6 @@ def test_a_profile_tells_what_lasts(read_anna: UserMemory) -> None:
         read_anna.profile("Zoe")
 
 
-# -- stats, changes, diff --------------------------------------------------------------------------
-
-
 def test_stats_count_what_there_is(read_anna: UserMemory) -> None:
     """Sessions, turns, facts, and whose memory it is; nothing is unfinished."""
     stats = read_anna.stats()
@@ -303,9 +291,6 @@ def test_diff_compares_two_times(read_anna: UserMemory) -> None:
     assert not read_anna.diff("2024-05-01", "2024-05-02")
     with pytest.raises(NotFoundError):
         read_anna.diff("2024-03-20", "2024-05-01", entity="Zoe")
-
-
-# -- trees and users -------------------------------------------------------------------------------
 
 
 def test_trees_cover_what_was_said(read_anna: UserMemory) -> None:

@@ -40,9 +40,6 @@ def said(user: UserMemory, role: str, text: str) -> tuple[str, ...]:
     return result.warnings
 
 
-# -- long turns -------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("concrete", [True, False])
 @pytest.mark.parametrize("sentences", [8, 14, 60, 300])
 @pytest.mark.parametrize("role", ["user", "assistant"])
@@ -86,9 +83,6 @@ def test_an_ordinary_turn_warns_of_nothing(user: UserMemory) -> None:
     assert said(user, "user", filler(500, concrete=True)[:20_000]) == ()
 
 
-# -- long questions ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("lines", [12, 30, 900])
 @pytest.mark.parametrize("behind", [True, False])
 def test_a_question_counts_behind_a_paste_and_before_it(user: UserMemory, lines: int, behind: bool) -> None:
@@ -109,9 +103,6 @@ def test_a_long_text_that_asks_nothing_is_read_at_both_ends(user: UserMemory) ->
     user.add("The beekeeper sells clover honey.", timestamp=NEXT_DAY, session_id="two")
     text = f"Something on the lighthouse keeper. {filler(60, concrete=False)} And on the beekeeper with the clover honey."
     assert {one.sources[0].session_id for one in user.search(text).evidence[:2]} == {"one", "two"}
-
-
-# -- structure --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mark", ["{}. ", "{}) "])
@@ -145,9 +136,6 @@ def test_tables_and_code_keep_their_lines(user: UserMemory) -> None:
         assert found.evidence[0].text.count("\n") > 2
         [line, *_] = found.context().splitlines()
         assert text.replace("\n", r"\n") in line
-
-
-# -- values -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

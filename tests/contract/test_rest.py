@@ -43,9 +43,6 @@ def document(http: Any) -> Any:
     return http.get(route("document")).json()
 
 
-# -- problems ---------------------------------------------------------------------------------------
-
-
 def test_what_is_wrong_is_a_problem(http: Any, rest: RestSurface, mara: str) -> None:
     """Each refusal is application/problem+json with its status, names the error, and no path of the server."""
     json_type = {"Content-Type": "application/json"}
@@ -158,9 +155,6 @@ def test_only_pages_of_this_machine(http: Any, rest: RestSurface, user: str) -> 
     response = http.get(route("users"))
     assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert "no-store" in response.headers["Cache-Control"]
-
-
-# -- the document, lists, and streams ---------------------------------------------------------------
 
 
 def test_the_document_is_valid_and_names_every_route(document: Any) -> None:
@@ -301,9 +295,6 @@ def test_a_dry_run_counts_and_deletes_nothing(http: Any, rest: RestSurface, user
     assert is_problem(http.delete(url), 404, "NotFoundError")
 
 
-# -- jobs and health --------------------------------------------------------------------------------
-
-
 def test_an_ingest_job_ends(http: Any, user: str, rest: RestSurface) -> None:
     """Sessions are taken at once, what is wrong is named, the job tells how it goes, and what it made is found."""
     good = {"user_id": user, "session_id": "spring", "turns": STORY["spring"]}
@@ -372,8 +363,6 @@ def test_commands_work_beside_the_server(rest: RestSurface, server: Served, user
     with pytest.raises(Refused):
         rest.turns(user, "two")
 
-
-# -- keys -------------------------------------------------------------------------------------------
 
 ALLOWED: list[tuple[str, str, str, dict[str, Any] | None]] = [
     ("read", "POST", route("search", "ana"), {"question": "Where does Ana live?"}),

@@ -45,9 +45,6 @@ def truth(python: PythonSurface) -> str:
     return tell(python, "the one to compare with")
 
 
-# -- reading ----------------------------------------------------------------------------------------
-
-
 @offering("search")
 def test_adds_and_finds(surface: Surface, user: str) -> None:
     """What was added is found, as it was said, with who said it, when, and where that stands."""
@@ -166,9 +163,6 @@ def test_pages_give_each_once(surface: Surface, told: str) -> None:
         found = [one for page in pages for one in page[name]]
         assert found == read(told, limit=100)[name]
         assert len(pages) == len(found) > 2
-
-
-# -- writing ----------------------------------------------------------------------------------------
 
 
 @offering("update")
@@ -360,8 +354,6 @@ def test_metadata_filters(surface: Surface, user: str, request: pytest.FixtureRe
     assert none["warnings"]
 
 
-# -- what is odd ------------------------------------------------------------------------------------
-
 ODD = "Łucja/渡辺 🌲 100%"
 TALK = [
     {
@@ -541,9 +533,6 @@ def is_empty(found: Any) -> bool:
     if isinstance(found, dict):
         return not any(one for name, one in found.items() if name not in ("reason", "warnings"))
     return not found
-
-
-# -- moving -----------------------------------------------------------------------------------------
 
 
 @offering("export")

@@ -105,8 +105,6 @@ class ChatServer:
         self._thread: threading.Thread | None = None
         self._started = 0.0
 
-    # -- from the thread of the test ---------------------------------------------------------------
-
     @property
     def url(self) -> str:
         """The endpoint's address, e.g. ``"http://127.0.0.1:40123/v1"``; it stays the same over `revive`.
@@ -179,8 +177,6 @@ class ChatServer:
 
     def _now_s(self) -> float:
         return time.perf_counter() - self._started
-
-    # -- on the server's loop ----------------------------------------------------------------------
 
     async def _close(self) -> None:
         self._listener.close()

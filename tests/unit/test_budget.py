@@ -44,13 +44,14 @@ def test_the_package_stays_within_its_budget() -> None:
         name: (getattr(found, name), most) for name, most in allowed.items() if getattr(found, name) > most
     }
     assert not over, f"lines are a cost; the budget only goes down: {over} (is, may be)"
-    assert set(allowed) == {"code_lines", "files"}
+    assert set(allowed) == {"code_lines", "files", "classes"}
 
 
 def test_the_budget_is_no_larger_than_it_was() -> None:
     """Nobody raises the budget: it is at most what it was when it was made."""
-    assert budget()["code_lines"] <= 72_700
-    assert budget()["files"] <= 741
+    assert budget()["code_lines"] <= 62_560
+    assert budget()["files"] <= 247
+    assert budget()["classes"] <= 729
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,6 @@ def test_units_by_their_numbers() -> None:
     assert season(2023, "winter") == unit_period("season", LEAP)
 
 
-# -- parts ----------------------------------------------------------------------------------------
-
-
 @given(DATES, st.sampled_from(TILING), st.sampled_from([("early", "mid", "late"), ("half1", "half2")]))
 def test_parts_tile_what_they_divide(inside: date, unit: str, names: tuple[str, ...]) -> None:
     """Thirds and halves lie end to end, none is empty, none is much longer; a single day has no parts."""
@@ -187,9 +184,6 @@ def test_a_third_is_vague_and_a_half_is_not() -> None:
             assert part(whole, which) == replace(found, relative=False, open_year=False)
 
 
-# -- which of several -----------------------------------------------------------------------------
-
-
 @given(st.permutations(range(2015, 2030)), st.dates(date(2014, 1, 1), date(2031, 1, 1)), st.booleans())
 def test_the_last_and_the_next_of_a_day(numbers: list[int], today: date, strict: bool) -> None:
     """Among summers of several years, in any order: the last that has begun or is over, the next that ends or begins."""
@@ -218,9 +212,6 @@ def test_the_first_and_the_last_day_decide() -> None:
         assert (soonest([june], today, strict=False) == june) is not over
         assert (soonest([june], today, strict=True) == june) is not begun
     assert latest([], LEAP, strict=False) is soonest([], LEAP, strict=True) is None
-
-
-# -- on the time line -----------------------------------------------------------------------------
 
 
 @given(DATES, st.integers(-14 * 60, 14 * 60))

@@ -16,8 +16,6 @@ from memforest.config import MODES, REFRESH
 from memforest.errors import ConfigError
 from memforest.settings import Count, Settings, Whole, brief, check_value, instead, may_be_none, with_article
 
-# -- sources ----------------------------------------------------------------------------------------
-
 SOURCES: dict[str, str] = {
     "preset": "llm+planner",
     "file": "emb",
@@ -105,9 +103,6 @@ def test_sections_are_laid_over_each_other_setting_by_setting(tmp_path: Path) ->
     assert load_default_config(file=path, environ={}, ranking=Ranking(date=0.0)).ranking == Ranking(date=0.0)
 
 
-# -- bounds -----------------------------------------------------------------------------------------
-
-
 @each(
     ("name", "least"),
     [
@@ -166,9 +161,6 @@ def test_a_configuration_stays_as_it_was_made() -> None:
         config.top_k = 3  # type: ignore[misc]
     with pytest.raises(ConfigError, match="top_k"):
         replace(config, top_k=0)
-
-
-# -- messages ---------------------------------------------------------------------------------------
 
 
 @each(

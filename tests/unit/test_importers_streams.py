@@ -41,8 +41,6 @@ def packed(files: dict[str, bytes], how: int = zipfile.ZIP_DEFLATED) -> bytes:
     return target.getvalue()
 
 
-# -- JSON -----------------------------------------------------------------------------------------
-
 values = st.recursive(
     st.none()
     | st.booleans()
@@ -205,9 +203,6 @@ def test_a_large_file_is_never_held(name: str, begin: bytes, item: bytes, end: b
     assert count * len(item) > 25 * PIECE
 
 
-# -- text -----------------------------------------------------------------------------------------
-
-
 @each("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
 @each("form", ["json", "jsonl", "csv"])
 def test_encodings_by_their_byte_order_marks(encoding: str, form: str) -> None:
@@ -261,8 +256,6 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     writer.join()
     assert session.session_id == "pipe"
 
-
-# -- archives -------------------------------------------------------------------------------------
 
 LIST = json.dumps([HI]).encode()
 
@@ -353,9 +346,6 @@ def test_archives_of_several_chats_and_of_none() -> None:
     for empty in (packed({}), packed({"a.png": b"\x89PNG\0"})):
         with pytest.raises(InputError):
             read(empty)
-
-
-# -- the registry ---------------------------------------------------------------------------------
 
 
 def test_a_format_of_another_room_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:

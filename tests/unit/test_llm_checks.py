@@ -51,8 +51,6 @@ TALK = source(
     ("Bo", "I sold my red boat to Ann, and my rent went up."),
 )  # fmt: skip
 
-# -- how many, and which --------------------------------------------------------------------------
-
 
 @each(("turns", "most"), [(0, 15), (1, 15), (2, 15), (3, 22), (4, 30), (10, 75)])
 def test_a_chunk_has_so_many_statements(turns: int, most: int) -> None:
@@ -125,9 +123,6 @@ def test_the_order_of_a_reply_is_kept_and_decides_nothing(texts: list[str]) -> N
     bad = ["Tarek sails.", "?"]
     assert [one.text for one in found] == [one for one in texts if one not in bad]
     assert [one.text for one in skipped] == [one for one in texts if one in bad]
-
-
-# -- who says it ----------------------------------------------------------------------------------
 
 
 def test_the_speaker_is_the_first_who_does_not_only_ask() -> None:
@@ -207,9 +202,6 @@ def test_of_two_users_neither_is_the_user() -> None:
     assert "The user" in kept(two, "The user sold a red boat.").text
     named = source(("User", "I sold my red boat."), ("Helper", "Good."), user="User")
     assert kept(named, "The user sold a red boat.").text == "User: The user sold a red boat."
-
-
-# -- what it names --------------------------------------------------------------------------------
 
 
 @each(
@@ -294,8 +286,6 @@ def test_without_usable_topics_the_local_code_finds_some() -> None:
     assert not {"ann", "porto", "rex"} & set(found.topics)
 
 
-# -- states ---------------------------------------------------------------------------------------
-
 WORK = {"entity": "Ann", "attribute": "employer", "value": "Northwind"}
 
 
@@ -343,9 +333,6 @@ def test_a_state_is_listed_once() -> None:
         relations=[WORK, WORK, {**WORK, "attribute": "Employer"}],
     )
     assert len(found.states) == 1
-
-
-# -- how it reads ---------------------------------------------------------------------------------
 
 
 @each(

@@ -42,9 +42,6 @@ def problem(*parts: PlannedPart, most: int = 5) -> str | None:
     return plan_problem(QuestionParts(queries=list(parts)), QUESTION, most)
 
 
-# -- plans ------------------------------------------------------------------------------------------
-
-
 def test_a_plan_that_can_be_answered_has_no_problem() -> None:
     """One part, and parts that need each other in a row, a fork and a join."""
     assert problem(part("1")) is None
@@ -106,9 +103,6 @@ def test_parts_that_need_nothing_keep_their_order() -> None:
     ]
 
 
-# -- time -------------------------------------------------------------------------------------------
-
-
 def hint(zone: Any = UTC, question: str = QUESTION, **told: Any) -> tuple[Any, str | None]:
     """Return the time of a part."""
     return hint_of(part("1", **told), question, NOW, zone)
@@ -162,9 +156,6 @@ def test_the_end_of_the_calendar_is_no_error() -> None:
     assert hint_of(part("1", start="9999-12-31", end="9999-12-31"), QUESTION, late, UTC)[0] is None
 
 
-# -- answers ----------------------------------------------------------------------------------------
-
-
 def test_a_name_in_an_answer_has_to_be_shown() -> None:
     """In a line, as a speaker, or in the question; months and days may be worked out."""
     known = ["The boat lay in Bergen.", "Odd"]
@@ -173,8 +164,6 @@ def test_a_name_in_an_answer_has_to_be_shown() -> None:
     assert answer_problem("", known) is None
     assert "oslo" in str(answer_problem("It lay in Oslo.", known))
 
-
-# -- follow-ups -------------------------------------------------------------------------------------
 
 SUB = SubQuery("1", "Who repaired the tandem of Marit?")
 SEEN = anchors_of(

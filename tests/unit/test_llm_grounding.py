@@ -48,9 +48,6 @@ def lack(text: str, of: ChunkSource, *entities: EntityReply) -> str | None:
     return unsupported(text, text, detect_language(text), entities, tuple(of.said.values()), of)
 
 
-# -- words ----------------------------------------------------------------------------------------
-
-
 @each(
     ("phrase", "text", "stands"),
     [
@@ -109,9 +106,6 @@ def test_a_turn_without_words_is_not_read(text: str, readable: bool) -> None:
     """Marks alone are none, nor is what lies behind the bound."""
     assert is_readable(text) is readable
     assert bool(source(("Ana", text)).said) is readable
-
-
-# -- what a chunk says ----------------------------------------------------------------------------
 
 
 @each(
@@ -194,8 +188,6 @@ def test_time_is_shown_with_its_weekday_in_the_zone() -> None:
     assert show_time(SAID, UTC) == "Wednesday 2024-05-08 20:00"
     assert show_time(SAID, ZoneInfo("Asia/Tokyo")) == "Thursday 2024-05-09 05:00"
 
-
-# -- support --------------------------------------------------------------------------------------
 
 TALK = source(
     ("Ana", "I moved to Porto with Melanie Ruiz, near the old harbour. We pay 640.50 euros, and own three boats, a red car and 07 kites."),
@@ -353,9 +345,6 @@ def test_where_no_sentence_shows_the_turn_is_quoted() -> None:
     assert len(quote) == MAX_PIECE_CHARS
 
 
-# -- orders to the reader, and talk of assistants -------------------------------------------------
-
-
 @each(
     "sentence",
     [
@@ -405,9 +394,6 @@ def test_an_assistant_that_says_nothing_in_particular_is_chatter(
     """A number, a title, an address or a name makes it concrete; somebody else's offer is news."""
     assert is_chatter(text, language, ["Helper", "Helper Pro"], PEOPLE) is chatter
     assert not is_chatter(text, language, [], PEOPLE), "without an assistant nothing is"
-
-
-# -- names that are mended --------------------------------------------------------------------------
 
 
 @each(

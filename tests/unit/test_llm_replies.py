@@ -48,9 +48,6 @@ def statement(**fields: Any) -> FactReply | None:
     return found.statements[0] if len(found.statements) == 2 else None
 
 
-# -- statements -----------------------------------------------------------------------------------
-
-
 @each(
     ("given", "kept"),
     [
@@ -219,9 +216,6 @@ def test_only_the_first_few_faults_are_told() -> None:
     assert note.count(";") == 3
 
 
-# -- the other replies ----------------------------------------------------------------------------
-
-
 @each(
     ("kind", "fields"),
     [
@@ -297,9 +291,6 @@ def test_any_reply_is_read_or_refused(kind: type[Reply], data: st.DataObject) ->
     except ReplyError:
         return
     assert kind.model_validate(json.loads(reply.model_dump_json())).model_dump() == reply.model_dump()
-
-
-# -- writing back, and schemas --------------------------------------------------------------------
 
 
 def test_a_sparse_reply_is_written_without_what_it_need_not_say() -> None:

@@ -65,9 +65,6 @@ KILN = said("My kiln cracked again, so no vases.", on=day(2026, 6, 1))
 MOVED = said("We moved to Porto last week.", leads=True, value="porto")
 
 
-# -- what an answer says --------------------------------------------------------------------------
-
-
 def test_an_answer_is_a_quote_with_speaker_and_day() -> None:
     """Nothing is conjugated or composed; the piece is cited and the score told."""
     found = ask("What did Ida restore?", KILN, LOOM, plan=QuestionPlan(entities=IDA))
@@ -168,9 +165,6 @@ def test_every_language_is_quoted(question: str, quote: str) -> None:
     assert found.text == f'"{quote}" - Ida, 4 May 2026'
 
 
-# -- when it abstains -----------------------------------------------------------------------------
-
-
 def abstains(question: str, *evidence: AnswerEvidence, plan: QuestionPlan, **settings: object) -> Answer:
     """Return an answer that is none, after checking that it says why and names something to look at."""
     found = ask(question, *evidence, plan=plan, **settings)
@@ -268,9 +262,6 @@ def test_summaries_and_blanks_are_passed_over() -> None:
     assert "summaries" in abstains("What did Ida restore?", summary, plan=plan).reason
     assert abstains("Ida?", plan=plan).reason == "no evidence"
     abstains("Ida?", said("\u202e\u200b", speaker=""), plan=plan, threshold=0)
-
-
-# -- the score ------------------------------------------------------------------------------------
 
 
 def known(
@@ -405,9 +396,6 @@ def test_a_cross_encoder_that_fails_is_an_error_of_the_step() -> None:
     broken = Logits(error=ModelError("no weights"))
     with pytest.raises(StepError):
         ask("What did Ida restore?", LOOM, reranker=broken)
-
-
-# -- any input ------------------------------------------------------------------------------------
 
 
 def test_implements_the_port_and_is_deterministic() -> None:

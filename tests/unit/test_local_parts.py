@@ -33,9 +33,6 @@ def texts(question: str, **more: object) -> list[str]:
     return [one.text for one in parts_of(planned(question), question, **more)]  # type: ignore[arg-type]
 
 
-# -- side by side -----------------------------------------------------------------------------------
-
-
 @each(
     ("question", "parts"),
     [
@@ -106,9 +103,6 @@ def test_more_parts_than_are_allowed_are_one() -> None:
     assert texts("What do Ida and Odd knit?", most=1) == ["What do Ida and Odd knit?"]
 
 
-# -- before and after -------------------------------------------------------------------------------
-
-
 def test_before_an_event_the_event_is_asked_for_first() -> None:
     """The part about the event names the people of the question, and the question depends on it."""
     first, second = parts_of(
@@ -140,9 +134,6 @@ def test_a_name_alone_is_no_event() -> None:
     """When a person or a town was is not asked."""
     question = "Where did Ida live before Bergen?"
     assert texts(question) == [question]
-
-
-# -- what a part knows ------------------------------------------------------------------------------
 
 
 @each(

@@ -27,9 +27,6 @@ class Ragged:
         raise RuntimeError("the tensor is not here")
 
 
-# -- texts ----------------------------------------------------------------------------------------
-
-
 @each("texts", [[], ["a"], ("a", ""), ["\ud800", "a\x00"]])
 def test_texts_are_handed_on_as_they_are(texts: Sequence[str]) -> None:
     """The same object, whatever characters are in them."""
@@ -62,9 +59,6 @@ def test_no_model_is_asked_about_bad_texts(texts: Any) -> None:
         with pytest.raises(InputError):
             asyncio.run(call)
     assert asked == []
-
-
-# -- rows -----------------------------------------------------------------------------------------
 
 
 @given(rows=st.lists(st.lists(NUMBERS, min_size=3, max_size=3), max_size=4))
@@ -114,9 +108,6 @@ def test_rows_that_are_none_are_told_with_what_was_wrong(
     with pytest.raises(ModelError, match=said) as caught:
         unit_rows(reply, count, dimension, "embedder 'mine'")
     assert str(caught.value).startswith("embedder 'mine' returned ")
-
-
-# -- scores ---------------------------------------------------------------------------------------
 
 
 @given(scores=st.lists(NUMBERS, min_size=1, max_size=5))

@@ -33,9 +33,6 @@ def body(
     )
 
 
-# -- bodies ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("form", ["schema", "json", "text"])
 def test_each_form_asks_for_json_in_its_way(form: Literal["schema", "json", "text"]) -> None:
     """By a schema, by its type, or by words alone; words stand behind the last message, and the first stays the same."""
@@ -85,8 +82,6 @@ def test_half_a_character_is_replaced() -> None:
     """It could not be sent."""
     assert body(None or FIRST, None, said="a\ud83db")["messages"][1]["content"] == "a?b"
 
-
-# -- complaints -----------------------------------------------------------------------------------
 
 ABOUT_LENGTH = "this model's maximum context length is 8192 tokens; temperature is not supported"
 
@@ -163,9 +158,6 @@ def test_changing_the_dialect_comes_to_an_end(complaints: list[str]) -> None:
 def test_a_complaint_about_length_is_known(complaint: str, long: bool) -> None:
     """By the words that servers have for it."""
     assert is_about_length(complaint) is long
-
-
-# -- strict schemas -------------------------------------------------------------------------------
 
 
 @each(

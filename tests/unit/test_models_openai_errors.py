@@ -16,7 +16,7 @@ from tests.table import each
 
 from memforest.endpoint import ChatEndpoint, EmbeddingEndpoint
 from memforest.errors import ModelError, ModelRefusedError, ModelRequestError, ModelUnavailableError
-from memforest.models import openai_client
+from memforest.models import openai_http
 from memforest.models.openai_client import MOST_CHARS, ModelAddress, RequestTarget, _words, mapped, read_json
 
 PLACE = ModelAddress(
@@ -88,9 +88,6 @@ def test_a_lost_connection_tells_the_tries(kind: type[BaseException]) -> None:
     found = raised(kind)
     assert isinstance(found, ModelUnavailableError)
     assert (found.status, found.retries) == (None, 3)
-
-
-# -- what a message says and does not say ---------------------------------------------------------
 
 
 def place(url: str | None = "http://127.0.0.1:1/v1", **more: Any) -> ModelAddress:
@@ -243,9 +240,6 @@ def test_spent_credit_is_no_reason_to_wait() -> None:
     assert isinstance(busy, ModelUnavailableError)
 
 
-# -- where requests go ----------------------------------------------------------------------------
-
-
 @each(
     ("url", "is_openai"),
     [("https://api.openai.com/v1", True), ("https://eu.api.openai.com/v1", True), ("https://openai.com", True), ("http://OPENAI.com/v1", True),
@@ -296,12 +290,9 @@ def test_the_bound_of_a_reply_leaves_room_for_all_vectors(more: dict[str, Any]) 
     assert numbers * (len(two) - len(one)) < most < numbers * 100 + (2 << 20)
 
 
-# -- bodies ---------------------------------------------------------------------------------------
-
-
 def body_of(content: bytes, **extensions: Any) -> dict[str, Any]:
     """Return what is read out of the body of a reply of status 200."""
-    return read_json(openai_client._http.Response(200, content=content, extensions=extensions), PLACE)
+    return read_json(openai_http._http.Response(200, content=content, extensions=extensions), PLACE)
 
 
 def test_the_body_of_a_reply_is_its_object() -> None:
@@ -368,4 +359,4 @@ def test_an_error_in_a_good_reply_is_one(error: Any, kind: type[ModelError], sta
 def test_a_reply_that_was_cut_is_not_read() -> None:
     """How much is read is told, and where to look."""
     with pytest.raises(ModelUnavailableError):
-        body_of(b'{"a": 1}', **{openai_client.CUT: True})
+        body_of(b'{"a": 1}', **{openai_http.CUT: True})

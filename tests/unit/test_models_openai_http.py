@@ -115,9 +115,6 @@ def whole(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
     return head(status, content_length=str(len(body)), **headers) + body
 
 
-# -- time -------------------------------------------------------------------------------------------
-
-
 async def _drip_headers(server: Raw, writer: asyncio.StreamWriter) -> None:
     await server.send(writer, b"HTTP/1.1 200 OK\r\n")
     while True:
@@ -153,9 +150,6 @@ def test_a_try_after_a_slow_one_has_time_of_its_own() -> None:
 
     found = against(Raw(write), lambda url: chat(url, timeout_s=0.5, max_retries=1))
     assert (found.text, found.retries) == ("In Porto.", 1)
-
-
-# -- size -------------------------------------------------------------------------------------------
 
 
 async def _endless(server: Raw, writer: asyncio.StreamWriter) -> None:

@@ -130,9 +130,6 @@ def test_there_is_a_worker(count: int) -> None:
     assert Workers(7, "test").count == 7
 
 
-# -- the cache of vectors -------------------------------------------------------------------------
-
-
 @given(keys=st.lists(st.integers(0, 5)), room=st.integers(0, 4))
 @settings(max_examples=40)
 def test_the_cache_keeps_what_was_used_last(keys: list[int], room: int) -> None:
@@ -148,8 +145,6 @@ def test_the_cache_keeps_what_was_used_last(keys: list[int], room: int) -> None:
         used = used[max(0, len(used) - room) :]
     assert [one for one in range(6) if cache.get(bytes([one])) is not None] == sorted(used)
 
-
-# -- word pieces ----------------------------------------------------------------------------------
 
 PIECES = ["[CLS]", "[SEP]", "[UNK]", "a", "b", "ab", "aba", "##a", "##b", "##ba", "c"]
 TINY = WordPiece({piece: at for at, piece in enumerate(PIECES)})

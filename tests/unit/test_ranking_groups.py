@@ -42,9 +42,6 @@ def values_for(nodes: list[int], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(-9, 9, len(nodes)).astype(np.float64)
 
 
-# -- groups ---------------------------------------------------------------------------------------
-
-
 @each("large", [1, 15, 16, 17, 40])
 @each("mixed", [False, True])
 @each("outside", [0, 3])
@@ -83,9 +80,6 @@ def test_taking_the_best_changes_no_values() -> None:
     groups = Groups.of(np.array(nodes))
     assert groups.best(values).tolist() == groups.best(values).tolist()
     np.testing.assert_array_equal(values, before)
-
-
-# -- levels ---------------------------------------------------------------------------------------
 
 
 @st.composite
@@ -130,9 +124,6 @@ def test_no_levels_and_no_leaves() -> None:
     assert Levels.of(np.zeros((1, 4), dtype=np.int64)).flow(np.arange(4.0)).tolist() == [0.0] * 4
 
 
-# -- sorting --------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.sampled_from([0, 1, 2, 65_535, 65_536, 65_537, 2**31, 2**32, 2**48 + 1]), max_size=40))
 def test_a_stable_order_by_digits_is_a_stable_sort(numbers: list[int]) -> None:
     """Numbers of one, two, three and four digits of 16 bits; equal ones stay in their order."""
@@ -168,9 +159,6 @@ def test_reading_on_goes_behind_what_was_sorted_first() -> None:
     expected = [row for row in order(scores, ids).tolist() if keep[row]]
     assert list(best_first(scores, ids, keep)) == expected
     assert list(best_first(scores, ids, np.zeros(600, dtype=np.bool_))) == []
-
-
-# -- cosines and words ----------------------------------------------------------------------------
 
 
 @given(st.integers(0, 1030))
@@ -216,9 +204,6 @@ def test_values_that_differ_by_noise_alone_are_alike() -> None:
     values = np.array([1.0, 3.0])
     standardise(values)
     assert values.tolist() == [1.0, 3.0]
-
-
-# -- parts ----------------------------------------------------------------------------------------
 
 
 @given(

@@ -56,8 +56,6 @@ class Server:
 
 SERVER = hints_of(Server)
 
-# -- reading --------------------------------------------------------------------------------------
-
 
 @each("name", PRESETS)
 def test_every_preset_is_a_table_of_its_own(name: str) -> None:
@@ -102,9 +100,6 @@ def test_a_path_without_a_file_is_named(tmp_path: Path, name: str) -> None:
     assert repr(path) in str(refused.value)
 
 
-# -- checking -------------------------------------------------------------------------------------
-
-
 def test_none_is_written_as_a_word_where_it_may_stand() -> None:
     """And only there: a model may be called "none", a number may not."""
     found = checked({"model": "none", "base_url": "none"}, SERVER, "")
@@ -136,8 +131,6 @@ def test_a_section_without_a_key_takes_no_variable_for_one() -> None:
     with pytest.raises(ConfigError, match="api_key_env"):
         checked({"api_key_env": "K"}, hints_of(Pond), "")
 
-
-# -- laying over ----------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(["a", "b", "c"])
 TABLES = st.dictionaries(NAMES, st.one_of(st.integers(0, 3), st.dictionaries(NAMES, st.integers(0, 3))))
@@ -210,9 +203,6 @@ def test_a_table_over_a_value_or_under_one_stands_alone() -> None:
     assert overlaid({"chat": FIRST}, {"chat": "m"}) == {"chat": "m"}
 
 
-# -- making ---------------------------------------------------------------------------------------
-
-
 def test_a_key_is_taken_from_the_variable_that_is_named() -> None:
     """Without white space around it, for each step its own; the name of the variable is no setting of the value."""
     table = {
@@ -246,8 +236,6 @@ def test_a_value_that_cannot_be_made_names_its_section() -> None:
     assert isinstance(refused.value.__cause__, ConfigError)
     assert build(Pond, {}, "pond") == Pond()
 
-
-# -- the settings of an index ---------------------------------------------------------------------
 
 PONDS = st.builds(
     Pond,

@@ -40,9 +40,6 @@ def content(made: tuple[int, dict[str, str], Any]) -> tuple[str, str]:
     return choice["message"]["content"], choice["finish_reason"]
 
 
-# -- what goes wrong ------------------------------------------------------------------------------
-
-
 def test_faults_of_the_content_spoil_the_text() -> None:
     """Each fault of the content leaves the reply in its own unusable way, with status 200."""
     faults = {
@@ -125,9 +122,6 @@ def test_a_killed_server_is_gone_until_it_is_revived() -> None:
         server.revive()
         assert content(ask(server)) == (REPLY, "stop")
         assert [call.fault for call in server.calls] == [None, "kill", None]
-
-
-# -- when -----------------------------------------------------------------------------------------
 
 
 def met(faults: Any, texts: list[str]) -> list[bool]:

@@ -109,9 +109,6 @@ def ask(server: ChatServer, body: Any, path: str = CHAT, *headers: str) -> tuple
         return status, json.loads(got)
 
 
-# -- the wire ---------------------------------------------------------------------------------------
-
-
 def test_requests_that_come_together_are_answered_in_order(server: ChatServer) -> None:
     """Over one connection, each after the one before it."""
     with Wire(server) as wire:
@@ -202,9 +199,6 @@ def test_a_dropped_reply_says_how_long_it_would_have_been() -> None:
             wire.send(post(chat("x")))
             assert wire.is_closed()
     assert [got for got, _ in shares] == [0, round(shares[1][1] / 2), shares[2][1] - 1]
-
-
-# -- requests ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -357,9 +351,6 @@ def test_reviving_what_lives_changes_nothing() -> None:
     for late in (server.kill, server.revive):
         with pytest.raises(ConfigError):
             late()
-
-
-# -- the command ------------------------------------------------------------------------------------
 
 
 def test_the_command_says_what_it_served_when_its_input_ends() -> None:

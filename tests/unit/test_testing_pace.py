@@ -29,8 +29,6 @@ from tests.table import each
 from memforest.errors import ConfigError
 from memforest.text import count_tokens
 
-# -- latency ----------------------------------------------------------------------------------------
-
 
 @each("part", ["base_s", "prompt_token_s", "completion_token_s"])
 @each("wrong", [-0.001, math.nan, math.inf])
@@ -48,9 +46,6 @@ def test_tokens_that_were_kept_take_no_time() -> None:
     assert latency.prompt_s(8, 6) == 1.5
     assert latency.seconds(8) == 3.0
     assert latency.seconds(8, 2, 6) == 17.5
-
-
-# -- rate limit -------------------------------------------------------------------------------------
 
 
 @each(("per_s", "burst"), [(0, 1), (-1, 1), (math.nan, 1), (math.inf, 1), (1, 0), (1, -1)])
@@ -87,8 +82,6 @@ def test_who_comes_back_when_told_is_let_in(burst: int) -> None:
     assert limit.wait_s(0.25) == 0
     assert [limit.wait_s(1000.0) for _ in range(burst + 1)] == [0.0] * burst + [0.25]
 
-
-# -- prefixes ---------------------------------------------------------------------------------------
 
 PIECE, BLOCK = 512, 128
 PARTS = st.lists(st.sampled_from("abc"), max_size=4).map(
@@ -130,9 +123,6 @@ def test_asking_what_is_kept_keeps_nothing() -> None:
     assert cache.cached_tokens("日x" * 256) == 256  # of 320
     cache.add("日" * 512)
     assert cache.cached_tokens("日" * 512) == count_tokens("日" * 512) // 128 * 128 > 128
-
-
-# -- faults -----------------------------------------------------------------------------------------
 
 
 def attempt(number: int, tries: int = 1, **body: Any) -> Attempt:
@@ -204,9 +194,6 @@ def test_a_share_is_a_part_of_all(share: float) -> None:
 def test_faults_of_the_connection_leave_the_text(fault: Fault | None) -> None:
     """It is late, cut off or not sent, but not another one."""
     assert spoiled(fault, "text", "prompt") == ("text", False)
-
-
-# -- shapes -----------------------------------------------------------------------------------------
 
 
 @settings(max_examples=60)

@@ -31,8 +31,6 @@ from memforest.text import (
 ODD = st.sampled_from("aZé'’-.,:;!?1٣३一東กあ\u0301\u200d\u00a0 \n_")
 TEXTS = st.text(st.one_of(st.characters(), ODD), max_size=60)
 
-# -- folding --------------------------------------------------------------------------------------
-
 
 @each(
     ("text", "folded"),
@@ -126,9 +124,6 @@ def test_a_name_of_any_length_has_a_key_of_its_beginning() -> None:
     assert entity_key("a" * 199 + "bc") == "a" * 199 + "b"
 
 
-# -- words ----------------------------------------------------------------------------------------
-
-
 @each(
     ("text", "found"),
     [
@@ -204,9 +199,6 @@ def test_a_word_list_may_be_written_as_prose() -> None:
     assert word_set("") == frozenset()
 
 
-# -- numbers and negation -------------------------------------------------------------------------
-
-
 @each(
     ("text", "found"),
     [
@@ -270,9 +262,6 @@ def test_a_number_is_the_same_in_every_writing(values: list[int]) -> None:
 def test_what_denies(text: str, denied: bool) -> None:
     """A negation in any place, but for phrases and a leading "No" that deny nothing by themselves."""
     assert negated(text) is denied
-
-
-# -- what is no text ------------------------------------------------------------------------------
 
 
 @each(("odd", "binary"), [(0, False), (9, False), (10, False), (11, True), (100, True)])

@@ -92,8 +92,6 @@ def test_one_child_is_right_on_the_spine_and_wrong_at_the_root() -> None:
     assert any("1 children, not 2 to 3" in problem for problem in check(arena, head))
 
 
-# -- trees of other shapes ------------------------------------------------------------------------
-
 CONTRACTS = {
     "partition": Contract("partition"),
     "partition, two children": Contract("partition", unary=False),

@@ -59,9 +59,6 @@ def clean(arena: Shelf) -> None:
     arena.put_ids.clear()
 
 
-# -- in any order ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("k", [3, 4])
 def test_every_order_of_five_leaves_gives_them_in_time_order(k: int) -> None:
     """All 120: sound, complete, in order, and never taller than two inner levels."""
@@ -145,9 +142,6 @@ def test_ids_are_never_used_again() -> None:
     assert not (set(arena.nodes) - kept) & seen
 
 
-# -- only what was touched ------------------------------------------------------------------------
-
-
 @settings(max_examples=50)
 @given(DAYS, st.integers(0, 200), st.integers(3, 6))
 def test_what_is_clean_after_a_change_says_what_it_said(days: list[int], day: int, k: int) -> None:
@@ -168,9 +162,6 @@ def test_what_is_clean_after_a_change_says_what_it_said(days: list[int], day: in
         if not node.dirty:
             assert before[node.id] == below(head, node)
         assert node.dirty == (node.id in arena.put_ids)
-
-
-# -- finding --------------------------------------------------------------------------------------
 
 
 def test_the_arena_counts_nodes() -> None:
@@ -214,9 +205,6 @@ def test_a_walk_goes_down_before_it_goes_on() -> None:
     assert during == [6, 7]
     assert [node.level for node in walk(arena, head, during=(4, 5))] == [3, 2, 1, 0]
     assert list(walk(arena, head, during=(11, 99))) == list(walk(arena, head, during=(-9, 1))) == []
-
-
-# -- what is wrong is found -----------------------------------------------------------------------
 
 
 @settings(max_examples=50)

@@ -33,8 +33,6 @@ from memforest.text import count_tokens
 
 NOW = datetime(2024, 6, 1, tzinfo=timezone.utc)
 
-# -- plans ----------------------------------------------------------------------------------------
-
 
 @each("kind", get_args(QuestionKind))
 def test_a_kind_names_its_operator(kind: Any) -> None:
@@ -113,8 +111,6 @@ def test_a_sub_query_has_an_id_and_a_text(name: str, value: Any) -> None:
         SubQuery(**{"id": "q", "text": "When?", name: value})
 
 
-# -- usage ----------------------------------------------------------------------------------------
-
 USAGES = st.builds(StepUsage, **{one.name: st.integers(0, 99) for one in fields(StepUsage)})
 
 
@@ -141,18 +137,12 @@ def test_values_do_not_change() -> None:
     assert str(Refused(3, "t3", "has no text; give some")) == "turn 3 has no text; give some"
 
 
-# -- tokens ---------------------------------------------------------------------------------------
-
-
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_a_part_never_has_more_tokens_than_the_whole(one: str, other: str) -> None:
     """Two texts together have at most what they have apart, and less by one at most: a budget can be kept line by line."""
     together, apart = count_tokens(one + other), count_tokens(one) + count_tokens(other)
     assert max(count_tokens(one), count_tokens(other)) <= together <= apart <= together + 1
     assert count_tokens(one) <= len(one) <= 4 * count_tokens(one)
-
-
-# -- ports ----------------------------------------------------------------------------------------
 
 
 class Half:
@@ -218,9 +208,6 @@ def test_what_fits_a_port_is_taken() -> None:
     assert not is_reranker(HashEmbedder(8))
     with pytest.raises(ConfigError, match="takes"):
         PORTS["chat"].check("chat", lambda request: request)
-
-
-# -- several jobs ---------------------------------------------------------------------------------
 
 
 def test_the_first_error_comes_out_and_late_ones_are_not_lost_in_a_log() -> None:

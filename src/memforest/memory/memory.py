@@ -136,11 +136,11 @@ class Memory:
 
     async def query(self, asked: Query) -> QueryResult:
         """Return ranked evidence; see `AsyncMemForest.query`."""
-        return await self._asked("query", self.query_path.query(asked, self.label))
+        return await self._asked("query", self.query_path.query(asked, self._receiver.label))
 
     async def ask(self, asked: Query) -> AskResult:
         """Answer from the best evidence, or abstain; see `AsyncMemForest.ask`."""
-        return await self._asked("ask", self.query_path.ask(asked, self.label))
+        return await self._asked("ask", self.query_path.ask(asked, self._receiver.label))
 
     async def _asked(self, operation: str, asking: Awaitable[R]) -> R:
         """Await a query and store its usage; an error that only damage can cause names the damage."""
