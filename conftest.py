@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # tests import their helpers by these folders' names
 
 from memforest import Config, MemForest
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 
 NOW = datetime(2024, 6, 1, 12, 0, tzinfo=timezone.utc)
 FEW_SEEDS = 2

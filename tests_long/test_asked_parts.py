@@ -16,7 +16,6 @@ from tests_long.scripted import Scripted, run
 from memforest import AskResult, Config, MemForest
 from memforest.endpoint import Budget
 from memforest.errors import ModelRefusedError, ModelUnavailableError
-from memforest.models.base import HashEmbedder
 from memforest.ports import Answer, AnswerEvidence, ChatRequest
 from memforest.read.answer import AnswerMade, answered
 from memforest.read.results import Evidence
@@ -25,6 +24,7 @@ from memforest.reading.prompts import read_data_block
 from memforest.reading.steps import Steps, choose_steps
 from memforest.records import QuestionPlan, SubQuery
 from memforest.search.filters import Part, Prepared, Search
+from memforest.testing import HashEmbedder
 from memforest.trees.flat import FlatIndex
 from memforest.trees.index import Host
 

@@ -11,9 +11,8 @@ import pytest
 from tests.doubles import ChatServer, Fault, Schedule, local_reply, step_of
 
 from memforest import ChatEndpoint, Config, MemForest
-from memforest.models.base import HashEmbedder
 from memforest.ports import ChatReply, ChatRequest
-from memforest.testing import FunctionChat
+from memforest.testing import FunctionChat, HashEmbedder
 
 HOME, JOB = "I live in Ghent.", "I work at the harbour office."
 TURNS = [

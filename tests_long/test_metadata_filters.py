@@ -18,7 +18,7 @@ from tests_long.serving import app_of, served
 
 from memforest import Config, InputError, MemForest
 from memforest.cli import main
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 
 KAYAK, TENT, STOVE = "I sold the red kayak.", "I mended the green tent.", "I lent the small stove to Petra."
 

@@ -18,9 +18,8 @@ from tests_long.worlds import dump, fast_config, file_of, said
 
 from memforest import Config, ConfigError, InputError, MemForest, load_default_config
 from memforest.errors import IdempotencyError
-from memforest.models.base import HashEmbedder
 from memforest.protection import PATTERNS, redact_patterns
-from memforest.testing import FunctionChat
+from memforest.testing import FunctionChat, HashEmbedder
 
 SECRET = "zanzibar"
 

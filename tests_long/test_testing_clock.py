@@ -6,8 +6,7 @@ import pytest
 
 from memforest import Config, MemForest
 from memforest.errors import ConfigError
-from memforest.models.base import HashEmbedder
-from memforest.testing import FrozenClock
+from memforest.testing import FrozenClock, HashEmbedder
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=timezone.utc)
 

@@ -8,7 +8,6 @@ from tests.table import each
 
 from memforest import Config, MemForest
 from memforest.endpoint import STEPS, ChatEndpoint
-from memforest.models.base import HashEmbedder
 from memforest.ports import ChatReply, ChatRequest, Message
 from memforest.reading.prompts import Rows, all_prompts, data_block, load_prompt, read_reply
 from memforest.reading.replies import (
@@ -20,7 +19,7 @@ from memforest.reading.replies import (
     Reply,
     Summary,
 )
-from memforest.testing import FunctionChat
+from memforest.testing import FunctionChat, HashEmbedder
 from memforest.text import words
 from memforest.times import Clock
 

@@ -21,7 +21,7 @@ import pytest
 from tests.doubles import ChatServer, Latency, RateLimit, Reply
 
 from memforest.errors import ConfigError
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 
 HOST = "127.0.0.1"
 CHAT, EMBED = "/v1/chat/completions", "/v1/embeddings"

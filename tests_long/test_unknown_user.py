@@ -21,7 +21,7 @@ from tests_long.serving import app_of, served
 
 from memforest import AsyncMemForest, Config, MemForest, NotFoundError
 from memforest.cli import main
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 
 READERS = {
     "search": ("Where does Ilka live?",),

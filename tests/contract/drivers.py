@@ -25,7 +25,7 @@ from unittest import mock
 from urllib.parse import quote
 
 from memforest.errors import MemForestError
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 
 __all__ = [
     "COMMANDS",

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memforest import Config, MemForest, UserMemory
-from memforest.models.base import HashEmbedder
-from memforest.testing import FrozenClock
+from memforest.testing import FrozenClock, HashEmbedder
 
 __all__ = [
     "ANNA",

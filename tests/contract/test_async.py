@@ -12,8 +12,7 @@ from tests.contract.talk import NOW, opened, picture, said, shown
 
 from memforest import AsyncMemForest, AsyncUserMemory, Config, MemForest, UserMemory
 from memforest.errors import InputError, NotFoundError
-from memforest.models.base import HashEmbedder
-from memforest.testing import FrozenClock
+from memforest.testing import FrozenClock, HashEmbedder
 
 
 def config(**settings: Any) -> Config:

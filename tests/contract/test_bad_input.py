@@ -12,8 +12,7 @@ from tests.contract.talk import fact, failures, files, opened, picture, said
 
 from memforest import Budget, Config, MemForest, UserMemory
 from memforest.errors import ConfigError, InputError, MemForestError, NotFoundError, TimestampError
-from memforest.models.base import HashEmbedder
-from memforest.testing import FrozenClock
+from memforest.testing import FrozenClock, HashEmbedder
 
 HALF = "a\ud83d"
 """A text with half of a character, as hosts send that cut by code units."""

@@ -13,7 +13,7 @@ import pytest
 
 from memforest import Config, MemForest
 from memforest.errors import InputError
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 
 AT = "2026-03-04T10:00:00Z"
 

@@ -13,7 +13,7 @@ from openai.types.chat import ChatCompletionMessage
 from pydantic import BaseModel
 
 from memforest import Config, InputError, MemForest
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=timezone.utc)
 

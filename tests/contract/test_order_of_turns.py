@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from memforest import AsyncMemForest, Config, MemForest, SessionConflictError, TimestampError
-from memforest.models.base import HashEmbedder
-from memforest.testing import FrozenClock
+from memforest.testing import FrozenClock, HashEmbedder
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=timezone.utc)
 LINES = (

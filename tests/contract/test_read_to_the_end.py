@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memforest import Config, MemForest, UserMemory
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 
 DAY = "2026-03-02"
 NEXT_DAY = "2026-03-03"

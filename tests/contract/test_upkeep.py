@@ -18,8 +18,7 @@ from memforest.errors import (
     NotFoundError,
     SomeUsersFailedError,
 )
-from memforest.models.base import HashEmbedder
-from memforest.testing import FrozenClock, FunctionChat
+from memforest.testing import FrozenClock, FunctionChat, HashEmbedder
 
 
 def test_a_whole_memory_is_verified(read_anna: UserMemory) -> None:

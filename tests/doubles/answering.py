@@ -25,7 +25,7 @@ from tests.doubles.wire import (
     refusal_reply,
 )
 
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 from memforest.text import count_tokens
 
 ReplyFunction = Callable[[dict[str, Any]], "str | Reply | Awaitable[str | Reply]"]

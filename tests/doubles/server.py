@@ -23,7 +23,7 @@ from tests.doubles.replies import local_reply
 from tests.doubles.wire import Refusal, refusal_reply
 
 from memforest.errors import ConfigError
-from memforest.models.base import HashEmbedder
+from memforest.testing import HashEmbedder
 
 STOP_TIMEOUT_S = 5.0
 """How long `stop` waits for calls, and then for the thread."""
