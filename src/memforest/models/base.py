@@ -229,7 +229,7 @@ class HashEmbedder:
         for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
             if word.isascii():
                 weight = _SHORT_WEIGHT if len(word) <= _SHORT else _WEIGHT
-                total += weight * _signs(snowball_stem(word, "english"), self.dimension)
+                total += weight * _signs(_stem(word, "english"), self.dimension)
             else:
                 for term in (word, *(word[at : at + 2] for at in range(len(word) - 1))):
                     total += _WEIGHT * _signs(term, self.dimension)
@@ -237,6 +237,9 @@ class HashEmbedder:
             total[0] = 1
         unit: NDArray[np.float64] = total / np.sqrt(np.float64(total @ total))
         return unit
+
+
+_stem = functools.lru_cache(maxsize=8192)(snowball_stem)
 
 
 @functools.lru_cache(maxsize=8192)
