@@ -326,166 +326,166 @@ def most_words(most: int) -> int:
 ADAPTED: dict[str, Callable[[str], object]] = {
     "text.cut": lambda t: cut(t, 20),
     "text.snowball_stem": lambda t: [snowball_stem(word.lower(), "spanish") for word in t.split()],
-    "search.texts.index_tokens": lambda t: index_tokens(t, t, WHEN),
-    "search.texts.turn_text": lambda t: turn_text(t, t),
-    "facts.canonical.fact_identity": lambda t: fact_identity(t, WHEN, None),
-    "facts.canonical.plan_facts": _facts,
-    "facts.entities.is_short_form": lambda t: [is_short_form(t, t[:5]), is_short_form(t[:3], t)],
-    "facts.canonical.tie_end": tie_end,
-    "calendar.phrases.find_dates": lambda t: find_dates(t, WHEN, UTC),
-    "calendar.question.question_time": lambda t: question_time(t, WHEN, UTC),
-    "calendar.timestamp.parse_timestamp": _timestamp,
-    "search.texts.without_names": lambda t: without_names(t, NAMES),
-    "steps.local.answer.LocalAnswerer": _answer,
-    "steps.local.answer.quoted": lambda t: quoted(t, t, WHEN, UTC),
-    "steps.local.asked_for.holds": lambda t: [
+    "search.vectors.index_tokens": lambda t: index_tokens(t, t, WHEN),
+    "search.vectors.turn_text": lambda t: turn_text(t, t),
+    "reading.canonical.fact_identity": lambda t: fact_identity(t, WHEN, None),
+    "reading.canonical.plan_facts": _facts,
+    "reading.canonical.is_short_form": lambda t: [is_short_form(t, t[:5]), is_short_form(t[:3], t)],
+    "reading.canonical.tie_end": tie_end,
+    "reading.date_phrases.find_dates": lambda t: find_dates(t, WHEN, UTC),
+    "reading.date_phrases.question_time": lambda t: question_time(t, WHEN, UTC),
+    "reading.timestamps.parse_timestamp": _timestamp,
+    "search.vectors.without_names": lambda t: without_names(t, NAMES),
+    "reading.answer_local.LocalAnswerer": _answer,
+    "reading.answer_local.quoted": lambda t: quoted(t, t, WHEN, UTC),
+    "reading.answer_local.holds": lambda t: [
         holds(kind, t, besides=(t,), names=(t,)) for kind in get_args(Wanted)
     ],
-    "steps.local.relevance.read_question": _relevance,
-    "language.attribution.attribute": lambda t: [
+    "reading.answer_local.read_question": _relevance,
+    "reading.attribution.attribute": lambda t: [
         attribution.attribute(t, attribution.Voices("Ann", heard)) for heard in (None, "Bob", t or "x")
     ],
-    "steps.local.draft.resolve_person": _drafts,
-    "language.participants.called": lambda t: [called(t, role, "en") for role in ("user", "assistant", None)],
-    "language.participants.is_assistant": lambda t: [is_assistant(t, role) for role in (t, None)],
-    "language.requests.is_imperative": lambda t: [is_imperative(t, code) for code in ("en", "es", "other")],
-    "language.requests.is_request_question": lambda t: [
+    "reading.drafts.resolve_person": _drafts,
+    "reading.entities.called": lambda t: [called(t, role, "en") for role in ("user", "assistant", None)],
+    "reading.entities.is_assistant": lambda t: [is_assistant(t, role) for role in (t, None)],
+    "reading.clauses.is_imperative": lambda t: [is_imperative(t, code) for code in ("en", "es", "other")],
+    "reading.clauses.is_request_question": lambda t: [
         is_request_question(t, code) for code in ("en", "es", "other")
     ],
-    "steps.local.draft.is_bare_yes": lambda t: is_bare_yes(t, frozenset(("ann",))),
-    "language.dating.date_languages": lambda t: date_languages(t, "other"),
-    "language.entities.find_mentions": lambda t: [
+    "reading.drafts.is_bare_yes": lambda t: is_bare_yes(t, frozenset(("ann",))),
+    "reading.timestamps.date_languages": lambda t: date_languages(t, "other"),
+    "reading.entities.find_mentions": lambda t: [
         entities.find_mentions(t, participants=KNOWN, language=code) for code in ("en", "es", "other")
     ],
-    "steps.local.extract.LocalExtractor": lambda t: LocalExtractor().extract_chunk(_chunk(t)),
-    "steps.local.statement.read_statement": lambda t: read_statement(
+    "reading.extract_local.LocalExtractor": lambda t: LocalExtractor().extract_chunk(_chunk(t)),
+    "reading.extract_local.read_statement": lambda t: read_statement(
         t, speaker="Ann", participants=("Ann", "Bob"), said=WHEN, zone=UTC
     ),
-    "steps.local.mentions.read_mentions": lambda t: read_mentions(t, KNOWN, frozenset(("will", "may"))),
-    "language.operator.read_operator": lambda t: [
+    "reading.question_parts.read_mentions": lambda t: read_mentions(t, KNOWN, frozenset(("will", "may"))),
+    "reading.question_parts.read_operator": lambda t: [
         question_parts.read_operator(t, dated=d) for d in (True, False)
     ],
-    "language.phrases.is_content": lambda t: [phrases.is_content(word) for word in phrases.TOKEN.findall(t)],
-    "language.pieces.lacks_content": lambda t: clauses.lacks_content(t, NAMES),
-    "language.pieces.skip_reason": lambda t: [
+    "reading.phrases.is_content": lambda t: [phrases.is_content(word) for word in phrases.TOKEN.findall(t)],
+    "reading.clauses.lacks_content": lambda t: clauses.lacks_content(t, NAMES),
+    "reading.clauses.skip_reason": lambda t: [
         clauses.skip_reason(t, NAMES, assistant=a) for a in (True, False)
     ],
-    "language.pieces.strip_address": lambda t: clauses.strip_address(t, NAMES),
-    "steps.local.talk.without_dates": lambda t: without_dates(t, (t[:9], "4 March")),
-    "steps.local.plan.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
-    "language.counting.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],
-    "steps.local.spanish.attribute_spanish": lambda t: extract_local.attribute_spanish(t, "Ann"),
-    "steps.local.spanish.strip_address_spanish": lambda t: extract_local.strip_address_spanish(t, NAMES),
-    "language.stance.stances_of": _stances,
-    "language.aspect.is_person": lambda t: [phrases.is_person(word) for word in t.lower().split()],
-    "language.turning.most_used": lambda t: phrases.most_used(t.split(), _uses(t)),
-    "language.turning.turning_points": _stances,
-    "language.telling.noun_name": lambda t: [noun_name(t, load_table(code)) for code in LANGUAGES],
-    "language.telling.asked_state": lambda t: asked_state(t.lower().replace("ann", "§"), "§"),
-    "language.turning.exchanged": _stances,
-    "language.contrast.contrasted": _stances,
-    "language.contrast.linked_order": _stances,
-    "language.change.change_of": lambda t: stance.change_of(t, t[::-1]),
-    "language.change.is_kept": stance.is_kept,
-    "language.role.held_by": _phrase(stance.held_by),
-    "language.role.role_of": _phrase(stance.role_of),
-    "language.relations.find_relations": lambda t: [
+    "reading.clauses.strip_address": lambda t: clauses.strip_address(t, NAMES),
+    "reading.plan_local.without_dates": lambda t: without_dates(t, (t[:9], "4 March")),
+    "reading.plan_local.plan_question": lambda t: plan_question(t, reference=WHEN, names=KNOWN),
+    "reading.tokens.cut_words": lambda t: [cut_words(t, most) for most in (1, 5, 40)],
+    "reading.extract_local.attribute_spanish": lambda t: extract_local.attribute_spanish(t, "Ann"),
+    "reading.extract_local.strip_address_spanish": lambda t: extract_local.strip_address_spanish(t, NAMES),
+    "reading.stance.stances_of": _stances,
+    "reading.phrases.is_person": lambda t: [phrases.is_person(word) for word in t.lower().split()],
+    "reading.phrases.most_used": lambda t: phrases.most_used(t.split(), _uses(t)),
+    "reading.phrases.turning_points": _stances,
+    "reading.states.noun_name": lambda t: [noun_name(t, load_table(code)) for code in LANGUAGES],
+    "reading.states.asked_state": lambda t: asked_state(t.lower().replace("ann", "§"), "§"),
+    "reading.phrases.exchanged": _stances,
+    "reading.phrases.contrasted": _stances,
+    "reading.phrases.linked_order": _stances,
+    "reading.stance.change_of": lambda t: stance.change_of(t, t[::-1]),
+    "reading.stance.is_kept": stance.is_kept,
+    "reading.stance.held_by": _phrase(stance.held_by),
+    "reading.stance.role_of": _phrase(stance.role_of),
+    "reading.relations.find_relations": lambda t: [
         find_relations(t, names=("Ann", "Bob", t[:30], *t.split()[:9]), language=code)
         for code in ("en", "es", "other")
     ],
-    "language.kinds.with_kinds": lambda t: [
+    "reading.entities.with_kinds": lambda t: [
         with_kinds(t, [Mention(t[:30]), Mention(t[5:9])], code) for code in ("en", "es", "other")
     ],
-    "language.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
-    "steps.local.summarise.LocalSummariser": _summary,
-    "steps.local.complexity.complexity_of": lambda t: complexity_of(t, QuestionPlan()),
-    "steps.local.records.most_telling": lambda t: most_telling([t, *t.splitlines()[:9]], 40),
-    "language.whose.answers_about": lambda t: stance.answers_about(
+    "reading.states.find_states": lambda t: find_states(t, subjects=("Ann", "Bob", t[:30] or "x")),
+    "reading.summarise_local.LocalSummariser": _summary,
+    "reading.question_parts.complexity_of": lambda t: complexity_of(t, QuestionPlan()),
+    "reading.summarise_local.most_telling": lambda t: most_telling([t, *t.splitlines()[:9]], 40),
+    "reading.stance.answers_about": lambda t: stance.answers_about(
         phrases.read_statement(t), "Ann", ("Bob",)
     ),
-    "language.whose.is_affected": lambda t: stance.is_affected(t, "Ann", "Bob"),
-    "language.whose.is_joined": lambda t: stance.is_joined(t, "Ann", "Bob"),
-    "language.whose.is_somebody_elses": _phrase(lambda t, p: stance.is_somebody_elses(t, "Ann", p)),
-    "language.whose.mentioned": lambda t: stance.mentioned(t, "Ann", ("Bob", t[:9] or "x"), "Bob"),
-    "language.whose.owner_of": _phrase(lambda t, p: stance.owner_of(t, p, NAMES)),
-    "language.whose.place_of": lambda t: [stance.place_of(t, name) for name in (*NAMES, t[:5] or "x")],
-    "language.whose.subject_of": lambda t: stance.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
-    "steps.llm.chatter.is_chatter": lambda t: reply_text.is_chatter(t, "en", ("assistant",), NAMES),
-    "steps.llm.checks.check_extraction": _of_model,
-    "steps.llm.joins.check_states": _joins,
-    "steps.llm.joins.check_relations": _joins,
-    "steps.llm.explore_checks.answer_problem": lambda t: explore_llm.answer_problem(t, (t[:9], *NAMES)),
-    "steps.llm.explore_checks.follow_up_refused": lambda t: explore_llm.follow_up_refused(
+    "reading.stance.is_affected": lambda t: stance.is_affected(t, "Ann", "Bob"),
+    "reading.stance.is_joined": lambda t: stance.is_joined(t, "Ann", "Bob"),
+    "reading.stance.is_somebody_elses": _phrase(lambda t, p: stance.is_somebody_elses(t, "Ann", p)),
+    "reading.stance.mentioned": lambda t: stance.mentioned(t, "Ann", ("Bob", t[:9] or "x"), "Bob"),
+    "reading.stance.owner_of": _phrase(lambda t, p: stance.owner_of(t, p, NAMES)),
+    "reading.stance.place_of": lambda t: [stance.place_of(t, name) for name in (*NAMES, t[:5] or "x")],
+    "reading.stance.subject_of": lambda t: stance.subject_of(t, "Ann", ("Bob", t[:9] or "x"), ""),
+    "reading.reply_text.is_chatter": lambda t: reply_text.is_chatter(t, "en", ("assistant",), NAMES),
+    "reading.extract_llm.check_extraction": _of_model,
+    "reading.reply_source.check_states": _joins,
+    "reading.reply_source.check_relations": _joins,
+    "reading.explore_llm.answer_problem": lambda t: explore_llm.answer_problem(t, (t[:9], *NAMES)),
+    "reading.explore_llm.follow_up_refused": lambda t: explore_llm.follow_up_refused(
         t, SubQuery("1", t[:40].strip() or "Who?"), explore_llm.anchors_of([t[9:]]), missing=t[:9]
     ),
-    "steps.llm.dating.date_statement": _date_of_model,
-    "steps.llm.grounding.support_of": _grounds,
-    "steps.llm.grounding.unsupported": _grounds,
-    "steps.llm.grounding.date_is_spelt": _grounds,
-    "steps.llm.grounding.language_of": _grounds,
-    "steps.llm.shown.head_and_tail": lambda t: head_and_tail(t, 9),
-    "steps.llm.shown.not_blank": lambda t: prompts.not_blank([t, " ", t]),
-    "steps.llm.shown.readable": lambda t: prompts.readable([t, t]),
-    "steps.llm.shown.within": lambda t: [prompts.within(t, most) for most in (0, 1, 7)],
-    "steps.llm.grounding.invented": _grounds,
-    "steps.llm.passages.named_in": lambda t: reply_source.named_in(t, (*NAMES, t[:30])),
-    "steps.llm.passages.participant_named": lambda t: reply_source.participant_named(t, (*NAMES, t)),
-    "steps.llm.record_checks.RecordCheck": _record,
-    "language.dating.dated_text": lambda t: dated_text(t, WHEN, UTC),
-    "steps.llm.polarity.contradicts": _grounds,
-    "steps.llm.subject.misattributed": _grounds,
-    "steps.llm.parse.find_json": lambda t: [
+    "reading.grounding.date_statement": _date_of_model,
+    "reading.grounding.support_of": _grounds,
+    "reading.grounding.unsupported": _grounds,
+    "reading.grounding.date_is_spelt": _grounds,
+    "reading.grounding.language_of": _grounds,
+    "reading.prompts.head_and_tail": lambda t: head_and_tail(t, 9),
+    "reading.prompts.not_blank": lambda t: prompts.not_blank([t, " ", t]),
+    "reading.prompts.readable": lambda t: prompts.readable([t, t]),
+    "reading.prompts.within": lambda t: [prompts.within(t, most) for most in (0, 1, 7)],
+    "reading.grounding.invented": _grounds,
+    "reading.reply_source.named_in": lambda t: reply_source.named_in(t, (*NAMES, t[:30])),
+    "reading.reply_source.participant_named": lambda t: reply_source.participant_named(t, (*NAMES, t)),
+    "reading.summarise_llm.RecordCheck": _record,
+    "reading.timestamps.dated_text": lambda t: dated_text(t, WHEN, UTC),
+    "reading.reply_source.contradicts": _grounds,
+    "reading.reply_source.misattributed": _grounds,
+    "reading.replies.find_json": lambda t: [
         replies.find_json(t, ("text", "turns"), one) for one in ("text", None)
     ],
-    "steps.llm.prompt.read_data_block": _blocks,
-    "steps.llm.source.dates_of": lambda t: reply_source.dates_of(t, "en", WHEN, UTC, None),
-    "steps.llm.source.stands_in": lambda t: [reply_source.stands_in(t[:n], t) for n in (0, 3, len(t))],
-    "steps.llm.structured.read_reply": _reply,
-    "systems.memforest.kinds.find_kinds": _kinds,
-    "display.html_table": lambda t: times.html_table([t, "day"], [(t, t)]),
-    "language.quoting.kept_quote": lambda t: clauses.kept_quote(
+    "reading.prompts.read_data_block": _blocks,
+    "reading.reply_source.dates_of": lambda t: reply_source.dates_of(t, "en", WHEN, UTC, None),
+    "reading.reply_source.stands_in": lambda t: [reply_source.stands_in(t[:n], t) for n in (0, 3, len(t))],
+    "reading.prompts.read_reply": _reply,
+    "search.attributes.find_kinds": _kinds,
+    "times.html_table": lambda t: times.html_table([t, "day"], [(t, t)]),
+    "reading.clauses.kept_quote": lambda t: clauses.kept_quote(
         t, [one.text for one in split_sentences(t)][::2]
     ),
-    "language.quoting.passage": lambda t: [
+    "reading.clauses.passage": lambda t: [
         clauses.passage(t, set(t.casefold().split()[::2]), one)
         for one in (None, "", t[: len(t) // 2], clauses.quoted(t, t[len(t) // 2 :]))
     ],
-    "language.quoting.quoted": lambda t: clauses.quoted(t, t[: len(t) // 2]),
-    "systems.memforest.kinds.placed_in": _kinds,
-    "systems.memforest.threads.order_observations": _order_observations,
-    "systems.memforest.vocabulary.make_vocabulary": _vocabulary,
+    "reading.clauses.quoted": lambda t: clauses.quoted(t, t[: len(t) // 2]),
+    "search.attributes.placed_in": _kinds,
+    "search.change.order_observations": _order_observations,
+    "search.vocabulary.make_vocabulary": _vocabulary,
 }
 """Functions that need more than a text, and how each is given one; keys are places below `memforest`."""
 
 EXEMPT: dict[str, str] = {
-    "calendar.cycles.holiday": "takes what a pattern of the calendar has matched",
-    "calendar.groups.full_year": "takes what a pattern of the calendar has matched",
-    "calendar.spelling.mended": "takes a word, and the words of the calendar",
-    "calendar.language.load_language": "takes the code of a language of the package",
-    "calendar.period.unit_period": "takes the name of a unit, one of a list",
-    "calendar.timestamp.zone_named": "takes a setting, and raises ConfigError",
-    "calendar.windows.window_with_key": "takes a key that `window_of` has made, and raises InputError",
-    "steps.llm.prompt.data_block": "takes the name of a block, written in the package",
-    "steps.llm.shown.numbered": "takes the name of a number, written in the package",
-    "steps.llm.prompt.load_prompt": "takes the name of a prompt of the package",
-    "steps.llm.prompt.prompt_data": "takes the name of a prompt of the package",
-    "language.change.governor_at": "takes the name of a class of wording of the package",
-    "steps.local.asked_for.date_words": "takes the code of a language of the package",
-    "steps.local.chances.weights_for": "takes the id of a model",
-    "language.aspect.listed": "takes the name of a list of the package",
-    "language.aspect.word_list": "takes the name of a list of the package",
-    "language.language.load_word_lists": "takes the code of a language of the package",
-    "language.telling.holds_many": "takes the name of an attribute",
-    "language.joining.load_words": "takes the code of a language of the package",
-    "language.telling.load_table": "takes the code of a language of the package",
+    "reading.question_parts.asks": "takes a name out of the package's own tables, or a setting, in front",
+    "reading.timestamps.month_first_warning": "takes a name out of the package's own tables, or a setting, in front",
+    "reading.timestamps.zone_note": "takes a name out of the package's own tables, or a setting, in front",
+    "reading.date_rules.holiday": "takes what a pattern of the calendar has matched",
+    "reading.date_scene.full_year": "takes what a pattern of the calendar has matched",
+    "reading.date_language.mended": "takes a word, and the words of the calendar",
+    "reading.date_language.load_language": "takes the code of a language of the package",
+    "reading.periods.unit_period": "takes the name of a unit, one of a list",
+    "reading.timestamps.zone_named": "takes a setting, and raises ConfigError",
+    "reading.periods.window_with_key": "takes a key that `window_of` has made, and raises InputError",
+    "reading.prompts.data_block": "takes the name of a block, written in the package",
+    "reading.prompts.numbered": "takes the name of a number, written in the package",
+    "reading.prompts.load_prompt": "takes the name of a prompt of the package",
+    "reading.prompts.prompt_data": "takes the name of a prompt of the package",
+    "reading.stance.governor_at": "takes the name of a class of wording of the package",
+    "reading.answer_local.date_words": "takes the code of a language of the package",
+    "reading.answer_local.weights_for": "takes the id of a model",
+    "reading.phrases.listed": "takes the name of a list of the package",
+    "reading.phrases.word_list": "takes the name of a list of the package",
+    "reading.tokens.load_word_lists": "takes the code of a language of the package",
+    "reading.states.holds_many": "takes the name of an attribute",
+    "reading.relations.load_words": "takes the code of a language of the package",
+    "reading.states.load_table": "takes the code of a language of the package",
 }
 """Public functions with a text in front that never see a stored text or a question, and why."""
 
-_ROOMS = ("memforest.reading", "memforest.reading", "memforest.reading", "memforest.reading")
-_MODULES = (
-    "display", "text", "tokens", "search.texts", "facts.wording", "facts.canonical", "facts.entities",
-    *(f"systems.memforest.{name}" for name in ("vocabulary", "readings", "topic", "threads", "kinds", "when")),
-)  # fmt: skip
+_ROOMS = ("memforest.reading",)
+_MODULES = ("text", "search.vectors", "search.vocabulary", "search.attributes", "search.change")
 
 
 def text_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -503,7 +503,7 @@ def text_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
                 if first is not None and first.annotation in (
                     "str",
                     "Sequence[str]",
-                    "Statement",
+                    "ParsedStatement",
                     "str | None",
                 ):
                     yield f"{place.removeprefix('memforest.')}.{name}", getattr(module, name)

@@ -270,20 +270,6 @@ def test_every_index_gets_what_is_merged(folder: Path) -> None:
         attached.INDEXES.pop("shelf", None)
 
 
-def test_an_index_whose_merge_raises(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything is merged; its trees are made anew, with a warning."""
-    with filled(folder, "a", "b") as forest:
-
-        def broken(*_args: Any, **_how: Any) -> None:
-            raise RuntimeError("no room")
-
-        monkeypatch.setattr("memforest.store.trees.graft", broken)
-        result = forest.user("a").merge("b")
-        assert any("no room" in warning for warning in result.warnings)
-        assert result.trees_copied == 0
-        assert forest.user("a").verify().problems == ()
-
-
 def test_overwriting_replaces_what_differs_alone(folder: Path) -> None:
     """A session of the same id with other turns; all else of the target stays."""
     with filled(folder, "a", "b") as forest:

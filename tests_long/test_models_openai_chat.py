@@ -686,10 +686,10 @@ def test_a_forked_child_opens_connections_of_its_own() -> None:
     """A child does not speak on the parent's connections, and does not close them."""
     script = (
         "import asyncio, os, sys\n"
-        "from memforest import portal\n"
+        "from memforest import _sync as portal\n"
         "from memforest.endpoint import ChatEndpoint\n"
         "from memforest.models import OpenAIChat\n"
-        "from memforest.models.base import ChatRequest, Message\n"
+        "from memforest.ports import ChatRequest, Message\n"
         "model = OpenAIChat(ChatEndpoint('double', base_url=sys.argv[1]))\n"
         "ask = lambda: portal.run(model.complete(ChatRequest('answer', (Message('user', str(os.getpid())),)))).text\n"
         "assert ask() == 'ok'\n"

@@ -335,7 +335,7 @@ def test_ctrl_c_waits_for_the_task_to_end() -> None:
     done = run_program(
         """
         import asyncio, os, signal, threading
-        from memforest import portal
+        from memforest import _sync as portal
         cleaned = []
         async def task():
             threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -14,7 +14,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
 
-from annotated_types import Ge, Le, MinLen
+from annotated_types import Ge, Le
 
 from memforest.config import Config, load_default_config
 from memforest.endpoint import Budget
@@ -41,8 +41,6 @@ from memforest.times import shown
 from memforest.trees.attached import check_indexes
 from memforest.write.merge_plan import MergeOptions
 from memforest.write.turns import SessionInput, check_id, messages_of, read_arrival, redacted
-
-Text = Annotated[str, MinLen(1)]
 
 _OF_ALL = ("refresh", "budget", "defer", "on_progress")
 """Options of `ingest_parallel` that hold for all of its requests."""
@@ -87,7 +85,7 @@ class AsyncMemForest:
 
     @verb("create_memory_store")
     async def register_user(
-        self, user_id: str, *, display_name: Text | None = None, load_existing: bool = True
+        self, user_id: str, *, display_name: str | None = None, load_existing: bool = True
     ) -> None:
         """Make a user's memory, or open it when there is one.
 
@@ -333,10 +331,10 @@ class AsyncMemForest:
         file: FileLike | Sequence[FileLike],
         *,
         default_user: str | None = None,
-        format: Text | None = None,
-        session_id: Text | None = None,
+        format: str | None = None,
+        session_id: str | None = None,
         timestamp: TimeLike | None = None,
-        display_name: Text | None = None,
+        display_name: str | None = None,
         day_first: bool | None = None,
         infer: bool = True,
         replace: bool = False,
@@ -395,7 +393,7 @@ class AsyncMemForest:
 
     @takes_user_and_options_of(AsyncUserMemory.search)
     async def query(self, user_id: str, question: str, **options: Any) -> QueryResult:
-        """Return ranked evidence for a question to a user's memory; the options are those of `AsyncUserMemory.search`.
+        """Return ranked evidence for a question, best first; the options are those of `AsyncUserMemory.search`.
 
         Of a user without a memory it is empty; no memory is made.
         """
@@ -582,7 +580,7 @@ class AsyncMemForest:
         *,
         scopes: bool = False,
         stale: bool = False,
-        index: Text | None = None,
+        index: str | None = None,
         embedder: bool = False,
         progress: Report | None = None,
         budget: Budget | None = None,

@@ -82,7 +82,6 @@ T = TypeVar("T")
 Limit = Annotated[int, Ge(1), Le(MAX_PAGE)]
 Positive = Annotated[int, Ge(1)]
 Natural = Annotated[int, Ge(0)]
-Text = Annotated[str, MinLen(1)]
 Trees = list[TreeView]
 Mode = Literal["emb", "emb+planner", "llm", "llm+planner"]
 
@@ -118,12 +117,12 @@ class AsyncUserMemory:
         self,
         content: Any,
         *,
-        session_id: Text | None = None,
+        session_id: str | None = None,
         timestamp: TimeLike | None = None,
         infer: bool = True,
         metadata: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
-        idempotency_key: Text | None = None,
+        idempotency_key: str | None = None,
         on_progress: OnProgress | None = None,
     ) -> IngestResult:
         """Add something said just now: a text (by the user), a message, or a list of messages.
@@ -169,10 +168,10 @@ class AsyncUserMemory:
         self,
         file: FileLike | Sequence[FileLike],
         *,
-        format: Text | None = None,
-        session_id: Text | None = None,
+        format: str | None = None,
+        session_id: str | None = None,
         timestamp: TimeLike | None = None,
-        display_name: Text | None = None,
+        display_name: str | None = None,
         day_first: bool | None = None,
         infer: bool = True,
         replace: bool = False,
@@ -217,7 +216,7 @@ class AsyncUserMemory:
         filters: Mapping[str, Any] | None = None,
         top_k: Annotated[int, Ge(1), Le(MAX_TOP_K)] | None = None,
         max_tokens: Positive | None = None,
-        index: Text | None = None,
+        index: str | None = None,
         ranking: Ranking | None = None,
         mode: Mode | None = None,
         budget: Budget | None = None,
@@ -332,8 +331,8 @@ class AsyncUserMemory:
         limit: Limit = 50,
         cursor: str | None = None,
         filters: Mapping[str, Any] | None = None,
-        entity: Text | None = None,
-        session_id: Text | None = None,
+        entity: str | None = None,
+        session_id: str | None = None,
         as_of: TimeLike | None = None,
         during: tuple[TimeLike, TimeLike] | None = None,
         said_by: TimeLike | None = None,
@@ -386,7 +385,7 @@ class AsyncUserMemory:
         self,
         entity: str,
         *,
-        attribute: Text | None = None,
+        attribute: str | None = None,
         kind: Literal["state", "event"] | None = None,
         said_by: TimeLike | None = None,
         known_at: TimeLike | None = None,
@@ -445,7 +444,7 @@ class AsyncUserMemory:
         a: TimeLike,
         b: TimeLike,
         *,
-        entity: Text | None = None,
+        entity: str | None = None,
         said_by: TimeLike | None = None,
         known_at: TimeLike | None = None,
     ) -> Diff:
@@ -474,11 +473,11 @@ class AsyncUserMemory:
     @verb()
     async def profile(
         self,
-        participant: Text | None = None,
+        participant: str | None = None,
         *,
         as_of: TimeLike | None = None,
         said_by: TimeLike | None = None,
-        index: Text | None = None,
+        index: str | None = None,
         written: bool = False,
         budget: Budget | None = None,
     ) -> Profile:
@@ -525,7 +524,7 @@ class AsyncUserMemory:
     async def entities(
         self,
         kind: EntityKind | None = None,
-        query: Text | None = None,
+        query: str | None = None,
         *,
         limit: Limit | None = None,
         cursor: str | None = None,
@@ -763,12 +762,12 @@ class AsyncUserMemory:
     @verb("upsert_memory")
     async def merge(
         self,
-        from_user: Text,
+        from_user: str,
         *,
         dry_run: bool = False,
         same_person: bool | None = None,
         same: Mapping[str, str] | None = None,
-        apart: Sequence[Text] = (),
+        apart: Sequence[str] = (),
         directory: str | Path | None = None,
         refresh: bool | None = None,
         budget: Budget | None = None,
@@ -877,9 +876,9 @@ class AsyncUserMemory:
     @verb()
     async def tree(
         self,
-        scope: Text | None = None,
+        scope: str | None = None,
         *,
-        index: Text | None = None,
+        index: str | None = None,
         depth: Natural = 1,
         limit: Positive | None = None,
         node: Positive | None = None,
@@ -954,7 +953,7 @@ class AsyncUserMemory:
         *,
         scopes: bool = False,
         stale: bool = False,
-        index: Text | None = None,
+        index: str | None = None,
         embedder: bool = False,
         progress: Report | None = None,
         budget: Budget | None = None,
