@@ -30,7 +30,7 @@ class ScriptedChat:
 
     Example:
         >>> import asyncio
-        >>> from memforest.models.base import ChatRequest, Message
+        >>> from memforest.ports import ChatRequest, Message
         >>> chat = ScriptedChat({"answer": ["Lisbon."]})
         >>> asyncio.run(chat.complete(ChatRequest("answer", (Message("user", "Where?"),)))).text
         'Lisbon.'
@@ -85,7 +85,7 @@ class FunctionChat:
 
     Example:
         >>> import asyncio
-        >>> from memforest.models.base import ChatRequest, Message
+        >>> from memforest.ports import ChatRequest, Message
         >>> chat = FunctionChat(lambda request: request.messages[-1].content.upper())
         >>> asyncio.run(chat.complete(ChatRequest("summarise", (Message("user", "so it is"),)))).text
         'SO IT IS'

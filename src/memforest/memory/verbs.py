@@ -175,7 +175,7 @@ def described_arguments(doc: str) -> dict[str, str]:
     r"""Return the description of each argument from the ``Args:`` section of a docstring.
 
     Example:
-        >>> described_arguments("Do it.\\n\\nArgs:\\n    when: the time,\\n        aware.\\n    how: the way.\\n")
+        >>> described_arguments("Do it.\n\nArgs:\n    when: the time,\n        aware.\n    how: the way.\n")
         {'when': 'the time, aware.', 'how': 'the way.'}
     """
     found: dict[str, str] = {}

@@ -132,7 +132,7 @@ OPENING_CHARS = 12
 def joined(spoken: Sequence[SpokenText]) -> str:
     """Return what was said as one text: the words, or a question, a dash and its answer.
 
-    >>> joined([Spoken("Ana", "Is it the 12th?"), Spoken("Bob", "Yes.")])
+    >>> joined([SpokenText("Ana", "Is it the 12th?"), SpokenText("Bob", "Yes.")])
     'Is it the 12th? – Yes.'
     """
     return DASH.join(one.text for one in spoken)

@@ -310,7 +310,7 @@ def render_quote(
         note: what else is to be known of it.
         names_quoted: put every name in quotation marks, as a name may read like an instruction.
 
-    >>> print(render_quote(1, datetime(2023, 5, 8), [Spoken("Bob", 'I said "cat" yesterday.')], stated="7 May 2023"))
+    >>> print(render_quote(1, datetime(2023, 5, 8), [SpokenText("Bob", 'I said "cat" yesterday.')], stated="7 May 2023"))
     [1] 8 May 2023, Bob: "I said \"cat\" yesterday." (7 May 2023)
     """
     words = " – ".join(f'{_name(one.speaker, names_quoted)}: "{escaped_lines(one.text)}"' for one in spoken)
@@ -321,7 +321,7 @@ def render_quote(
 def quotation(spoken: Sequence[SpokenText]) -> str:
     """Return what was said in quotation marks; a question and its answer with their speakers.
 
-    >>> print(quotation([Spoken("Ana", "Is it the 12th?"), Spoken("Bob", "Yes.")]), quotation([Spoken("Bob", "Hi.")]))
+    >>> print(quotation([SpokenText("Ana", "Is it the 12th?"), SpokenText("Bob", "Yes.")]), quotation([SpokenText("Bob", "Hi.")]))
     Ana: "Is it the 12th?" – Bob: "Yes." "Hi."
     """
     if len(spoken) == 1:

@@ -168,7 +168,7 @@ def _names(text: str, language: Code, entities: Collection[EntityReply], source:
 def is_name(entity: EntityReply) -> bool:
     """Return whether what a model listed is a name, and not a common noun: it has a capital, or cannot have one.
 
-    >>> [is_name(Named(name=n, type=t)) for n, t in (("Porto", ""), ("boat", "thing"), ("东京", "place"), ("船", "thing"))]
+    >>> [is_name(EntityReply(name=n, type=t)) for n, t in (("Porto", ""), ("boat", "thing"), ("东京", "place"), ("船", "thing"))]
     [True, False, True, False]
     """
     name = entity.name.strip()

@@ -1,6 +1,7 @@
 """A segment tree over what comes one after the other, which grows at its right edge. Pure: no I/O, no model, no clock.
 
-    >>> from memforest.trees import DictArena, TreeHead, outline
+    >>> from memforest.nodes import DictArena, TreeHead
+    >>> from memforest.trees.node import outline
     >>> arena, head = DictArena(), TreeHead(tree=1, k=0)
     >>> for at, level in enumerate((None, None, 1, None, 1, 2), 1):
     ...     head = insert(arena, head, NewLeaf((at, ""), at, at + 1, "turn", at), level).head
