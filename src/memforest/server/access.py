@@ -47,7 +47,7 @@ _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 
 def directory_of(server: Path, tenant: str | None) -> Path:
-    """Return where the memories of a tenant are; of None, who is nobody's tenant, in the server's directory itself.
+    """Return the directory of a tenant's memories; for None it is the server's own directory.
 
     Example:
         >>> directory_of(Path("d"), "../../etc").parent.as_posix(), directory_of(Path("d"), None).as_posix()
@@ -61,7 +61,7 @@ def directory_of(server: Path, tenant: str | None) -> Path:
 
 
 class Tenants:
-    """Lends the memories of tenants.
+    """The open memories of all tenants, lent out and closed when idle.
 
     Args:
         directory: the server's.
@@ -81,32 +81,32 @@ class Tenants:
 
     @property
     def config(self) -> Config:
-        """The configuration of all of them."""
+        """The configuration of all memories."""
         return self._together.config
 
     @property
     def opened(self) -> int:
-        """How many tenants are open."""
+        """Number of tenants whose memories are open."""
         with self._lock:
             return len(self._open)
 
     @property
     def open_files(self) -> int:
-        """Files that the open memories of all tenants hold."""
+        """Number of files that the open memories of all tenants hold."""
         return self._together.open_files
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes of cached snapshots of all tenants, about."""
+        """Approximate bytes of the cached snapshots of all tenants."""
         return self._together.cached_bytes
 
     def directory(self, tenant: str | None) -> Path:
-        """Return where the memories of a tenant are."""
+        """Return the directory of a tenant's memories."""
         return directory_of(self._directory, tenant)
 
     @asynccontextmanager
     async def forest(self, tenant: str | None) -> AsyncIterator[AsyncMemForest]:
-        """Give the memories of a tenant, which are not closed while the block lasts.
+        """Yield the memories of a tenant, which stay open while the block lasts.
 
         Raises:
             StoreWriteError: if the directory of tenants cannot be made.
@@ -128,7 +128,7 @@ class Tenants:
             await self._let_go()
 
     async def close(self) -> None:
-        """Close everything; what is under way ends with a `StoreClosedError`."""
+        """Close everything; calls that are under way end with a `StoreClosedError`."""
         with self._lock:
             closing = list(self._open.values())
             self._open.clear()
@@ -137,7 +137,7 @@ class Tenants:
         await self._together.close()
 
     async def _let_go(self) -> None:
-        """Close what is idle beyond the bounds, and forget the tenants of whom nothing is open."""
+        """Close idle memories beyond the bounds, and forget tenants that have none open."""
         await self._together.trim()
         with self._lock:
             empty = [
@@ -158,7 +158,7 @@ SHARE_RETRY_S = 1.0
 
 
 class Rates:
-    """Counts requests of keys and tenants in windows that move.
+    """Limits on requests of keys and tenants, counted in sliding windows.
 
     Args:
         settings: with the rates.
@@ -185,7 +185,7 @@ class Rates:
         self._items = [(whose, parse(rate)) for whose, rate in rates.items() if rate is not None]
 
     def count(self, principal: Principal) -> None:
-        """Count a request; one that is refused counts nowhere.
+        """Count a request; a refused one is not counted.
 
         Raises:
             RateLimitError: if it is one too many; with the seconds until the next one is let pass.
@@ -207,7 +207,7 @@ class Rates:
 
 
 class Shares:
-    """Bounds what each tenant has of something at once: ingests, downloads, bytes of bodies. Nobody has another's share.
+    """A bound for each tenant on concurrent ingests, downloads or bytes of bodies; no tenant uses another's share.
 
     Args:
         most: of each tenant.
@@ -221,7 +221,7 @@ class Shares:
         self._taken: Counter[str | None] = Counter()
 
     def take(self, tenant: str | None, count: int = 1) -> None:
-        """Take some more, to be given back.
+        """Take an amount, to be given back later.
 
         Raises:
             RateLimitError: if that is more than may be; nothing is taken then.
@@ -235,7 +235,7 @@ class Shares:
             self._taken[tenant] += count
 
     def give_back(self, tenant: str | None, count: int = 1) -> None:
-        """Give back what was taken."""
+        """Give back an amount that was taken."""
         with self._lock:
             self._taken[tenant] -= count
             if not self._taken[tenant]:
@@ -256,7 +256,7 @@ class Shares:
 
 
 def _named(tenant: str | None, key: str) -> str:
-    """Return a name that no other tenant and key have: the length says where the tenant ends."""
+    """Return a name that is unique to a tenant and a key: it starts with the tenant's length."""
     return f"-{key}" if tenant is None else f"{len(tenant)}:{tenant}{key}"
 
 
@@ -268,7 +268,7 @@ MOST_CREDENTIAL_CHARS = 16_384
 
 
 class KeyedAccess:
-    """Decides on the requests of a server: by keys, by tokens, within limits, a directory for each tenant.
+    """Access by keys and tokens, within limits, with a directory for each tenant.
 
     Args:
         directory: the server's: keys are in ``server/``, tenants in ``tenants/``, and the memories of nobody's tenant
@@ -329,7 +329,7 @@ class KeyedAccess:
         raise UnauthenticatedError(REFUSED if credential else NEEDED)
 
     async def is_open(self) -> bool:
-        """Return whether everybody may do everything: on this machine alone, and no key was ever made.
+        """Return whether no key is needed: the server is reachable from this machine alone and no key was ever made.
 
         Raises:
             StoreError: if the keys cannot be read.
@@ -359,15 +359,15 @@ class KeyedAccess:
             yield
 
     def forest(self, principal: Principal) -> AbstractAsyncContextManager[AsyncMemForest]:
-        """Return a context with the memories of the caller's tenant, which are not closed while it lasts."""
+        """Return a context with the memories of the caller's tenant, which stay open while it lasts."""
         return self.tenants.forest(principal.tenant)
 
     def directory(self, principal: Principal) -> Path:
-        """Return where the memories of the caller's tenant are."""
+        """Return the directory of the memories of the caller's tenant."""
         return self.tenants.directory(principal.tenant)
 
     async def close(self) -> None:
-        """Close all memories, and write when keys were last used."""
+        """Close all memories, and store the times when keys were last used."""
         try:
             await self._keys.close()
         finally:
@@ -375,9 +375,9 @@ class KeyedAccess:
 
 
 def steady(clock: Clock, monotonic: Callable[[], float]) -> Clock:
-    """Return a clock that is never behind the time that has passed since it was made: set back, it makes nothing valid again.
+    """Return a clock that does not go back when the system's clock is set back, so that nothing expired is valid again.
 
-    It follows a clock that is set forward, and back again from there; only behind where it would be without that it does not go.
+    It follows a clock that is set forward and back again, but never falls behind the time that has passed.
 
     Args:
         clock: says what time it is.

@@ -1,4 +1,4 @@
-"""The one thing that all front ends ask: who is this, may they, and with which memories.
+"""Authentication and authorization for all front ends: who the caller is, what they may do, and with which memories.
 
 Who makes a request, and what that allows.
 
@@ -38,7 +38,7 @@ ALL_SCOPES: frozenset[Scope] = frozenset(("read", "write", "delete", "admin"))
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who makes a request.
+    """The caller of a request.
 
     `tenant` is whose memories are meant; None is the server's own directory, without tenants. `user` is the only
     user that the caller sees, None for all of the tenant. `key` names the key or the subject of the token for limits; it is
@@ -51,16 +51,16 @@ class Principal:
     key: str = "anonymous"
 
     def require(self, scope: Scope) -> None:
-        """Raise unless this is allowed.
+        """Raise unless the caller has a scope.
 
         Raises:
-            ForbiddenError: if it is not.
+            ForbiddenError: if the caller lacks it.
         """
         if scope not in self.scopes:
             raise ForbiddenError(f"this needs a key with the scope {scope!r}")
 
     def user_id(self, given: str) -> str:
-        """Return the user that a request names.
+        """Return the user of a request, if the caller may act for them.
 
         Raises:
             NotFoundError: if the caller may not see that user: as for one that there is not.
@@ -71,10 +71,10 @@ class Principal:
 
 
 class Access(Protocol):
-    """Decides on requests; every front end has one and asks nothing else."""
+    """The protocol of access decisions, which every front end uses."""
 
     async def identify(self, credential: str | None) -> Principal:
-        """Return who makes a request.
+        """Return the caller of a request.
 
         Args:
             credential: the key or token that came with it, without its scheme; None when none did.
@@ -93,24 +93,24 @@ class Access(Protocol):
         ...
 
     def ingesting(self, principal: Principal) -> AbstractAsyncContextManager[None]:
-        """Return a context in which the caller ingests; raises `RateLimitError` on entering when the tenant is at its bound."""
+        """Return a context that counts an ingest; entering it raises `RateLimitError` when the tenant is at its bound."""
         ...
 
     def forest(self, principal: Principal) -> AbstractAsyncContextManager[AsyncMemForest]:
-        """Return a context with the memories of the caller's tenant, which are not closed while it lasts."""
+        """Return a context with the memories of the caller's tenant, which stay open while it lasts."""
         ...
 
     def directory(self, principal: Principal) -> Path:
-        """Return where the memories of the caller's tenant are."""
+        """Return the directory of the memories of the caller's tenant."""
         ...
 
     async def close(self) -> None:
-        """Close all memories that this has opened."""
+        """Close all memories that it has opened."""
         ...
 
 
 class OpenAccess:
-    """Everybody may do everything with one forest: for a server on loopback without keys, and for a host that decides itself.
+    """Access without keys to one forest: for a server on loopback, and for a host app that checks callers itself.
 
     Args:
         forest: whose memories.
@@ -122,7 +122,7 @@ class OpenAccess:
         self._owned = owned
 
     async def identify(self, credential: str | None) -> Principal:
-        """Return the one caller there is, whatever came with the request."""
+        """Return the same caller for every request."""
         return Principal()
 
     async def count(self, principal: Principal) -> None:
@@ -135,7 +135,7 @@ class OpenAccess:
 
     @asynccontextmanager
     async def forest(self, principal: Principal) -> AsyncIterator[AsyncMemForest]:
-        """Give the one forest."""
+        """Yield the one forest."""
         yield self._forest
 
     def directory(self, principal: Principal) -> Path:
@@ -144,16 +144,16 @@ class OpenAccess:
 
     @property
     def open_files(self) -> int:
-        """Files that the open memories hold."""
+        """Number of files that the open memories hold."""
         return self._forest._pool.open_files
 
     @property
     def cached_bytes(self) -> int:
-        """Bytes of cached snapshots, about."""
+        """Approximate bytes of cached snapshots."""
         return self._forest._pool.cached_bytes
 
     async def close(self) -> None:
-        """Close the forest, if it is this one's own."""
+        """Close the forest, if this object owns it."""
         if self._owned:
             await self._forest.close()
 
@@ -172,7 +172,7 @@ _RATE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class IssuerSettings(Settings):
-    """Whose tokens are taken, and what is read from them.
+    """Settings of a token issuer: which tokens are accepted, and which claims are read.
 
     A token says more than who somebody is. By default it must name its tenant, sees only the user who is its subject, and
     allows to read, unless it has scopes of memforest.
@@ -208,7 +208,7 @@ class IssuerSettings(Settings):
     """How long the issuer has for each answer."""
 
     def _check(self) -> None:
-        """Refuse addresses that anybody could answer for, and algorithms with a shared secret."""
+        """Raise for addresses without TLS and for algorithms with a shared secret."""
         check_url(self.issuer, "oidc issuer")
         check_reachable(self.issuer, "oidc issuer")
         for name in ("audience", "scope_claim"):
@@ -230,7 +230,7 @@ class IssuerSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class AccessSettings(Settings):
-    """Limits of a server, and whose tokens it takes.
+    """Settings of a server's limits and its token issuer.
 
     Who needs no key (a server on loopback for which none was ever made) has no limits either.
     """
@@ -245,7 +245,7 @@ class AccessSettings(Settings):
     """Whose tokens are taken beside keys; None for nobody's."""
 
     def _check(self) -> None:
-        """Refuse rates that are none."""
+        """Raise for rates that are not positive."""
         for name in ("key_rate", "tenant_rate"):
             rate = getattr(self, name)
             if rate is not None and _RATE.fullmatch(rate) is None:
@@ -255,7 +255,7 @@ class AccessSettings(Settings):
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address that a server listens on, or a client names, is this machine alone.
+    """Return whether an address is a loopback address.
 
     Example:
         >>> [is_loopback(one) for one in ("127.0.0.1", "::1", "[::1]", "localhost", "0.0.0.0", "", "localhost.example")]
@@ -272,7 +272,7 @@ def is_loopback(host: str) -> bool:
 
 
 def may_bind(host: str, keyed: bool) -> None:
-    """Refuse to listen where others could reach memories that nothing guards.
+    """Raise if a server without keys would listen beyond loopback.
 
     Args:
         host: the address to listen on.
@@ -289,7 +289,7 @@ def may_bind(host: str, keyed: bool) -> None:
 
 
 def check_reachable(url: str, name: str) -> None:
-    """Refuse an address that is asked in clear text, unless it is this machine's.
+    """Raise for a plain HTTP address that is not loopback.
 
     Raises:
         ConfigError: if it is one.
@@ -306,7 +306,7 @@ SEVERAL = "different keys came with this request; send one, in one header"
 
 
 def credential_of(headers: Mapping[str, str]) -> str | None:
-    """Return the key or token that came with a request; None when none did. REST and MCP read it here alike.
+    """Return the key or token of a request, None if it has none; for REST and MCP.
 
     Args:
         headers: of the request; one that came twice is there twice among its items, as in Starlette's `Headers`.
@@ -333,7 +333,7 @@ def credential_of(headers: Mapping[str, str]) -> str | None:
 
 
 def from_elsewhere(headers: Mapping[str, str]) -> bool:
-    """Return whether a browser says that another site's page, or another server's on this machine, has caused a request.
+    """Return whether a browser's headers say that another origin's page has caused a request.
 
     It says so also of a picture and of a link, which name no ``Origin``.
     Source: https://www.w3.org/TR/fetch-metadata/#sec-fetch-site-header
@@ -342,7 +342,7 @@ def from_elsewhere(headers: Mapping[str, str]) -> bool:
 
 
 def is_local_host(host: str, others: Collection[str] = ()) -> bool:
-    """Return whether a ``Host`` header names this machine itself, or one of some other names.
+    """Return whether a ``Host`` header names loopback or one of the given names.
 
     Another site's name may be made to point here, and a browser then reads for that site what it may not: without keys
     the name is all that tells.
@@ -362,7 +362,7 @@ def is_local_host(host: str, others: Collection[str] = ()) -> bool:
 
 
 def _name_of(host: str) -> str | None:
-    """Return a host without its port, and an address of IPv6 without its brackets; None if it is none."""
+    """Return a host without port and brackets of IPv6; None if the text is not a host."""
     name = host.strip().lower()
     if not name.startswith("["):
         return name.partition(":")[0]
@@ -391,12 +391,12 @@ STATUS: tuple[tuple[type[errors.MemForestError], int], ...] = (
 
 
 def status_of(error: errors.MemForestError) -> int:
-    """Return the HTTP status of an error: 500 for one without its own."""
+    """Return the HTTP status of an error; 500 by default."""
     return next(status for kind, status in STATUS if isinstance(error, kind))
 
 
 def place_of(error: BaseException) -> str:
-    """Return the innermost line of ours that an error came through, as module and number.
+    """Return the module and line number of the innermost memforest frame of an error.
 
     Example:
         >>> place_of(ValueError("never raised"))

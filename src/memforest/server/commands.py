@@ -119,7 +119,7 @@ async def _serve_inspector(
 
 
 def _has_screen() -> bool:
-    """Return whether a browser that is opened is seen by whoever has started this."""
+    """Return whether the user can see a browser that is opened here."""
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return bool(display) or sys.platform in ("win32", "darwin")
 
@@ -265,7 +265,7 @@ _INGESTS = "Most ingests of one tenant at once."
 
 
 def access_options(command: F) -> F:
-    """Give a command that serves the options that `read_access` reads."""
+    """Add to a command the options that `read_access` reads."""
 
     def option(*names: str, **more: Any) -> Callable[[F], F]:
         return click.option(*names, show_default="default" in more, **more)
@@ -285,7 +285,7 @@ def access_options(command: F) -> F:
 
 
 def read_access(options: Mapping[str, Any]) -> AccessSettings:
-    """Return the settings that the options of `access_options` say.
+    """Return the settings of the options that `access_options` adds.
 
     Raises:
         click.UsageError: if an issuer is named without an audience, or an audience without an issuer.
@@ -409,14 +409,14 @@ def serve(call: Call, /, host: str, port: int, log: str, **options: Any) -> None
 
 
 class _Plain(logging.Formatter):
-    """Writes of an error its class: its message may hold a text, and its stack has paths."""
+    """A log formatter that writes only the class of an error: its message may quote texts, and its stack has paths."""
 
     def formatException(self, ei: Any) -> str:
         return f"  {ei[0].__name__}" if ei and ei[0] else ""
 
 
 def with_log(what: str) -> None:
-    """Let the server's log go to standard error: warnings, or a line for each request as well."""
+    """Send the server's log to standard error: warnings, and with `requests` a line for each request."""
     handler = logging.StreamHandler()
     handler.setFormatter(_Plain("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     ours = logging.getLogger(__name__.partition(".")[0])
@@ -466,7 +466,7 @@ def mcp(call: Call, tools: Any, address: str | None) -> None:
 
 
 def _place(address: str) -> tuple[str, int]:
-    """Return host and port.
+    """Return the host and port of an address.
 
     Raises:
         click.BadParameter: if it is no address, or not one of this machine alone.
@@ -510,7 +510,7 @@ async def _serve_http(access: Access, call: Call, tools: Any, place: tuple[str, 
     from memforest.server.serving import listen
 
     class Server(uvicorn.Server):
-        """Ends at a signal, and does not raise it again: memories are still to be closed."""
+        """A uvicorn server that does not raise a signal again at its end: memories are still to be closed."""
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             self.force_exit, self.should_exit = self.should_exit, True

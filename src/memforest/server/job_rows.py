@@ -1,4 +1,4 @@
-"""The jobs of one tenant in SQLite, in ``server/jobs.sqlite``, and what callers are shown of them.
+"""Storage of a tenant's ingest jobs in ``server/jobs.sqlite``, and the views of them that callers get.
 
 The file holds counts, states and digests; no text, user id or session id. Users are the hash that ends the name of their file,
 so that a job finds them again; sessions are a digest. Of an error callers are shown the core's message where it names only what
@@ -55,7 +55,7 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session of a job: its place in the request, whose it is, and its digest; the last two None when it was no session."""
+    """A session of a job: its position in the request, its user and its digest; the last two are None if it was invalid."""
 
     place: int
     file: str | None
@@ -106,7 +106,7 @@ FROM job
 
 
 class JobRows:
-    """The file of one tenant's jobs; for any thread. Connects when it is used, so it may be closed at any time.
+    """The file of one tenant's jobs, usable from any thread. It connects on use, so it may be closed at any time.
 
     Args:
         path: of the file; it is made at the first write.
@@ -126,7 +126,7 @@ class JobRows:
 
     @contextmanager
     def _use(self, *, make: bool = False) -> Iterator[sqlite3.Connection | None]:
-        """Give the connection in a transaction; None when there is no file and none is to be made."""
+        """Yield the connection in a transaction; None if there is no file and none is to be made."""
         with self._lock, mapped_errors(self.path):
             if self._connection is None and (make or self.path.exists()):
                 self._connection = self._connect()
@@ -174,9 +174,9 @@ class JobRows:
         tenant: str | None,
         key: tuple[str, str] | None,
     ) -> tuple[JobRow, bool]:
-        """Store a job that is about to be received; return it, and whether it is new.
+        """Store a job before its sessions are received; return it, and whether it is new.
 
-        With a `key`, the digests of a name and of the request, the job that came with that name before is returned.
+        With a `key`, the digests of an idempotency key and of the request, an earlier job of that key is returned.
         """
         with self._write() as tx:
             if tenant is not None and tx.execute("SELECT 1 FROM tenant").fetchone() is None:
@@ -203,7 +203,7 @@ class JobRows:
     def received(
         self, number: int, states: Mapping[int, tuple[str, str | None]], *, turns: int, now_ms: int
     ) -> None:
-        """Store what became of the sessions of a job by their places: the state, and the class of the error."""
+        """Store the state and the error class of sessions of a job, by position."""
         with self._write() as tx:
             tx.executemany(
                 "UPDATE session SET state = ?, error = ? WHERE job = ? AND place = ?",
@@ -226,7 +226,7 @@ class JobRows:
             return JobRow(*found) if found else None
 
     def jobs(self, *, owner: str | None, before: int | None, limit: int) -> list[JobRow]:
-        """Return so many jobs, the newest first: those numbered below `before`, and of one user only when one is given."""
+        """Return up to `limit` jobs, newest first, numbered below `before`; only those of `owner` if one is given."""
         last = 2**62 if before is None else before
         where, values = (
             ("number < ?", [last]) if owner is None else ("owner = ? AND number < ?", [owner, last])
@@ -238,7 +238,7 @@ class JobRows:
             return [JobRow(*one) for one in found]
 
     def refused(self, number: int) -> list[SessionRow]:
-        """Return the sessions of a job that were not stored, by their places."""
+        """Return the sessions of a job that were not stored, by position."""
         with self._use() as tx:
             if tx is None:
                 return []
@@ -249,7 +249,7 @@ class JobRows:
             return [SessionRow(*one) for one in found]
 
     def unfinished(self) -> tuple[str | None, list[tuple[JobRow, list[str], list[str]]]]:
-        """Return the tenant's name, and each job that has not ended with the users that it still has to do and its digests."""
+        """Return the tenant's name, and each unfinished job with its remaining users and the digests of its sessions."""
         with self._use() as tx:
             if tx is None:
                 return None, []
@@ -297,7 +297,7 @@ class JobRows:
                 _add_event(tx, number, "finished", data, now_ms)
 
     def delete_old(self, *, before_ms: int, most: int) -> None:
-        """Delete the jobs that ended before a time, and the oldest of those that ended beyond so many."""
+        """Delete jobs that ended before a time, and the oldest ended jobs beyond a number."""
         with self._write() as tx:
             tx.execute("DELETE FROM job WHERE ended_ms < ?", (before_ms,))
             tx.execute(
@@ -315,7 +315,7 @@ class JobRows:
         *,
         now_ms: int,
     ) -> None:
-        """Add what was done: digest of a session -> chunks done, failed and in all; sessions finished; summaries made."""
+        """Add progress: chunks done, failed and total by session digest, finished sessions, and summaries made."""
         with self._write() as tx:
             tx.executemany(
                 "UPDATE session SET chunks_done = max(chunks_done, ?), chunks_failed = ?, chunks = max(chunks, ?) "
@@ -332,9 +332,9 @@ class JobRows:
             )
 
     def end_part(self, number: int, file: str, *, error: str | None, not_received: str) -> int:
-        """Store that a user of a job is done, or with which error it ended; return how many of its users are left.
+        """Mark a user of a job as done or failed; return the number of users left.
 
-        Sessions of which nobody knows whether they were received become refused ones; the others are done.
+        Sessions that may not have been received become refused ones; the others are done.
         """
         with self._write() as tx:
             tx.execute(
@@ -354,7 +354,7 @@ class JobRows:
             return int(left.fetchone()[0])
 
     def part_errors(self, number: int) -> list[str]:
-        """Return the errors' classes of the users of a job that failed."""
+        """Return the error classes of the failed users of a job."""
         with self._use() as tx:
             if tx is None:
                 return []
@@ -362,14 +362,14 @@ class JobRows:
             return [name for (name,) in found]
 
     def add_event(self, number: int, kind: str, data: Mapping[str, Any], *, at_ms: int) -> None:
-        """Add an event behind the others of a job, and drop the oldest beyond the bound."""
+        """Append an event to a job, and drop its oldest beyond the bound."""
         with self._write() as tx:
             _add_event(tx, number, kind, data, at_ms)
 
     def events(
         self, number: int, *, after: int, limit: int = 100
     ) -> list[tuple[int, str, int, dict[str, Any]]]:
-        """Return events of a job behind one: id, kind, time and data."""
+        """Return the events of a job after an id: id, kind, time and data."""
         with self._use() as tx:
             if tx is None:
                 return []
@@ -418,7 +418,7 @@ _SPEAKS = (errors.InputError, errors.NotFoundError)
 
 
 def sentence(name: str) -> str:
-    """Return what an error's class says, without anything of the request.
+    """Return the message of an error class, without anything of the request.
 
     Args:
         name: of the class, or `NOT_RECEIVED`.
@@ -437,7 +437,7 @@ def sentence(name: str) -> str:
 
 
 def told(error: errors.MemForestError) -> str:
-    """Return what the caller is told of an error right away; the messages of the others may name files and endpoints."""
+    """Return an error's message if it is about the request, else its class's: other messages may name files and endpoints."""
     return str(error) if isinstance(error, _SPEAKS) else sentence(type(error).__name__)
 
 
@@ -450,7 +450,7 @@ ENDED: frozenset[JobState] = frozenset(("finished", "failed", "cancelled"))
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RefusedSession(Result):
-    """A session of the request that was not stored: its place there, counted from 0, the error's class, and why."""
+    """A session of the request that was not stored: its position, counted from 0, the error class, and the reason."""
 
     place: int
     error: str
@@ -488,13 +488,13 @@ class JobView(Result):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more happens to it."""
+        """Whether the job has ended."""
         return self.state in ENDED
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobPage(Result):
-    """Some jobs, the newest first; `next_cursor` leads to the ones before them, None when there are none."""
+    """A page of jobs, newest first; `next_cursor` is that of the next page, None on the last one."""
 
     jobs: tuple[JobView, ...]
     next_cursor: str | None = None
@@ -502,7 +502,7 @@ class JobPage(Result):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class JobEvent(Result):
-    """One thing that happened to a job. `id` counts up from 1 within the job; `data` are counts of the whole job."""
+    """An event of a job. `id` counts up from 1 within the job; `data` are counts of the whole job."""
 
     id: int
     kind: Literal["received", "extracted", "refreshed", "finished"]
@@ -511,7 +511,7 @@ class JobEvent(Result):
 
 
 def view_of(row: JobRow, refused: Sequence[SessionRow]) -> JobView:
-    """Return a job as it is stored."""
+    """Return the view of a stored job."""
     same: dict[str, Any] = {
         one.name: getattr(row, one.name) for one in fields(JobView) if hasattr(row, one.name)
     }
@@ -526,12 +526,12 @@ def view_of(row: JobRow, refused: Sequence[SessionRow]) -> JobView:
 
 
 def cursor_of(number: int) -> str:
-    """Return the cursor of the page behind a job."""
+    """Return the cursor of the page that follows a job."""
     return base64.urlsafe_b64encode(f"j{number}".encode()).decode().rstrip("=")
 
 
 def number_of(cursor: str) -> int:
-    """Return the job behind which a page begins.
+    """Return the number of the job that a cursor names.
 
     Raises:
         InputError: if the cursor is none.
@@ -546,10 +546,10 @@ def number_of(cursor: str) -> int:
 
 
 def ms_of(when: datetime) -> int:
-    """Return a time as it is stored: in milliseconds."""
+    """Return a time in milliseconds, as it is stored."""
     return int(when.timestamp() * 1000)
 
 
 def time_of(ms: int) -> datetime:
-    """Return a stored time."""
+    """Return the time of stored milliseconds."""
     return datetime.fromtimestamp(ms / 1000, timezone.utc)

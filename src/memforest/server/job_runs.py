@@ -1,4 +1,4 @@
-"""Running ingest jobs: memory is made of what was received, user by user, in the background and within bounds.
+"""Running ingest jobs: received sessions become memory, user by user, in the background and within bounds.
 
 `OnlyOne` decides which of several servers of one directory works on its jobs: whoever holds a lock that ends with its process.
 """
@@ -30,7 +30,7 @@ from memforest.store.directory import file_name, is_own_name, make_directory, me
 
 
 def hash_of(user_id: str) -> str:
-    """Return what a user is called in a job: the hash that ends the name of the memory's file.
+    """Return the hash that names a user in a job: the one at the end of the memory's file name.
 
     Example:
         >>> file_name("Alice Example").endswith(hash_of("Alice Example") + ".db"), len(hash_of("x"))
@@ -44,13 +44,13 @@ def _hash(name: str) -> str:
 
 
 def digest_of(user_id: str, session_id: str) -> str:
-    """Return what a session is called in a job."""
+    """Return the digest that names a session in a job."""
     whose = blake2b(user_id.encode(), digest_size=32, person=b"session").digest()  # of ids of any length
     return blake2b(session_id.encode(), digest_size=12, key=whose, person=b"session").hexdigest()
 
 
 def user_of(directory: Path, found: str, key: Key | None) -> str | None:
-    """Return the user with a hash, read from the memory's file; None when there is no such memory any more.
+    """Return the user id of a hash, read from the memory's file; None if that memory is gone.
 
     Raises:
         StoreError: if the file cannot be read.
@@ -80,20 +80,20 @@ class LiveJob:
 
     @classmethod
     def of(cls, row: JobRow, digests: frozenset[str]) -> LiveJob:
-        """Return a job as it was stored."""
+        """Return the live job of a stored one."""
         bounds = (row.max_calls, row.max_tokens)
         budget = None if bounds == (None, None) else Budget(*bounds)
         return cls(row.number, row.id, digests, budget)
 
     def notify(self) -> None:
-        """Wake all who watch the job."""
+        """Wake all watchers of the job."""
         woken, self.wake = self.wake, asyncio.Event()
         woken.set()
 
 
 @dataclass(slots=True)
 class JobRun:
-    """Memory is being made of what was received of one user, for these jobs."""
+    """The work under way on one user's received sessions, for one or more jobs."""
 
     jobs: set[int]
     work: asyncio.Future[object] | None = None
@@ -103,7 +103,7 @@ class JobRun:
 
 @dataclass(slots=True)
 class TenantJobs:
-    """The jobs of one tenant that have not ended. Users are called by their hash."""
+    """The unfinished jobs of one tenant. Users are named by their hash."""
 
     who: Principal
     directory: Path
@@ -117,7 +117,7 @@ class TenantJobs:
     tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
 
     def forget(self, number: int) -> list[JobRun]:
-        """Take a job out of everything that is to be done; return the runs that nobody needs any more."""
+        """Remove a job from the queue and from runs; return the runs that no job needs any more."""
         for waiting in self.pending.values():
             waiting.discard(number)
         idle = []
@@ -136,7 +136,7 @@ else:
 
 
 class OnlyOne:
-    """A lock on a file, which the system takes back when the process ends, however it ends. For any thread.
+    """A file lock for any thread; the system releases it when the process ends.
 
     Args:
         path: of the file; it is made when the lock is taken for the first time, and stays.
@@ -148,7 +148,7 @@ class OnlyOne:
         self._held: int | None = None
 
     def take(self) -> bool:
-        """Take the lock unless somebody has it, and return whether this one has it now.
+        """Try to take the lock; return whether this process holds it now.
 
         Raises:
             StoreWriteError: if the file cannot be made.
@@ -175,7 +175,7 @@ class OnlyOne:
             return True
 
     async def require(self) -> None:
-        """Take the lock, or refuse.
+        """Take the lock, or raise.
 
         Raises:
             StoreLockedError: if another server has it.
@@ -187,7 +187,7 @@ class OnlyOne:
             )
 
     def give(self) -> None:
-        """Let another process have the lock."""
+        """Release the lock."""
         with self._lock:
             if self._held is not None:
                 os.close(self._held)
@@ -199,7 +199,7 @@ T = TypeVar("T")
 
 
 async def to_its_end(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call in a thread, as `asyncio.to_thread`, and return no sooner than the thread has ended.
+    """Call a function in a thread, as `asyncio.to_thread` does, and wait for its end even when cancelled.
 
     A thread cannot be cancelled. Without this a write whose task was cancelled lands later, over what was written
     in between: a job that was parked would be stored as running again.
@@ -227,7 +227,7 @@ CANCEL_S = 5.0
 
 
 class Runner:
-    """Runs jobs. A user is worked on once at a time, for all jobs that wait for them then.
+    """The background runner of jobs. It works on a user once at a time, for all jobs that wait for that user.
 
     Args:
         access: bounds the ingests of a tenant, and has its memories.
@@ -244,7 +244,7 @@ class Runner:
         self.parking = False
 
     def add(self, tenant: TenantJobs, job: LiveJob, files: list[str]) -> None:
-        """Let a job's users be worked on."""
+        """Queue a job's users."""
         tenant.jobs[job.number] = job
         for file in files:
             tenant.pending.setdefault(file, set()).add(job.number)
@@ -252,7 +252,7 @@ class Runner:
                 tenant.tasks[file] = asyncio.create_task(self._work(tenant, file))
 
     async def _work(self, tenant: TenantJobs, file: str) -> None:
-        """Work on one user for as long as a job waits for them."""
+        """Work on one user while a job waits for them."""
         try:
             while tenant.pending.get(file) and not self.parking:
                 wait_s = await self._turn(tenant, file)
@@ -267,7 +267,7 @@ class Runner:
                 tenant.users.pop(file, None)
 
     async def _turn(self, tenant: TenantJobs, file: str) -> float:
-        """Work on one user once, when there is room; return after how many seconds to try again if there is none."""
+        """Work on one user once if there is room; otherwise return the seconds after which to try again."""
         async with tenant.gate, self._gate:
             try:
                 async with self._access.ingesting(tenant.who), self._access.forest(tenant.who) as forest:
@@ -286,7 +286,7 @@ class Runner:
         return 0.0
 
     async def _run(self, tenant: TenantJobs, file: str, run: JobRun, forest: AsyncMemForest) -> None:
-        """Make memory of what was received of one user, and store what became of it in the jobs."""
+        """Process one user's received sessions, and store the outcome in the jobs."""
         tenant.runs[file] = run
         try:
             for number in list(run.jobs):
@@ -308,7 +308,7 @@ class Runner:
     async def _resume(
         self, tenant: TenantJobs, file: str, run: JobRun, forest: AsyncMemForest
     ) -> MemForestError | None:
-        """Finish what was received of a user; return the error that it ended with."""
+        """Process a user's received sessions; return the error that ended it, if any."""
         tries = 0
         while True:
             work = run.work = asyncio.ensure_future(self._finish(tenant, file, run, forest))
@@ -340,28 +340,28 @@ class Runner:
             raise errors.NotFoundError("the user has no memory any more")
         user = tenant.users[file] = user_id
 
-        def on_progress(told: IngestProgress) -> None:
-            self._note(tenant, run, user, told)
+        def on_progress(step: IngestProgress) -> None:
+            self._note(tenant, run, user, step)
 
         return await forest.resume(user_id, budget=_budget(tenant, run), on_progress=on_progress)
 
-    def _note(self, tenant: TenantJobs, run: JobRun, user_id: str, told: IngestProgress) -> None:
-        """Gather what the core tells of a user; called on the event loop, so nothing is stored here."""
-        digest = None if told.session_id is None else digest_of(user_id, told.session_id)
+    def _note(self, tenant: TenantJobs, run: JobRun, user_id: str, step: IngestProgress) -> None:
+        """Collect the core's progress for a user; runs on the event loop, so it stores nothing."""
+        digest = None if step.session_id is None else digest_of(user_id, step.session_id)
         made = 0
-        if told.stage == "refreshed":  # counted from the beginning of the run
-            made, run.refreshed = max(told.done - run.refreshed, 0), told.done
+        if step.stage == "refreshed":  # counted from the beginning of the run
+            made, run.refreshed = max(step.done - run.refreshed, 0), step.done
             if not made:
                 return
         for number in run.jobs:
             job = tenant.jobs[number]
             if digest is not None and digest not in job.digests:
                 continue  # a session of another write
-            if told.stage == "extracted" and digest is not None:
-                job.chunks[digest] = (told.done, told.failed, told.total)
-            elif told.stage == "finished" and digest is not None and not told.failed:
+            if step.stage == "extracted" and digest is not None:
+                job.chunks[digest] = (step.done, step.failed, step.total)
+            elif step.stage == "finished" and digest is not None and not step.failed:
                 job.finished.add(digest)
-            elif told.stage == "refreshed":
+            elif step.stage == "refreshed":
                 job.refreshed += made
             else:
                 continue
@@ -377,7 +377,7 @@ class Runner:
             _log.warning("progress of a job was not stored: %s", type(exc).__name__)
 
     async def flush(self, tenant: TenantJobs, job: LiveJob) -> None:
-        """Store the progress that was gathered, and tell who watches."""
+        """Store the collected progress, and notify watchers."""
         async with job.storing:
             chunks, finished, refreshed = job.chunks, job.finished, job.refreshed
             if not (chunks or finished or refreshed):
@@ -415,12 +415,12 @@ class Runner:
             await self.settle(tenant, job)
 
     async def settle(self, tenant: TenantJobs, job: LiveJob) -> None:
-        """End a job of which no user is left."""
+        """End a job that has no user left."""
         failures = await asyncio.to_thread(tenant.rows.part_errors, job.number)
         await self.end(tenant, job, "failed" if failures else "finished", failures[0] if failures else None)
 
     async def end(self, tenant: TenantJobs, job: LiveJob, state: str, error: str | None = None) -> None:
-        """End a job, and tell who watches."""
+        """End a job, and notify its watchers."""
         if job.flushing is not None:
             job.flushing.cancel()
             job.flushing = None
@@ -439,7 +439,7 @@ class Runner:
             tenant.rows.end(job.number, state, data, error=error, now_ms=now_ms)
 
     async def park(self, tenant: TenantJobs, *, within_s: float) -> None:
-        """Let what is under way end, or leave it after so many seconds; nothing else is begun. For the next start."""
+        """Wait some seconds for work under way, and begin nothing else; the next start goes on with the rest."""
         self.parking = True
         for file, task in list(tenant.tasks.items()):
             if file not in tenant.runs:
@@ -466,13 +466,13 @@ class Runner:
 
 
 def counts(row: JobRow) -> dict[str, Any]:
-    """Return the counts of a job that its events tell."""
+    """Return the counts of a job for its events."""
     names = ("sessions", "received", "done", "chunks", "chunks_done", "chunks_failed")
     return {name: getattr(row, name) for name in names}
 
 
 def _budget(tenant: TenantJobs, run: JobRun) -> Budget | None:
-    """Return what the jobs of a run may spend together; None is what the configuration says."""
+    """Return the budget of all jobs of a run together; None for the configuration's."""
     budgets = [tenant.jobs[number].budget for number in run.jobs]
     given = [one for one in budgets if one is not None]
     return reduce(Budget.plus, given) if given and len(given) == len(budgets) else None

@@ -1,4 +1,4 @@
-"""Ingest jobs as front ends see them: `Intake` takes one in, tells of it, cancels it, and goes on with it after a restart."""
+"""Ingest jobs for front ends: `Intake` accepts, reports, cancels, and resumes them after a restart."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_SESSIONS = 1000
 
 @dataclass(frozen=True, slots=True)
 class IntakeBounds(Settings):
-    """What ingest jobs may take."""
+    """Bounds of ingest jobs."""
 
     most_sessions: Annotated[int, Bound(ge=1, le=MOST_SESSIONS)] = MOST_SESSIONS
     """Most sessions of one job."""
@@ -66,12 +66,12 @@ _FILE = "server/jobs.sqlite"
 
 
 def background(name: str | None) -> Principal:
-    """Return who works on a tenant's jobs in the background."""
+    """Return the principal that runs a tenant's jobs in the background."""
     return Principal(tenant=name, key="ingest")
 
 
 def job_files(root: Path) -> list[Path]:
-    """Return the files of jobs of a server's directory and of its tenants."""
+    """Return the job files of a server's directory and of its tenants."""
     found = [root / _FILE, *sorted(root.glob(f"tenants/*/{_FILE}"))]
     return [path for path in found if path.is_file()]
 
@@ -82,7 +82,7 @@ _KEY_BYTES = 16
 def sessions_of(
     who: Principal, requests: Sequence[Mapping[str, Any]]
 ) -> tuple[list[SessionRow], dict[int, MemForestError]]:
-    """Return the sessions of a request by what they are called in a job, and what is wrong with some, by place."""
+    """Return the sessions of a request as rows, and the errors of the invalid ones by position."""
     sessions: list[SessionRow] = []
     problems: dict[int, MemForestError] = {}
     for place, request in enumerate(requests):
@@ -97,7 +97,7 @@ def sessions_of(
 
 
 def with_messages(view: JobView, problems: Mapping[int, MemForestError]) -> JobView:
-    """Return a job with what the core says of its refused sessions, which is kept nowhere."""
+    """Return a job with the core's messages on its refused sessions, which are not stored."""
     return replace(
         view,
         refused=tuple(
@@ -108,12 +108,12 @@ def with_messages(view: JobView, problems: Mapping[int, MemForestError]) -> JobV
 
 
 def key_digest(who: Principal, key: str) -> str:
-    """Return a digest of an idempotency key, which is the caller's own."""
+    """Return a digest of an idempotency key, other for each user that a caller is bound to."""
     return blake2b(f"{who.user}\0{key}".encode(), digest_size=_KEY_BYTES, person=b"ingest").hexdigest()
 
 
 def request_digest(key: str, requests: Sequence[Mapping[str, Any]]) -> str:
-    """Return a digest of a request that says nothing without its key."""
+    """Return a keyed digest of a request, which reveals nothing without its idempotency key."""
     text = json.dumps(plain(list(requests)), sort_keys=True)
     return blake2b(text.encode(errors="surrogatepass"), digest_size=_KEY_BYTES, key=key.encode()).hexdigest()
 
@@ -132,7 +132,7 @@ LOOK_S = 5.0
 
 
 class Intake:
-    """Ingest jobs of all tenants. What is not done when the process ends, the next one goes on with.
+    """The ingest jobs of all tenants. The next process resumes what this one leaves undone.
 
     Args:
         access: decides where the memories of a tenant are, and how many ingests it may have.
@@ -158,7 +158,7 @@ class Intake:
         self._draining = False
 
     async def start(self) -> None:
-        """Go on with the jobs that an earlier process left. Every verb does so before it begins."""
+        """Resume the jobs that an earlier process left. Every method calls this first."""
         if self._recovered is None:
             self._recovered = asyncio.create_task(self._recover())
         await asyncio.shield(self._recovered)
@@ -171,7 +171,7 @@ class Intake:
         budget: Budget | None = None,
         idempotency_key: str | None = None,
     ) -> JobView:
-        """Receive sessions durably, and make memory of them in the background.
+        """Store sessions durably, and process them in the background.
 
         A session that cannot be stored is refused alone; `JobView.refused` names its place and the reason.
 
@@ -233,7 +233,7 @@ class Intake:
         return job_rows.JobPage(tuple(views), job_rows.cursor_of(rows[limit - 1].number) if more else None)
 
     async def watch(self, who: Principal, job_id: str, after: int = 0) -> AsyncIterator[job_rows.JobEvent]:
-        """Return the events of a job behind one, as they come, to its end.
+        """Yield the events of a job after an id, as they come, until it ends.
 
         Raises:
             NotFoundError: as `job`.
@@ -249,7 +249,7 @@ class Intake:
         return self._events(who, job_id, after)
 
     async def cancel(self, who: Principal, job_id: str) -> JobView:
-        """End a job where it stands; one that has ended stays as it is.
+        """Cancel a job; one that has ended stays as it is.
 
         What was received stays stored, and `resume` makes memory of it.
 
@@ -270,21 +270,21 @@ class Intake:
             return await self._view(tenant, await self._row(tenant, who, job_id))
 
     def counts(self) -> dict[str, int]:
-        """Return state -> jobs: those queued and running now, and those that ended in this process."""
+        """Return the number of jobs by state: queued and running now, and ended in this process."""
         now = Counter(job.state for tenant in list(self._known.values()) for job in tenant.jobs.values())
         return {"queued": 0, "running": 0, **now, **self._runner.ended}
 
     @property
     def watchers(self) -> int:
-        """Connections that follow jobs now."""
+        """Number of connections that follow jobs now."""
         return sum(self._watching.values())
 
     def refuse(self) -> None:
-        """Take no more jobs in, and begin nothing more of those that there are."""
+        """Refuse new jobs, and begin no more work on the present ones."""
         self._draining = self._runner.parking = True
 
     async def close(self, *, within_s: float = 0.0) -> None:
-        """Let what is under way end within so many seconds, and park the rest for the next start."""
+        """Wait some seconds for work under way, and leave the rest for the next start."""
         self.refuse()
         if self._taking is not None:
             self._taking.cancel()
@@ -351,7 +351,7 @@ class Intake:
         requests: Sequence[Mapping[str, Any]],
         problems: dict[int, MemForestError],
     ) -> None:
-        """Receive the sessions of a new job, and let its users be worked on."""
+        """Store the sessions of a new job, and queue its users."""
         places = [one.place for one in sessions if one.state == "new"]
         try:
             async with self._access.forest(who) as forest:
@@ -374,7 +374,7 @@ class Intake:
         await self._begin(tenant, row, kept)
 
     async def _begin(self, tenant: TenantJobs, row: JobRow, kept: Sequence[SessionRow]) -> None:
-        """Tell that a job was received, and begin with it; nothing is done for one that was cancelled meanwhile."""
+        """Record that a job was received, and start it unless it was cancelled meanwhile."""
         now = await asyncio.to_thread(tenant.rows.job, row.id)
         if now is None or now.state != "queued":
             return
@@ -425,7 +425,7 @@ class Intake:
 
     @contextmanager
     def _tenant(self, who: Principal) -> Iterator[TenantJobs]:
-        """Give the jobs of the caller's tenant, which are kept while they are in use; files of some idle ones stay open."""
+        """Yield the jobs of the caller's tenant, kept open while in use; some idle tenants' files stay open too."""
         directory = self._access.directory(who)
         tenant = self._known.get(directory)
         if tenant is None:

@@ -81,7 +81,7 @@ class KeyRow(NamedTuple):
 
 
 class KeyFile:
-    """The rows of keys of one server. Not for several threads at once.
+    """The file of a server's keys. Not thread-safe.
 
     Args:
         path: the file; it is made by the first `add`.
@@ -97,12 +97,12 @@ class KeyFile:
         self._seen: tuple[object, ...] | None = None
 
     def there(self) -> bool:
-        """Return whether there is a file, whatever is in it, or a link in its place."""
+        """Return whether a file or link exists at the path, whatever it holds."""
         with mapped_errors(self.path):
             return os.path.lexists(self.path)
 
     def changed(self) -> bool:
-        """Return whether the file has come, gone, or been changed by another connection since this was asked last."""
+        """Return whether the file was made, removed, or changed by another connection since the last call."""
         with mapped_errors(self.path):
             state: tuple[object, ...] = ()
             if (conn := self._opened(make=False)) is not None:
@@ -112,7 +112,7 @@ class KeyFile:
             return state != before
 
     def rows(self) -> list[KeyRow]:
-        """Return all keys that were ever made, oldest first; none without a file."""
+        """Return all keys ever made, oldest first; none without a file."""
         with mapped_errors(self.path):
             if (conn := self._opened(make=False)) is None:
                 return []
@@ -122,7 +122,7 @@ class KeyFile:
             ]
 
     def add(self, row: KeyRow, now_ms: int) -> bool:
-        """Store a key unless one that can still be used has its name; return whether it was stored."""
+        """Store a key unless a usable one has the same name; return whether it was stored."""
         with self._writing(make=True) as conn:
             [[taken]] = conn.execute(
                 """SELECT count(*) FROM key WHERE name = ? AND revoked_ms IS NULL
@@ -140,7 +140,7 @@ class KeyFile:
             conn.execute("UPDATE key SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL", (at_ms, key_id))
 
     def erase(self, key_id: str) -> None:
-        """Take name, tenant and user out of a key's row, and out of the file; that there was a key stays."""
+        """Erase name, tenant and user from a key's row and from the file; the row itself stays."""
         with self._writing() as conn:
             conn.execute("UPDATE key SET name = '', tenant = NULL, user = NULL WHERE id = ?", (key_id,))
         with mapped_errors(self.path):
@@ -148,7 +148,7 @@ class KeyFile:
             conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def note_use(self, used: Iterable[tuple[str, int]]) -> None:
-        """Record when keys were last used, as (id, time); a later time stays."""
+        """Store when keys were last used, as (id, time); a later stored time stays."""
         with self._writing() as conn:
             conn.executemany(
                 "UPDATE key SET used_ms = max(coalesce(used_ms, 0), ?) WHERE id = ?",
@@ -164,7 +164,7 @@ class KeyFile:
 
     @contextmanager
     def _writing(self, *, make: bool = False) -> Iterator[sqlite3.Connection]:
-        """Give a connection with a write transaction, committed at the end unless the block raises."""
+        """Yield a connection in a write transaction, committed at the end unless the block raises."""
         with mapped_errors(self.path):
             conn = self._opened(make=make)
             if conn is None:
@@ -179,7 +179,7 @@ class KeyFile:
             conn.execute("COMMIT")
 
     def _opened(self, *, make: bool) -> sqlite3.Connection | None:
-        """Return a connection to the file that is there now; None when there is none and none is made."""
+        """Return a connection to the present file; None if there is none and none is to be made."""
         there = identity_of(self.path)
         if self._conn is not None and there != self._identity:
             self._conn.close()
@@ -240,7 +240,7 @@ class KeyFile:
 
 
 def _tighten(path: Path, mode: int) -> None:
-    """Take everybody else's rights to a file or directory of ours away; no-op on Windows."""
+    """Restrict a file or directory to its owner; does nothing on Windows."""
     if os.name == "posix" and path.stat().st_mode & 0o077:
         path.chmod(mode)
 
@@ -261,7 +261,7 @@ _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KeyView(Result):
-    """A key as it may be shown; `used` is coarse: to about a minute."""
+    """A key without its secret; `used` is accurate to about a minute."""
 
     id: str
     name: str
@@ -282,14 +282,14 @@ class KeyView(Result):
 
 @dataclass(frozen=True, slots=True)
 class MadeKey:
-    """A new key, with what may be shown of it; `key` is not to be had again."""
+    """A new key and its view; `key` cannot be shown again."""
 
     view: KeyView
     key: str = field(repr=False)
 
 
 def id_of(credential: str) -> str | None:
-    """Return the id in a key, None of anything that has not the form of one.
+    """Return the id in a key; None for text that does not have the form of a key.
 
     Example:
         >>> id_of("mfk_0123456789ab_" + 64 * "0"), id_of("mfk_x"), id_of("0123456789ab")
@@ -300,12 +300,12 @@ def id_of(credential: str) -> str | None:
 
 
 def digest_of(key: str) -> bytes:
-    """Return what is stored of a key."""
+    """Return the stored digest of a key."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 
 def read_scopes(given: str | Collection[str]) -> frozenset[Scope]:
-    """Return scopes that are given as a list, or as a text with commas or spaces.
+    """Return the scopes in a list, or in a text with commas or spaces.
 
     Example:
         >>> sorted(read_scopes("read,write"))
@@ -401,7 +401,7 @@ class KeyStore:
         return MadeKey(_view(row), key)
 
     def all(self) -> list[KeyView]:
-        """Return every key that was ever made, oldest first.
+        """Return every key ever made, oldest first.
 
         Raises:
             StoreError: if they cannot be read.
@@ -410,9 +410,9 @@ class KeyStore:
             return [_view(row) for row in self.file.rows()]
 
     def ever(self) -> bool:
-        """Return whether a key was ever made, also if none can be used now.
+        """Return whether a key was ever made, even if none is usable now.
 
-        The file tells, not what is in it: one that has lost its rows, as in a crash of the system, opens no door.
+        The file counts, not its rows: one that has lost them, as in a crash of the system, opens no door.
 
         Raises:
             StoreError: if that cannot be read.
@@ -474,7 +474,7 @@ _NOBODY = bytes(32)
 
 
 class KnownKeys:
-    """Finds who uses a key.
+    """The lookup of callers by key.
 
     Args:
         store: the keys.
@@ -496,7 +496,7 @@ class KnownKeys:
         self._noted = monotonic()
 
     async def ever(self) -> bool:
-        """Return whether a key was ever made, also if its file has gone since, or has lost what was in it.
+        """Return whether a key was ever made, even if the file has been removed or emptied since.
 
         Raises:
             StoreError: if the keys cannot be read.
@@ -505,7 +505,7 @@ class KnownKeys:
         return self._ever
 
     async def find(self, credential: str) -> Principal | None:
-        """Return who uses a key; None if it is unknown, expired or revoked.
+        """Return the caller with a key; None if it is unknown, expired or revoked.
 
         Raises:
             StoreError: if the keys cannot be read.
@@ -522,7 +522,7 @@ class KnownKeys:
         return Principal(row.tenant, row.user, frozenset(_scopes(row)), f"key:{row.id}")
 
     async def close(self) -> None:
-        """Write the times of last use, and close the file."""
+        """Store the times of last use, and close the file."""
         async with self._one.turn():
             await asyncio.to_thread(self._note, self._to_note(self._monotonic()))
             await asyncio.to_thread(self._store.close)
@@ -544,7 +544,7 @@ class KnownKeys:
         return self._looked is None or self._monotonic() - self._looked >= LOOK_EVERY_S
 
     def _to_note(self, before: float) -> dict[str, int]:
-        """Return which keys were used and when, if that was written before; none otherwise."""
+        """Return the ids and times of used keys if they are due to be stored; none otherwise."""
         if self._noted > before:
             return {}
         used, self._used, self._noted = self._used, {}, self._monotonic()
@@ -565,7 +565,7 @@ class KnownKeys:
             raise
 
     def _note(self, used: Mapping[str, int]) -> None:
-        """Write when keys were last used; that this fails lets nobody in and keeps nobody out."""
+        """Store when keys were last used; a failure changes nobody's access."""
         if used:
             try:
                 self._store.file.note_use(used.items())

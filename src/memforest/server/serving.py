@@ -1,6 +1,6 @@
-"""One ASGI app of everything that is served, and running it with uvicorn: the socket, signals, and an end within half a minute.
+"""The ASGI app of the whole server, and running it with uvicorn: socket, signals, and an end within half a minute.
 
-`OpenGuard` guards a server that needs no key: pages of other sites must not reach it by way of the browser of whoever runs it.
+`open_guard` guards a server that needs no key: pages of other sites must not reach it by way of the browser of whoever runs it.
 Two roads lead there. A site whose name is made to point to this machine (DNS rebinding) asks with its own name in ``Host``,
 and with any other header it likes, a key that is none among them. And any page can send a form to ``http://127.0.0.1``, with
 its own address in ``Origin``. A key that is needed closes both, as no page knows it.
@@ -54,8 +54,10 @@ OTHER_PAGE = (
 )
 
 
-class OpenGuard:
-    """Middleware: while no key is needed, refuses what another site's page may have sent.
+def open_guard(
+    app: ASGIApp, *, access: KeyedAccess, origins: Collection[str] = (), hosts: Collection[str] = ()
+) -> ASGIApp:
+    """Middleware: while no key is needed, refuse requests that another site's page may have sent.
 
     Args:
         app: what it stands around.
@@ -64,41 +66,32 @@ class OpenGuard:
         hosts: further names of this server, without a port.
     """
 
-    def __init__(
-        self, app: ASGIApp, *, access: KeyedAccess, origins: Collection[str] = (), hosts: Collection[str] = ()
-    ) -> None:
-        self._app = app
-        self._access = access
-        self._origins = frozenset(origins)
-        self._hosts = frozenset(hosts)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, or refuse it."""
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            is_open = scope["type"] == "http" and scope["path"] not in HEALTH and await self._access.is_open()
+            is_open = scope["type"] == "http" and scope["path"] not in HEALTH and await access.is_open()
         except StoreError:
             is_open = False  # nobody is let in then, which the app says
         if is_open:
             host, origin = _only(scope, b"host"), _only(scope, b"origin", missing="")
-            if host is None or not is_local_host(host, self._hosts):
+            if host is None or not is_local_host(host, hosts):
                 await http_problem(421, OTHER_NAME)(scope, receive, send)
                 return
-            if origin is None or not (
-                not origin or origin in self._origins or _place_of(origin) == host.lower()
-            ):
+            if origin is None or not (not origin or origin in origins or _place_of(origin) == host.lower()):
                 await http_problem(403, OTHER_PAGE)(scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+        await app(scope, receive, send)
+
+    return guard
 
 
 def _only(scope: Scope, name: bytes, *, missing: str | None = None) -> str | None:
-    """Return the value of a header, `missing` without it, None of several: nobody chooses which of them counts."""
+    """Return the value of a header: `missing` if it is absent, None if it is there more than once."""
     found = [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
     return missing if not found else found[0] if len(found) == 1 else None
 
 
 def _place_of(origin: str) -> str | None:
-    """Return host and port of an origin, None if it has none, as that of a page that hides it (``null``)."""
+    """Return the host and port of an origin; None for one without, such as ``null``."""
     try:
         return urlsplit(origin).netloc.lower() or None
     except ValueError:
@@ -110,7 +103,7 @@ OTHERS = "--port takes another one (0 for any that is free), --host another addr
 
 
 def listen(host: str, port: int, fix: str = OTHERS) -> socket.socket:
-    """Return a socket that listens on an address; port 0 is any that is free.
+    """Return a socket that listens on an address; port 0 takes any free one.
 
     A name of this machine alone is never bound to another address, whatever it resolves to.
 
@@ -156,7 +149,7 @@ SPARE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings(Settings):
-    """What a server does beside answering REST.
+    """Settings of a server beside those of its memories.
 
     The memories and models are `Config`'s.
     """
@@ -190,7 +183,7 @@ class ServerSettings(Settings):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What requests to ``/mcp`` may call the server beside the names of this machine: `hosts`, and the host of `address`.
+        """Hosts that requests to ``/mcp`` may name beside loopback: `hosts`, and the host of `address`.
 
         Not where no key is needed: a proxy on this machine would open to everybody what was for this machine alone.
         """
@@ -200,7 +193,7 @@ class ServerSettings(Settings):
         return (*self.hosts, f"[{name}]:*" if ":" in name else f"{name}:*")
 
     def _check(self) -> None:
-        """Keep lists as they cannot change, and refuse to take longer to end than may be."""
+        """Raise for an end that may take too long and for a wrong address; make lists immutable."""
         if self.grace_s + self.requests_s + self.jobs_s > END_S - SPARE_S:
             raise ConfigError(
                 f"ServerSettings: grace_s, requests_s and jobs_s together are more than {END_S - SPARE_S:g} seconds"
@@ -214,7 +207,7 @@ class ServerSettings(Settings):
 
 
 def _is_web_address(given: str) -> bool:
-    """Return whether a text is a scheme and a host, and perhaps a path."""
+    """Return whether a text is an http or https address without query and fragment."""
     try:
         parts = urlsplit(given)
         return (
@@ -238,7 +231,7 @@ LATE_S = 2.0
 
 
 class Serving(uvicorn.Server):
-    """A server that ends in good order at the first signal, and at once at the second.
+    """A uvicorn server that ends in good order at the first signal, and at once at the second.
 
     First it says that it is not ready, and takes no ingest jobs; then it stops accepting; requests and jobs under way get
     their time; then jobs are parked and memories closed. After `END_S` seconds it ends whatever hangs: every write that was
@@ -253,7 +246,7 @@ class Serving(uvicorn.Server):
     def __init__(self, app: FastAPI, settings: ServerSettings, ready: Callable[[], object]) -> None:
         super().__init__(
             uvicorn.Config(
-                _Ending(app, lambda: self._told),
+                _ending(app, lambda: self._told),
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -280,7 +273,7 @@ class Serving(uvicorn.Server):
             self._ready()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """End: in good order at the first signal, at once at the second."""
+        """End in good order at the first signal, at once at the second."""
         if self._told:
             _log.warning("ending at once; nothing that was acknowledged is lost")
             os._exit(128 + sig)
@@ -296,20 +289,15 @@ class Serving(uvicorn.Server):
         self.should_exit = True
 
 
-class _Ending:
-    """Stands around the app: what the end of the server cuts off is answered so, and streams of events end as they should.
+def _ending(app: ASGIApp, is_ending: Callable[[], bool]) -> ASGIApp:
+    """Middleware: answer requests that the server's end cuts off, and end event streams properly.
 
     Args:
         app: of `create_server`.
         is_ending: whether a signal has come.
     """
 
-    def __init__(self, app: ASGIApp, is_ending: Callable[[], bool]) -> None:
-        self._app = app
-        self._is_ending = is_ending
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         last: Message = {}
         events = False
 
@@ -317,26 +305,27 @@ class _Ending:
             nonlocal last, events
             last = message
             if message["type"] == "http.response.start":
-                events = (
-                    Headers(raw=message["headers"]).get("content-type", "").startswith("text/event-stream")
-                )
+                kind = Headers(raw=message["headers"]).get("content-type", "")
+                events = kind.startswith("text/event-stream")
             await send(message)
 
         try:
-            await self._app(scope, receive, sends)
+            await app(scope, receive, sends)
         except asyncio.CancelledError:
-            if last or scope["type"] != "http" or not self._is_ending():
+            if last or scope["type"] != "http" or not is_ending():
                 raise
             _log.warning("a request was cut off by the end of the server")
             await http_problem(503, ENDING, {"Retry-After": "5"})(scope, receive, send)
         else:
-            if events and last.get("more_body") and self._is_ending():
+            if events and last.get("more_body") and is_ending():
                 await send({"type": "http.response.body", "body": b""})
 
+    return serve
 
-def _of_loop(_loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
-    """Log an error that nobody waited for, by its type and place alone; asyncio would write its text and its stack."""
-    error = told.get("exception")
+
+def _of_loop(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an unhandled error of the event loop by type and place alone; asyncio would log its text and stack."""
+    error = context.get("exception")
     if isinstance(error, BaseException):
         _log.error("unexpected %s at %s", type(error).__name__, place_of(error))
     else:
@@ -344,7 +333,7 @@ def _of_loop(_loop: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
 
 
 def _end_by_force(after_s: float) -> None:
-    """End the process after a time, if it has not ended by itself."""
+    """End the process after some seconds if it is still running."""
 
     def end() -> None:
         _log.error("ending by force after %.0f seconds; nothing that was acknowledged is lost", after_s)
@@ -404,13 +393,13 @@ def create_server(
         app.router.routes.extend(Route(path, _to_inspector) for path in ("/", "/ui"))
         https = (settings.address or "").lower().startswith("https:")
         app.mount("/ui", ui_app(access, hosts=settings.hosts, intake=app.state.intake, https=https))
-    guard = Middleware(OpenGuard, access=access, origins=settings.origins, hosts=settings.hosts)
+    guard = Middleware(open_guard, access=access, origins=settings.origins, hosts=settings.hosts)
     app.user_middleware.insert(1, guard)  # behind the outermost one, which counts
     return app
 
 
 def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> None:
-    """Add the address of MCP; its sessions live as long as the app does."""
+    """Add the MCP endpoint to an app; its sessions live as long as the app."""
     issuer = settings.access.issuer
     endpoint = http_app(
         access,
@@ -432,12 +421,12 @@ def _add_mcp(app: FastAPI, access: KeyedAccess, settings: ServerSettings) -> Non
 
 
 async def _to_inspector(request: Request) -> Response:
-    """Lead to the inspector whoever leaves out its last slash, or opens the bare address of the server."""
+    """Redirect the bare address of the server, and the inspector's without its slash, to the inspector."""
     return RedirectResponse(f"{quote(str(request.scope.get('root_path', '')))}/ui/", 307)
 
 
 def served(settings: ServerSettings) -> dict[str, str]:
-    """Return what is served, and where below the server's address."""
+    """Return the path of each served part, by its name."""
     found = {"rest": "/v1", "openapi": "/openapi.json", "metrics": "/metrics", "ready": "/readyz"}
     if settings.mcp:
         found["mcp"] = "/mcp"

@@ -42,7 +42,7 @@ _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521", "EdDSA": "Ed255
 
 
 class IssuerKeys:
-    """Finds the key that a token is said to be signed with.
+    """The public keys of an issuer, by the key id that a token names.
 
     The issuer is asked when nothing is known, when what is known is old, and when a token names an unknown key; but never
     twice within `IssuerSettings.keys_wait_s`.
@@ -64,7 +64,7 @@ class IssuerKeys:
         self._made: dict[tuple[str, str], Any] = {}
 
     async def find(self, kid: str | None, algorithm: str) -> Any | None:
-        """Return the key of a name for an algorithm, None if the issuer has none.
+        """Return the key of an id and algorithm; None if the issuer has none.
 
         Args:
             kid: the key's name; None finds the only one for the algorithm.
@@ -93,14 +93,14 @@ class IssuerKeys:
         return self._made[name]
 
     def _age(self) -> float:
-        """Return how old the known keys are, in seconds."""
+        """Return the age of the known keys in seconds."""
         return self._monotonic() - self._known_at
 
     def _may_ask(self) -> bool:
         return self._asked is None or self._monotonic() - self._asked >= self._settings.keys_wait_s
 
     async def _ask(self) -> None:
-        """Read the issuer's keys; if that fails, those that are known stay."""
+        """Read the issuer's keys; on failure keep the known ones."""
         self._asked = begun = self._monotonic()
         try:
             keys = await self._read()
@@ -132,7 +132,7 @@ class IssuerKeys:
         return tuple(key for key in keys[:MOST_KEYS] if isinstance(key, dict))
 
     def _fitting(self, kid: str | None, algorithm: str) -> Mapping[str, Any] | None:
-        """Return the only key of a name that is for an algorithm; None also if there are several."""
+        """Return the only key of an id for an algorithm; None if there is none or more than one."""
         found = [
             key
             for key in self._known or ()
@@ -142,7 +142,7 @@ class IssuerKeys:
 
 
 def _is_for(key: Mapping[str, Any], algorithm: str) -> bool:
-    """Return whether a key is of the algorithm's kind and meant for signatures (RFC 7517 section 4)."""
+    """Return whether a key fits an algorithm and is meant for signatures (RFC 7517 section 4)."""
     operations = key.get("key_ops", ["verify"])
     return (
         key.get("kty") == _KINDS[algorithm[:2]]
@@ -155,7 +155,7 @@ def _is_for(key: Mapping[str, Any], algorithm: str) -> bool:
 
 
 def _made(key: Mapping[str, Any], algorithm: str) -> Any | None:
-    """Return a key as an object, None if it is unusable or too weak."""
+    """Return the key object of a JWK; None if it is unusable or too weak."""
     import jwt
 
     try:
@@ -168,7 +168,7 @@ def _made(key: Mapping[str, Any], algorithm: str) -> Any | None:
 
 
 def fetcher(timeout_s: float) -> Fetch:
-    """Return a function that reads documents by HTTP, each within a time-out and `MOST_BYTES`, without redirections and cookies."""
+    """Return a function that fetches JSON documents by HTTP within a time-out and `MOST_BYTES`, without redirects and cookies."""
 
     async def fetch(url: str) -> Mapping[str, Any]:
         # Importing the client takes a second.
@@ -198,12 +198,12 @@ TYPES = ("jwt", "at+jwt", "application/at+jwt", "application/jwt")
 
 
 def looks_like_token(credential: str) -> bool:
-    """Return whether something has the form of a signed JWT."""
+    """Return whether a credential has the form of a signed JWT."""
     return credential.count(".") == 2
 
 
 class Issuer:
-    """Says who has a token.
+    """The check of an issuer's tokens.
 
     Args:
         settings: whose tokens, and what is read from them.
@@ -228,7 +228,7 @@ class Issuer:
         self._keys = IssuerKeys(settings, monotonic, fetch or fetcher(settings.timeout_s))
 
     async def find(self, token: str) -> Principal | None:
-        """Return who has a token; None if it is not valid here and now, for whatever reason.
+        """Return the caller with a token; None if the token is not valid here and now.
 
         Raises:
             IssuerUnavailableError: if the issuer's keys are not to be had.
@@ -243,7 +243,7 @@ class Issuer:
         return None if claims is None else self._principal(claims)
 
     def _header(self, token: str) -> Mapping[str, Any] | None:
-        """Return the header of a token, None if such a one is not taken."""
+        """Return the header of a token; None if it is not acceptable."""
         try:
             header = self._jwt.get_unverified_header(token)
         except (self._jwt.PyJWTError, ValueError, TypeError, RecursionError):
@@ -260,7 +260,7 @@ class Issuer:
         return header if usable else None
 
     def _claims(self, token: str, key: Any, algorithm: str) -> Mapping[str, Any] | None:
-        """Return what a token says, if it is signed, from this issuer, for this server, and valid now."""
+        """Return the claims of a token; None unless it is signed by the issuer, for this server, and valid now."""
         try:
             claims: Mapping[str, Any] = self._jwt.decode(
                 token,
@@ -284,7 +284,7 @@ class Issuer:
         return claims if begun - leeway <= now < times["exp"] + leeway else None
 
     def _principal(self, claims: Mapping[str, Any]) -> Principal | None:
-        """Return who has a token, None if it does not say so."""
+        """Return the caller that claims name; None if they lack a tenant, user or scope."""
         settings, subject = self.settings, claims.get("sub")
         tenant = user = None
         try:
@@ -305,12 +305,12 @@ class Issuer:
         if not scopes:
             return None
         # Nobody's name in limits and logs.
-        told = repr((settings.issuer, subject, tenant, user)).encode("utf-8", "surrogatepass")
-        return Principal(tenant, user, scopes, f"token:{hashlib.sha256(told).hexdigest()[:16]}")
+        identity = repr((settings.issuer, subject, tenant, user)).encode("utf-8", "surrogatepass")
+        return Principal(tenant, user, scopes, f"token:{hashlib.sha256(identity).hexdigest()[:16]}")
 
 
 def _checker() -> ModuleType:
-    """Return the package that checks signatures; asymmetric ones take its own extra.
+    """Return the module that checks signatures, asymmetric ones included.
 
     Raises:
         ConfigError: if one of them is not installed.

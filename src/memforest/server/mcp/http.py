@@ -55,7 +55,7 @@ RETRY_S = 5
 
 
 class HttpApp:
-    """The ASGI app that `http_app` makes: for one address, wherever it is mounted.
+    """The ASGI app that `http_app` returns, for one address, wherever it is mounted.
 
     It runs within `lifespan`: by itself, where a server sends the events of ASGI's lifespan to it, or in that of the app which it
     is mounted in, as mounted apps get none. `routes` gives both the address and that of its metadata for such an app.
@@ -78,7 +78,7 @@ class HttpApp:
             server.session_manager.session_idle_timeout = SESSION_IDLE_S
 
     def routes(self, path: str = "/mcp") -> list[Route]:
-        """Return the routes of an app that this is part of; that app's lifespan has to enter `lifespan`.
+        """Return the routes to mount in another app, whose lifespan has to enter `lifespan`.
 
         Args:
             path: the address of the endpoint.
@@ -87,18 +87,18 @@ class HttpApp:
 
     @asynccontextmanager
     async def lifespan(self, _app: object = None) -> AsyncIterator[None]:
-        """Run the sessions of clients; once. On leaving, all that are open are ended."""
+        """Run the clients' sessions, once; leaving the context ends all that are open."""
         async with AsyncExitStack() as stack:
             for server in dict.fromkeys(self._servers):
                 await stack.enter_async_context(server.session_manager.run())
             yield
 
     def alone(self, path: str = "/mcp") -> ASGIApp:
-        """Return an app of its own with this at `path`, whose lifespan is this one's."""
+        """Return a standalone app that serves this at `path` and runs its lifespan."""
         return Router(routes=self.routes(path), lifespan=self.lifespan, redirect_slashes=False)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, counted against the limits of its key; what nobody expected is answered too, not raised."""
+        """Serve one request, counted against the limits of its key; unexpected errors are answered, not raised."""
         if scope["type"] != "http":
             return
         started = False
@@ -139,7 +139,7 @@ class HttpApp:
         await AuthContextMiddleware(manager.handle_request)(scope, receive, send)
 
     async def _refuse(self, error: AccessError | StoreError, send: Send) -> None:
-        """Say in HTTP why a request does not pass.
+        """Send the HTTP response to a refused request.
 
         Source: https://www.rfc-editor.org/rfc/rfc6750#section-3
         """
@@ -161,7 +161,7 @@ class HttpApp:
 
 
 async def _whole(receive: Receive) -> tuple[bytes, Receive]:
-    """Return the body of a request as far as it may be read, and what gives it once more before all that comes after it."""
+    """Return the body of a request up to the bound, and a `receive` that replays it before later messages."""
     came: list[Message] = []
     size, more = 0, True
     while more and size <= MAX_BODY_BYTES:
@@ -244,7 +244,7 @@ PART_BYTES = 65_536
 
 
 async def serve_stdio(server: MCPServer[Any]) -> None:
-    """Serve over standard input and output until input ends, or a Ctrl-C or SIGTERM ends it.
+    """Serve over standard input and output until input ends, or Ctrl-C or SIGTERM.
 
     A call that is under way then is cancelled, as the SDK does where the host has gone; what it had stored stays. As long as
     this lasts, what else is written to standard output goes to standard error, and nobody else reads standard input. On Windows the SDK reads by itself, and Ctrl-C is a
@@ -271,7 +271,7 @@ async def serve_stdio(server: MCPServer[Any]) -> None:
 
 @contextmanager
 def _claimed(number: int, instead: str | None) -> Iterator[int]:
-    """Give a copy of a standard descriptor, which itself leads elsewhere as long as the block lasts.
+    """Yield a copy of a standard descriptor, and redirect the original while the block lasts.
 
     Args:
         number: of the descriptor.
@@ -288,7 +288,7 @@ def _claimed(number: int, instead: str | None) -> Iterator[int]:
 
 
 def _is_closed_pipe(error: BaseException) -> bool:
-    """Return whether an error says that nobody reads, alone or as the SDK's tasks raise it together."""
+    """Return whether an error, or each of a group, says that the reader has closed the pipe."""
     parts: tuple[BaseException, ...] = getattr(error, "exceptions", ())
     return all(map(_is_closed_pipe, parts)) if parts else isinstance(error, BrokenPipeError)
 
@@ -302,7 +302,7 @@ _ESCAPE = re.compile(
 
 
 def readable(line: bytes) -> str:
-    r"""Return a line of JSON as text with U+FFFD in the place of lone surrogates and of what is no UTF-8.
+    r"""Return a line of JSON as text, with U+FFFD for lone surrogates and invalid UTF-8.
 
     Hosts written in JavaScript send them where they cut a text within an emoji. The SDK would drop the whole line, and
     the host would wait for an answer without end.
@@ -316,7 +316,7 @@ def readable(line: bytes) -> str:
 
 
 class InputLines:
-    """Lines of a descriptor, as an async iterator; made in the event loop that reads them.
+    """An async iterator over the lines of a descriptor; make it in the event loop that reads them.
 
     A thread reads one part after the other, the next when the lines of the last are taken.
 
@@ -334,7 +334,7 @@ class InputLines:
         threading.Thread(target=self._read, name="memforest-mcp-input", daemon=True).start()
 
     def end(self) -> None:
-        """End the lines here, whatever is still to come; those that were read are given first. Called in the event loop."""
+        """End the iterator after the lines read so far. Call it in the event loop."""
         self._ended = True
         self._more.set()
 
@@ -380,7 +380,7 @@ class InputLines:
 
 
 class OutputLines:
-    """Writes texts to a descriptor, whole ones in their order.
+    """A writer of whole texts, in order, to a descriptor.
 
     What its reader takes at once is written without a thread; a reader who lets the rest wait holds up nobody else.
 
@@ -393,11 +393,11 @@ class OutputLines:
         self._parts: list[str] = []
 
     async def write(self, text: str) -> None:
-        """Take a text, to be written by `flush`."""
+        """Queue a text for `flush`."""
         self._parts.append(text)
 
     async def flush(self) -> None:
-        """Write what was taken.
+        """Write the queued texts.
 
         Raises:
             OSError: if nobody reads any more.

@@ -138,7 +138,7 @@ async def complete(
     argument: types.CompletionArgument,
     context: types.CompletionContext | None,
 ) -> types.Completion:
-    """Return what an argument may go on to be; nothing where nothing is known, or where that would tell who the users are."""
+    """Return completions of an argument; none where nothing is known, or where they would reveal users."""
     if not isinstance(ref, types.ResourceTemplateReference) or argument.name not in ("entity", "session_id"):
         return types.Completion(values=[])
     given = {} if context is None else context.arguments or {}
@@ -163,7 +163,7 @@ KEPT = "memforest.server.mcp.log_level"
 
 
 def take_levels(server: MCPServer[Any]) -> None:
-    """Let clients of the protocol of 2025-11-25 say from which level on they are told; others say so in each request.
+    """Register `logging/setLevel`, by which clients of 2025-11-25 set their log level; others set it in each request.
 
     Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging
     """
@@ -178,7 +178,7 @@ async def _set_level(
 
 
 async def log_calls(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-    """Answer a request, and tell how a call of a tool went, if the client has asked for that; a middleware."""
+    """Middleware: answer a request, and log the outcome of a tool call to a client that asked for it."""
     result = await call_next(ctx)
     if ctx.method == "tools/call" and isinstance(result, dict):
         level, text = _went(cut(one_line(str((ctx.params or {}).get("name"))), 60), result)
@@ -190,12 +190,12 @@ async def log_calls(ctx: ServerRequestContext[Any, Any], call_next: CallNext) ->
 
 
 def _kept(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
-    """Return what is kept of a connection as long as it lasts, which the SDK hands to no handler."""
+    """Return the state of a connection, which the SDK passes to no handler."""
     return ctx.session._connection.state
 
 
 def _went(tool: str, result: Mapping[str, Any]) -> tuple[types.LoggingLevel, str]:
-    """Return how a call went: refused or failed, with something that the caller should know, or well."""
+    """Return the log level and message of a call's outcome."""
     if result.get("isError"):
         return "warning", f"{tool} was refused: {result['content'][0]['text']}"
     data: Mapping[str, Any] = result.get("structuredContent") or {}

@@ -101,28 +101,22 @@ def _says_nothing(key: str, value: object, node: Mapping[str, Any]) -> bool:
 
 
 def without(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """Return an async function without one argument, which is the empty text in every call.
+    """Return an async function with one argument fixed to the empty text.
 
     Args:
         function: whose annotations can be evaluated.
         name: of the argument.
     """
-    signature = inspect.signature(function)
     hints = get_type_hints(function, include_extras=True)
-    hints.pop(name)
+    del hints[name]
 
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
         return await function(*args, **kwargs, **{name: ""})
 
     del call.__wrapped__  # else its annotations are read instead
-    kept = [
-        one.replace(annotation=hints[one.name]) for one in signature.parameters.values() if one.name != name
-    ]
-    call.__annotations__ = hints
-    call.__signature__ = signature.replace(  # type: ignore[attr-defined]  # what `inspect.signature` reads
-        parameters=kept, return_annotation=hints.get("return", signature.return_annotation)
-    )
+    kept = [one for one in inspect.signature(function).parameters.values() if one.name != name]
+    tools.sign(call, kept, hints)
     return call
 
 
@@ -131,7 +125,7 @@ Profile = Literal["read", "default", "full", "openai"]
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """A tool: its function, its title, and what a caller needs to be allowed."""
+    """A tool: its function, its title, and the scope that a caller needs."""
 
     function: Callable[..., Coroutine[Any, Any, Any]]
     title: str
@@ -144,7 +138,7 @@ class Purpose:
 
     @property
     def annotations(self) -> types.ToolAnnotations:
-        """Hints for the host: nothing here reaches beyond the memory."""
+        """Hints for the host; no tool reaches beyond the memory."""
         if self.scope == "read":
             return types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
         return types.ToolAnnotations(
@@ -191,7 +185,7 @@ def purposes(profile: str) -> tuple[Purpose, ...]:
 
 
 def tool_of(purpose: Purpose, *, fixed: bool) -> Tool:
-    """Return a tool as the SDK keeps it, with compact schemas.
+    """Return the SDK's object of a tool, with compact schemas.
 
     Args:
         purpose: what it is.
@@ -270,7 +264,7 @@ class MemoryServer(MCPServer[Any]):
             self.add_prompt(Prompt.from_function(without(prompt, "user") if self.desk.fixed else prompt))
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> Any:
-        """Call a tool; every error is a result that says in one sentence what to do.
+        """Call a tool; an error becomes a result that says in one sentence what to do.
 
         Arguments that the tool does not have are left out, as some clients add their own, and the result names them. `user` is
         none of these: what is meant for another user must not pass for this one's.
@@ -299,7 +293,7 @@ class MemoryServer(MCPServer[Any]):
     async def get_prompt(
         self, name: str, arguments: dict[str, Any] | None = None, context: Context | None = None
     ) -> Any:
-        """Return a prompt; an error is a protocol error with one sentence.
+        """Return a prompt; an error becomes a protocol error with one sentence.
 
         Raises:
             MCPError: if there is no such prompt, an argument is missing or wrong, or the memory cannot be read.
@@ -325,7 +319,7 @@ class MemoryServer(MCPServer[Any]):
         return await complete(Context(request_context=_call.get(), mcp_server=self), ref, argument, context)
 
     async def _as_allowed(self, ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
-        """List to a caller the tools that their key allows, and the profile of the user that it is for.
+        """Filter lists by the caller's scopes, and add the profile of the user that a key is bound to.
 
         Calling and reading are checked by themselves.
         """
@@ -353,7 +347,7 @@ class MemoryServer(MCPServer[Any]):
 
 
 def _guarded(read: Any) -> Any:
-    """Return what reads a resource, with errors of the SDK's in one sentence."""
+    """Wrap the reader of a resource so that its errors are the SDK's, in one sentence."""
 
     @functools.wraps(read)
     async def guarded(*args: Any, **kwargs: Any) -> str:
@@ -369,7 +363,7 @@ def _guarded(read: Any) -> Any:
 
 
 def _with_note(result: Any, extra: Sequence[str]) -> Any:
-    """Return a result with the names of the arguments that were left out, beside what is typed and beside its text."""
+    """Return a result with a note that names the ignored arguments, in its text and its structured content."""
     if not isinstance(
         result, types.CallToolResult
     ):  # a question to the person; the call comes again with the answer
@@ -390,7 +384,7 @@ def _failed(text: str) -> types.CallToolResult:
 
 @contextmanager
 def _logging_left_alone() -> Iterator[None]:
-    """Keep the SDK from setting up the root logger, which is the host's."""
+    """Keep the SDK from configuring the root logger, which belongs to the host."""
     root = logging.getLogger()
     if root.handlers:
         yield

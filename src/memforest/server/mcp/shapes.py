@@ -2,7 +2,7 @@
 
 What is recalled stands in quotation marks that nothing in it can end, and texts are bounded. Errors are one sentence that says
 what to do and tells nothing of the server's insides. The arguments that several tools have, and `ToolContext`, which
-decides whose memory a call is about, are here too. An argument that is left out is the empty text, as no verb takes one.
+decides whose memory a call is about, are here too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime, tzinfo
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Optional, Union, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, cast
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, TextContent
@@ -86,7 +86,7 @@ _OWN = (
 
 
 def of_error(error: BaseException | None, doing: str) -> str:
-    """Return what the model that called is told about an error.
+    """Return the sentence about an error for the calling model.
 
     Args:
         error: what was raised.
@@ -106,7 +106,7 @@ def of_error(error: BaseException | None, doing: str) -> str:
 
 
 def of_arguments(error: ValidationError, known: Iterable[str]) -> str:
-    """Return what is wrong with the arguments of a call: with the first one that is; what was given is not repeated."""
+    """Return a sentence about the first wrong argument of a call, without its value."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(part) for part in first["loc"]) or "arguments"
     if first["type"] == "missing":
@@ -115,29 +115,29 @@ def of_arguments(error: ValidationError, known: Iterable[str]) -> str:
 
 
 def of_unknown_argument(name: str, known: Iterable[str]) -> str:
-    """Return that a tool does not have an argument."""
+    """Return a sentence that names an unknown argument and the known ones."""
     return f"There is no argument {one_line(shown(name))}; the arguments are {', '.join(known)}."
 
 
 def of_ignored_arguments(names: Iterable[str]) -> str:
-    """Return which arguments a tool was called without, as it has none of these names."""
+    """Return a sentence that names the ignored arguments of a call."""
     return _sentence(f"ignored, as there are no such arguments: {', '.join(map(shown, names))}")
 
 
 def within_bounds(lines: Sequence[str], more: str) -> str:
-    """Return lines, as many as a result may hold, and behind them `more` if there are others."""
+    """Return as many lines as a result may hold, followed by `more` if some are left out."""
     kept = lines[: fitting(lines)]
     return "\n".join((*kept, more) if len(kept) < len(lines) else kept)
 
 
 def fitting(lines: Sequence[str]) -> int:
-    """Return how many lines, at least one, a result may hold."""
+    """Return the number of lines, at least one, that fit into a result."""
     sizes = list(accumulate(len(line) + 1 for line in lines))
     return max(1, bisect_right(sizes, MOST_CHARS))
 
 
 def told(value: Any) -> Any:
-    """Return what is typed as it is told: texts are cut, and every character in them is seen."""
+    """Return structured content with its texts cut and their hidden characters made visible."""
     if isinstance(value, dict):
         return {name: told(one) for name, one in value.items()}
     if isinstance(value, list):
@@ -166,7 +166,7 @@ _IDS = ("id", "key")
 
 
 def _shape(name: str, meaning: str, **fields: Any) -> Any:
-    """Return a model of a result: a field's type, or `_MAYBE` for a text that is left out where there is none."""
+    """Return a model of a result, from the types of its fields; `_MAYBE` is an optional text."""
     typed: dict[str, Any] = {
         field: kind if isinstance(kind, tuple) else (kind, ...) for field, kind in fields.items()
     }
@@ -265,7 +265,7 @@ Fetched: Any = _shape(
 
 
 def shaped(shape: Any, result: Any, **more: Any) -> Any:
-    """Return a result of the core in a shape: its fields of the same names, and others that are given.
+    """Return a core result as a shape: with its fields of the same names, and those in `more`.
 
     Texts but for ids are on one line, times are ISO 8601, and an empty text is left out where the shape allows that.
     """
@@ -292,23 +292,23 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def said_result(data: BaseModel, text: str | None = None) -> CallToolResult:
-    """Return the result of a tool, without characters that hide or turn text, ids included, and within bounds.
+    """Return the result of a tool, within bounds and without characters that hide or reverse text.
 
     Args:
         data: what is typed.
         text: a short text for clients that show no more; the same as JSON when not given.
     """
-    data_told = told(data.model_dump(mode="json", exclude_none=True))
+    structured = told(data.model_dump(mode="json", exclude_none=True))
     said = (
-        json.dumps(data_told, ensure_ascii=False)
+        json.dumps(structured, ensure_ascii=False)
         if text is None
         else within_bounds(visible(text).split("\n"), MORE)
     )
-    return CallToolResult(content=[TextContent(type="text", text=said)], structured_content=data_told)
+    return CallToolResult(content=[TextContent(type="text", text=said)], structured_content=structured)
 
 
 def nodes_of(trees: Sequence[TreeView], depth: int = 0) -> list[Any]:
-    """Return the nodes of unfolded trees, each before those below it."""
+    """Return the nodes of unfolded trees, each before its children."""
     nodes: list[Any] = []
     for one in trees:
         nodes += [shaped(Node, one, depth=depth), *nodes_of(one.children, depth + 1)]
@@ -316,7 +316,7 @@ def nodes_of(trees: Sequence[TreeView], depth: int = 0) -> list[Any]:
 
 
 def skipped_of(result: IngestResult) -> list[str]:
-    """Return what became no statement, and why: turns that were refused, and pieces of others."""
+    """Return the turns and pieces that yielded no fact, with the reasons."""
     refused = [f"{one_line(one.turn_id or '')}: {one_line(one.reason)}" for one in result.refused]
     return refused + [f"{one_line(turn)}: {one_line(reason)}" for turn, reason in result.skipped]
 
@@ -335,12 +335,12 @@ def quote(text: str) -> str:
 
 
 def quoted(lines: Sequence[str], nothing: str) -> str:
-    """Return lines of what is recalled below the note that they are quotations; a sentence where there are none."""
+    """Return recalled lines under the note that they are quotations; `nothing` if there are none."""
     return "\n".join((NOTE, *lines)) if lines else nothing
 
 
 def sources_text(sources: Sequence[Source], fact_id: str | None = None) -> str:
-    """Return where something comes from, by the ids that other tools take."""
+    """Return the ids of a fact and its sources, as other tools take them."""
     parts = [] if fact_id is None else [f"fact {quote(fact_id)}"]
     for one in sources[:MOST_QUOTED_SOURCES]:
         turns = ", ".join(quote(turn) for turn in one.turn_ids[:MOST_QUOTED_SOURCES])
@@ -349,7 +349,7 @@ def sources_text(sources: Sequence[Source], fact_id: str | None = None) -> str:
 
 
 def evidence_lines(evidence: Iterable[Evidence], zone: tzinfo) -> list[str]:
-    """Return pieces of evidence, one numbered line each, as `QueryResult.context` writes them, with their sources.
+    """Return evidence as numbered lines, as `QueryResult.context` writes them, with sources.
 
     What a model or a person worded, and who said it, stands in quotation marks here too: somebody chose it.
     """
@@ -365,20 +365,20 @@ def evidence_lines(evidence: Iterable[Evidence], zone: tzinfo) -> list[str]:
 
 
 def found_text(result: QueryResult) -> str:
-    """Return what a question has found."""
+    """Return the evidence of a query result as quoted lines."""
     lines = evidence_lines(result.evidence, zone_named(result.timezone))
     return quoted(lines, "Nothing was found.")
 
 
 def fact_line(one: FactView) -> str:
-    """Return a fact."""
+    """Return the line of a fact."""
     until = "" if one.end is None else f", until {one.end:%Y-%m-%d}"
     since = f"since {one.start:%Y-%m-%d}{until}"
     return f"{since}, said by {quote(one.speaker)}: {quote(one.text)}{sources_text(one.sources, one.fact_id)}"
 
 
 def timeline_line(one: TimelineEntry) -> str:
-    """Return a line of a timeline."""
+    """Return the line of a timeline entry."""
     start = "?" if one.start is None else f"{one.start:%Y-%m-%d}"
     end = "" if one.end is None else f" to {one.end:%Y-%m-%d}"
     state = "" if one.attribute is None else f", {one_line(one.attribute)} {quote(one.value or '')}"
@@ -386,7 +386,7 @@ def timeline_line(one: TimelineEntry) -> str:
 
 
 def turn_line(one: TurnView) -> str:
-    """Return a turn with its time in UTC; a very long one is cut."""
+    """Return the line of a turn, with its time in UTC and a long text cut."""
     return f"turn {quote(one.id)}, {one.said:%Y-%m-%d %H:%M} UTC, {quote(one.speaker)}: {quote(cut(one.text, MOST_TEXT_CHARS))}"
 
 
@@ -394,16 +394,6 @@ MOST_ITEMS = 200
 """Pieces of evidence, or items of a page: what one result may hold for a model to read."""
 Id = Annotated[str, Field(max_length=MAX_ID_CHARS)]
 User = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
-AsOf = Annotated[str, Field(description="ISO 8601; what was so then")]
-During = Annotated[
-    Optional[list[str]],  # noqa: UP045  # a union written with | is none to what reads annotations on Python 3.10
-    Field(min_length=2, max_length=2, description="[start, end), ISO 8601"),
-]
-Filters = Annotated[Optional[dict[str, Any]], Field(description="metadata")]  # noqa: UP045  # as above
-Cursor = Annotated[str, Field(description="next_cursor of the last page")]
-Limit = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
-Tokens = Annotated[Optional[int], Field(ge=1)]  # noqa: UP045  # as above
-TopK = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 
 
 class Message(BaseModel):
@@ -413,7 +403,7 @@ class Message(BaseModel):
 
     role: str = Field("user", json_schema_extra={"enum": list(STORED_ROLES)})
     # Told to models as a text: hosts fail over schemas with alternatives. What comes from programs may have parts.
-    content: Annotated[Union[str, list[Any]], WithJsonSchema({"type": "string"})] = ""  # noqa: UP007  # as above
+    content: Annotated[Union[str, list[Any]], WithJsonSchema({"type": "string"})] = ""  # noqa: UP007  # no | on Python 3.10
     speaker: str = ""
     timestamp: str = ""
     id: Id = ""
@@ -421,7 +411,7 @@ class Message(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: Any) -> Any:
-        """Take null as left out."""
+        """Drop null fields."""
         return (
             {key: one for key, one in value.items() if one is not None}
             if isinstance(value, Mapping)
@@ -438,7 +428,7 @@ NOBODY = "there is no memory of this user yet; add_memory begins one"
 
 
 class ToolContext:
-    """Decides whose memory a call is about.
+    """The context of tool calls: it decides on the caller and the memory.
 
     Args:
         access: decides on callers.
@@ -452,7 +442,7 @@ class ToolContext:
         self.fixed = fixed
 
     async def who(self, ctx: Context | None) -> Principal:
-        """Return who calls: whom the HTTP app has identified, elsewhere whom `Access` takes a call without a key for.
+        """Return the caller that the HTTP app has identified, or else the one that `Access` gives without a key.
 
         Raises:
             UnauthenticatedError: if there is no key and one is needed.
@@ -462,7 +452,7 @@ class ToolContext:
         return found if isinstance(found, Principal) else await self.access.identify(None)
 
     def bound(self, who: Principal) -> str | None:
-        """Return the only user that a caller sees here; None for one who names a user."""
+        """Return the only user that a caller may see here; None if the call names the user."""
         return self.user if self.user is not None else who.user
 
     def user_id(self, who: Principal, given: str) -> str:
@@ -484,7 +474,7 @@ class ToolContext:
 
     @asynccontextmanager
     async def memory(self, ctx: Context, given: str, scope: Scope) -> AsyncIterator[AsyncUserMemory]:
-        """Give the memory that a call is about, for as long as it lasts.
+        """Yield the memory that a call is about.
 
         Raises:
             AccessError: if the caller may not do this.
@@ -504,10 +494,10 @@ class ToolContext:
 
 
 def desk_of(ctx: Context) -> ToolContext:
-    """Return the desk of the server that a call came to."""
+    """Return the `ToolContext` of the server that received a call."""
     return cast("MemoryServer", ctx.mcp_server).desk
 
 
 def memory_of(ctx: Context, user: str, scope: Scope) -> AbstractAsyncContextManager[AsyncUserMemory]:
-    """Return a context with the memory that a call is about; see `Desk.memory`."""
+    """Return a context with the memory that a call is about; see `ToolContext.memory`."""
     return desk_of(ctx).memory(ctx, user, scope)

@@ -7,32 +7,32 @@ Source: https://developers.openai.com/apps-sdk/build/mcp-server
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import inspect
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Optional
+from datetime import datetime
+from typing import Annotated, Any, Optional, get_args, get_origin, get_type_hints
 from urllib.parse import quote as percent
 from urllib.parse import unquote
 
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
 from mcp.types import CallToolResult
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
+from pydantic.fields import FieldInfo
 
 from memforest.errors import InputError, NotFoundError
+from memforest.memory.user import AsyncUserMemory
+from memforest.memory.verbs import V, options_of
 from memforest.read.results import Evidence
 from memforest.read.stored import Source
 from memforest.reading.timestamps import zone_named
 from memforest.server.mcp import shapes
 from memforest.server.mcp.shapes import (
+    MOST_ITEMS,
     NOTE,
-    AsOf,
-    Cursor,
-    During,
-    Filters,
     Id,
-    Limit,
     Message,
-    Tokens,
-    TopK,
     User,
     desk_of,
     memory_of,
@@ -45,25 +45,61 @@ from memforest.text import cut
 from memforest.times import one_line
 
 
+def takes(verb: Callable[..., Any], *names: str, **own: Any) -> Callable[[V], V]:
+    """Return a decorator that signs a tool with options of a verb, in the place of its ``**options``.
+
+    Args:
+        verb: of a user's memory.
+        *names: options that the tool takes as the verb has them.
+        **own: pydantic's fields of options of which the tool has another default or description, or a tighter range.
+    """
+    declared = options_of(verb).model_fields
+    options = {
+        name: Annotated[(*_json_type(declared[name]), own.get(name, Field(declared[name].default)))]
+        for name in (*names, *own)
+    }
+
+    def decorate(tool: V) -> V:
+        *first, user, _ = inspect.signature(tool).parameters.values()
+        hints = get_type_hints(tool, include_extras=True) | options
+        sign(tool, [*first, *(user.replace(name=name) for name in options), user], hints)
+        return tool
+
+    return decorate
+
+
+def sign(function: Any, parameters: Sequence[inspect.Parameter], hints: dict[str, Any]) -> None:
+    """Give a function the signature that the SDK makes a schema of; `hints` are by name, with "return"."""
+    typed = [one.replace(annotation=hints[one.name]) for one in parameters]
+    function.__signature__ = inspect.Signature(typed, return_annotation=hints["return"])
+    function.__annotations__ = hints
+
+
+def _json_type(option: FieldInfo) -> tuple[Any, ...]:
+    """Return the type of an option in JSON, its range, and for a time the first clause of the docstring."""
+    hint, *_ = get_args(option.annotation) or (option.annotation,)
+    described = Field(description="ISO 8601; " + re.split(r"[;.](?: |$)", option.description or "")[0])
+    if hint is datetime:
+        return str, _LEFT_OUT, described
+    if get_origin(hint) is tuple:
+        return list[str], Field(min_length=2, max_length=2), described
+    return (str, _LEFT_OUT) if hint is str and not option.is_required() else (hint, *option.metadata)
+
+
+_LEFT_OUT = AfterValidator(lambda text: text or None)
+"""Many models write an empty text for what they leave out."""
+
+
+@takes(
+    AsyncUserMemory.search,
+    *("as_of", "during", "max_tokens"),
+    filters=Field(None, description="metadata"),
+    top_k=Field(8, le=MOST_ITEMS),
+)
 async def search_memory(
-    ctx: Context,
-    *,
-    query: str,
-    as_of: AsOf = "",
-    during: During = None,
-    filters: Filters = None,
-    top_k: TopK = 8,
-    max_tokens: Tokens = None,
-    user: User,
+    ctx: Context, *, query: str, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.SearchShape]:
     """Find what was said or learnt in earlier conversations: dated quotations, best first."""
-    options: dict[str, Any] = {
-        "as_of": as_of or None,
-        "during": None if during is None else (during[0], during[1]),
-        "filters": filters,
-        "top_k": top_k,
-        "max_tokens": max_tokens,
-    }
     async with memory_of(ctx, user, "read") as memory:
         result = await memory.search(query, **options)
     warnings = [one_line(one) for one in result.warnings]
@@ -73,18 +109,13 @@ async def search_memory(
     return said_result(data, shapes.found_text(result))
 
 
+@takes(AsyncUserMemory.ask, "question", "as_of", "reference_date")
 async def ask_memory(
-    ctx: Context,
-    *,
-    question: str,
-    as_of: AsOf = "",
-    reference_date: Annotated[str, Field(description="ISO 8601; the present of the question")] = "",
-    user: User,
+    ctx: Context, *, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.AnswerShape]:
     """Answer one question from memory, with evidence, or abstain."""
-    options: dict[str, Any] = {"as_of": as_of or None, "reference_date": reference_date or None}
     async with memory_of(ctx, user, "read") as memory:
-        result = await memory.ask(question, **options)
+        result = await memory.ask(**options)
     evidence = [shaped(shapes.Citation, one) for one in result.citations]
     if result.answer is None:
         reason = one_line(result.reason)
@@ -95,39 +126,29 @@ async def ask_memory(
     return said_result(data, quoted([f"Answer: {quote(result.answer)}", *lines], ""))
 
 
+@takes(AsyncUserMemory.timeline, "entity", "attribute", "cursor", limit=Field(50, le=MOST_ITEMS))
 async def get_timeline(
-    ctx: Context, *, entity: Id, attribute: Id = "", cursor: Cursor = "", limit: Limit = 50, user: User
+    ctx: Context, *, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.Timeline]:
     """Return how a person, place or thing changed: states with start and end, and events, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await memory.timeline(entity, attribute=attribute or None, limit=limit, cursor=cursor or None)
+        page = await memory.timeline(**options)
     data = shapes.Timeline(
         note=NOTE, entries=[shaped(shapes.Entry, one) for one in page], next_cursor=page.next_cursor
     )
     return said_result(data, quoted([shapes.timeline_line(one) for one in page], "Nothing is known of that."))
 
 
-async def list_facts(
-    ctx: Context,
-    *,
-    entity: Id = "",
-    session_id: Id = "",
-    as_of: AsOf = "",
-    filters: Filters = None,
-    cursor: Cursor = "",
-    limit: Limit = 20,
-    user: User,
-) -> Annotated[CallToolResult, shapes.Facts]:
+@takes(
+    AsyncUserMemory.list,
+    *("entity", "session_id", "as_of", "cursor"),
+    filters=Field(None, description="metadata"),
+    limit=Field(20, le=MOST_ITEMS),
+)
+async def list_facts(ctx: Context, *, user: User, **options: Any) -> Annotated[CallToolResult, shapes.Facts]:
     """List facts with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await memory.list(
-            cursor=cursor or None,
-            entity=entity or None,
-            session_id=session_id or None,
-            as_of=as_of or None,
-            filters=filters,
-            limit=limit,
-        )
+        page = await memory.list(**options)
     data = shapes.Facts(
         note=NOTE,
         facts=[shaped(shapes.Fact, one) for one in page],
@@ -216,12 +237,13 @@ async def get_fact(ctx: Context, *, fact_id: Id, user: User) -> Annotated[CallTo
     return said_result(data, quoted([shapes.fact_line(fact), *events], ""))
 
 
+@takes(AsyncUserMemory.sessions, "cursor", limit=Field(20, le=MOST_ITEMS))
 async def list_sessions(
-    ctx: Context, *, cursor: Cursor = "", limit: Limit = 20, user: User
+    ctx: Context, *, user: User, **options: Any
 ) -> Annotated[CallToolResult, shapes.Sessions]:
     """List conversations with their ids, in time order."""
     async with memory_of(ctx, user, "read") as memory:
-        page = await memory.sessions(limit=limit, cursor=cursor or None)
+        page = await memory.sessions(**options)
     data = shapes.Sessions(
         note=NOTE,
         sessions=[shaped(shapes.SessionShown, one) for one in page],
@@ -232,18 +254,17 @@ async def list_sessions(
     return said_result(data, quoted(lines, "There are no sessions."))
 
 
-async def browse_tree(
-    ctx: Context,
-    *,
-    scope: Annotated[Id, Field(description="A session or entity; all if left out")] = "",
-    index: Id = "",
-    depth: Annotated[int, Field(ge=0, le=MAX_DEPTH)] = 1,
-    limit: Annotated[int, Field(ge=1, le=MAX_NODES)] = 50,
-    user: User,
-) -> Annotated[CallToolResult, shapes.Trees]:
+@takes(
+    AsyncUserMemory.tree,
+    "index",
+    scope=Field(None, description="A session or entity; all if left out"),
+    depth=Field(1, le=MAX_DEPTH),
+    limit=Field(50, le=MAX_NODES),
+)
+async def browse_tree(ctx: Context, *, user: User, **options: Any) -> Annotated[CallToolResult, shapes.Trees]:
     """Return summaries as trees over time, each node before those below it."""
     async with memory_of(ctx, user, "read") as memory:
-        trees = await memory.tree(scope or None, index=index or None, depth=depth, limit=limit)
+        trees = await memory.tree(**options)
     data = shapes.Trees(note=NOTE, nodes=shapes.nodes_of(trees))
     lines = [
         f"{'  ' * one.depth}{one.start[:10]} to {one.end[:10]} {quote(one.title or one.summary)}"
@@ -266,15 +287,18 @@ ASKED_CHARS = 300
 """Characters of a fact that a person is asked about."""
 
 
+@takes(
+    AsyncUserMemory.add,
+    *("timestamp", "session_id"),
+    idempotency_key=Field(None, description="The same again adds nothing"),
+)
 async def add_memory(
     ctx: Context,
     *,
     content: Annotated[str, Field(description="One text by the user; or give messages")] = "",
-    messages: Optional[list[Message]] = None,  # noqa: UP045  # as in `arguments`
-    timestamp: Annotated[str, Field(description="ISO 8601; now if left out")] = "",
-    session_id: Id = "",
-    idempotency_key: Annotated[Id, Field(description="The same again adds nothing")] = "",
+    messages: Optional[list[Message]] = None,  # noqa: UP045  # no | on Python 3.10
     user: User,
+    **options: Any,
 ) -> Annotated[CallToolResult, shapes.Added]:
     """Remember what was said, with what can be learnt from it."""
     if bool(content) == (messages is not None):
@@ -286,13 +310,7 @@ async def add_memory(
         desk.access.ingesting(await desk.who(ctx)),
         _progress(ctx) as tell,
     ):
-        result = await memory.add(
-            said,
-            session_id=session_id or None,
-            timestamp=timestamp or None,
-            idempotency_key=idempotency_key or None,
-            on_progress=tell,
-        )
+        result = await memory.add(said, on_progress=tell, **options)
     failed = len(result.failed) + len(result.left)
     lists = {name: list(getattr(result, name)) for name in ("added", "merged", "superseded")}
     data = shaped(shapes.Added, result, skipped=shapes.skipped_of(result), failed=failed, **lists)
@@ -306,7 +324,7 @@ async def add_memory(
 
 @asynccontextmanager
 async def _progress(ctx: Context) -> AsyncIterator[Any]:
-    """Give what the core calls as a write goes on; the client is told in order, and a slow one holds nothing up."""
+    """Yield the progress callback of a write; reports reach the client in order, and a slow client delays nothing."""
     came: asyncio.Queue[Any] = asyncio.Queue()
 
     async def tell() -> None:
@@ -331,13 +349,13 @@ async def _progress(ctx: Context) -> AsyncIterator[Any]:
 
 
 class Consent(BaseModel):
-    """What a person is asked before something is forgotten."""
+    """The form that a person answers before something is forgotten."""
 
     forget: bool = Field(title="Forget it", description="Yes, forget this.")
 
 
 def can_ask(ctx: Context) -> bool:
-    """Return whether the client lets a person answer a form, and the connection can carry it."""
+    """Return whether the client and its connection can ask a person by a form."""
     capabilities = ctx.client_capabilities
     asks = None if capabilities is None else capabilities.elicitation
     if asks is None or (asks.form is None and asks.url is not None):
@@ -399,26 +417,19 @@ async def forget_memory(
     )
 
 
+@takes(AsyncUserMemory.update, "text", "valid_from", "valid_to", fact_id=Field(None))
 async def correct_memory(
     ctx: Context,
     *,
-    fact_id: Id = "",
-    text: Annotated[str, Field(description="What holds instead")] = "",
-    valid_from: Annotated[str, Field(description="ISO 8601")] = "",
-    valid_to: Annotated[str, Field(description="ISO 8601, exclusive")] = "",
     undo: Annotated[Id, Field(description="Key of a correction to take back, instead of all else")] = "",
     user: User,
+    **options: Any,
 ) -> Annotated[CallToolResult, shapes.Corrected]:
     """Put another statement or time in the place of a fact, or take such a correction, or a forgetting, back."""
-    if bool(fact_id) == bool(undo):
+    if bool(options["fact_id"]) == bool(undo):
         raise InputError("give either fact_id with what holds instead, or undo")
     async with memory_of(ctx, user, "write") as memory:
-        if undo:
-            made = await memory.undo(undo)
-        else:
-            made = await memory.update(
-                fact_id, text or None, valid_from=valid_from or None, valid_to=valid_to or None
-            )
+        made = await (memory.undo(undo) if undo else memory.update(**options))
     data = shaped(shapes.Corrected, made, undone=made.undone is not None)
     done = "Taken back" if data.undone else "Corrected"
     return said_result(data, f"{done}; the key of the correction is {quote(made.key)}.")

@@ -43,7 +43,7 @@ from memforest.server.rest import (
     problems,
     user_routes,
 )
-from memforest.server.rest.metrics import Measured, Metrics, RouteSeen
+from memforest.server.rest.metrics import Measured, Metrics, note_route
 from memforest.server.rest.routing import strict_router
 from memforest.settings import MAX_BODY_BYTES
 
@@ -122,7 +122,7 @@ class Around:
                 self._held.give_back(tenant, size)
 
     def _refused(self, scope: Scope, headers: Headers) -> ASGIApp | None:
-        """Return the problem of a request that no route is to see, None for every other."""
+        """Return the problem of a request to refuse before routing; None for any other."""
         origin = headers.get("origin")
         # A browser sends simple requests to a server on loopback from any page, without asking first.
         is_allowed = origin is not None and (origin in self.origins or "*" in self.origins)
@@ -151,7 +151,7 @@ def _too_large(most: int) -> str:
 
 @dataclass
 class _Receives:
-    """Receives a body as long as it is not too large, comes in time, and its sender's tenant has not too much under way."""
+    """The `receive` of a request, which bounds the body's size, its time, and the tenant's bodies under way."""
 
     scope: Scope
     receive: Receive
@@ -188,7 +188,7 @@ class _Receives:
 
 @dataclass
 class _Sends:
-    """Sends a response with the headers that all have, and only the head of an answer to HEAD."""
+    """The `send` of a request, which adds the common headers, and drops the body of an answer to HEAD."""
 
     send: Send
     only_head: bool
@@ -219,7 +219,7 @@ health_routes = strict_router("health", "")
 
 
 class Health:
-    """Checks whether the server can serve, at most every few seconds, and once however many ask at once.
+    """The readiness check of a server, cached for some seconds and shared by concurrent requests.
 
     Args:
         access: whose memories.
@@ -235,7 +235,7 @@ class Health:
         """The server is ending."""
 
     async def problem(self) -> str | None:
-        """Return what keeps the server from serving, or None. It names no file and nobody."""
+        """Return the reason why the server cannot serve, or None. It names no file and no user."""
         if self.draining:
             return "draining"
         async with self._one:
@@ -289,20 +289,20 @@ DOWNLOADS = 4
 
 
 def install(app: FastAPI, access: Access, intake: Intake) -> None:
-    """Give an app its ingest jobs, health and metrics; called when all other middleware is there."""
+    """Add ingest jobs, health and metrics to an app; call it after all other middleware was added."""
     app.state.intake = intake
     app.state.downloads = Shares(DOWNLOADS, "downloads")
     app.state.health = Health(access)
     app.state.metrics = Metrics(access, intake)
     for router in (health_routes, metrics.metric_routes):
         app.include_router(router)
-    app.user_middleware.append(Middleware(RouteSeen))
+    app.user_middleware.append(Middleware(note_route))
     app.add_middleware(Measured, metrics=app.state.metrics)
 
 
 @asynccontextmanager
 async def operating(app: FastAPI) -> AsyncIterator[None]:
-    """Go on with the jobs that an earlier process left; on leaving, let those under way end, or park them."""
+    """Resume the jobs that an earlier process left; on leaving, let those under way end, or park them."""
     intake = cast(Intake, app.state.intake)
     await intake.start()
     try:
@@ -313,7 +313,7 @@ async def operating(app: FastAPI) -> AsyncIterator[None]:
 
 
 def drain(app: FastAPI) -> None:
-    """Say from now on that the app is not ready, and take no more ingest jobs in."""
+    """Mark the app as not ready from now on, and refuse new ingest jobs."""
     cast(Health, app.state.health).draining = True
     cast(Intake, app.state.intake).refuse()
 
@@ -356,7 +356,7 @@ def create_app(
     origins: Sequence[str] = (),
     jobs: IntakeBounds | None = None,
 ) -> FastAPI:
-    """Return an app that serves memories over REST; to be run by itself or mounted in a host's app.
+    """Return the REST app, to be run by itself or mounted in a host's app.
 
     Args:
         forest_or_dir: the memories: a forest, which stays the caller's to close, or its directory.

@@ -50,7 +50,7 @@ ID_PATTERN = r"^[^\u0000]*[^\s\u0000\u001c-\u001f\u0085][^\u0000]*$"
 
 
 def encoded(value: str) -> str:
-    """Return an id as one part of a path.
+    """Return an id encoded as one part of a path.
 
     Example:
         >>> encoded("a/b"), encoded("..")
@@ -62,12 +62,12 @@ def encoded(value: str) -> str:
 
 
 def pair(values: Sequence[str] | None) -> tuple[str, str] | None:
-    """Return the two values of a parameter that comes twice."""
+    """Return the two values of a repeated parameter."""
     return None if values is None else (values[0], values[1])
 
 
 def checked(value: str) -> str:
-    """Return a name or id that is no blank and holds no NUL.
+    """Return a name or id after checking that it is not blank and holds no NUL.
 
     Raises:
         InputError: if it is none.
@@ -76,7 +76,7 @@ def checked(value: str) -> str:
 
 
 def _decoded(value: object) -> str:
-    """Return an id out of a path, which came percent-encoded; it is checked as the core checks ids."""
+    """Return the decoded id of a path part, checked as the core checks ids."""
     try:
         text = unquote(str(value), errors="strict")
     except UnicodeDecodeError:
@@ -234,12 +234,12 @@ Many: TypeAlias = Annotated[list[T], Field(fail_fast=True)]
 
 
 class Body(BaseModel):
-    """A body: what is not among its fields is refused."""
+    """A body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
     def options(self) -> dict[str, Any]:
-        """Return what was given, under the names of the verb's options, as the verb takes it."""
+        """Return the given fields as options of the verb."""
         return {
             name: given(getattr(self, name))
             for name in type(self).model_fields
@@ -248,7 +248,7 @@ class Body(BaseModel):
 
 
 def given(value: Any) -> Any:
-    """Return a value of a body as the core takes it: settings as such, spans as pairs, messages as mappings."""
+    """Return a value of a body as the core takes it: settings as objects, messages as mappings."""
     if isinstance(value, _Settings):
         return value.of(**{name: given(getattr(value, name)) for name in value.model_fields_set})
     if isinstance(value, BaseModel):
@@ -259,14 +259,14 @@ def given(value: Any) -> Any:
 
 
 class _Settings(BaseModel):
-    """Settings of the core, made out of one of their classes."""
+    """The base of models of the core's settings classes."""
 
     model_config = ConfigDict(extra="forbid")
     of: ClassVar[type]
 
 
 def _strictly(hint: Any) -> Any:
-    """Return a type that takes no text for a number, and settings as a model."""
+    """Return a type that accepts no text for a number, with settings as models."""
     if isinstance(hint, type) and is_dataclass(hint):
         return settings_body(hint)
     origin, args = get_origin(hint), get_args(hint)
@@ -286,7 +286,7 @@ def _strictly(hint: Any) -> Any:
 
 @cache
 def settings_body(kind: type) -> Any:
-    """Return a model of settings: the same fields, and nothing else."""
+    """Return the model of a settings class, with the same fields and no others."""
     found: dict[str, Any] = {}
     for one in fields(kind):
         default = one.default if one.default is not MISSING else None
@@ -303,7 +303,7 @@ RankingBody: Any = settings_body(Ranking)
 
 
 def read_budget(text: str) -> Budget:
-    """Return the budget that a parameter of a query says in JSON.
+    """Return the budget in a query parameter, which is JSON.
 
     Raises:
         InputError: if it is no JSON.
@@ -339,7 +339,7 @@ class Message(BaseModel):
 
 
 def _json_type(hint: Any) -> Any:
-    """Return the type that an option has in JSON: pairs and sequences as lists, times as texts or numbers, settings as objects."""
+    """Return the JSON type of an option: lists for pairs and sequences, texts or numbers for times, objects for settings."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         if datetime in args:
@@ -367,7 +367,7 @@ def _json_type(hint: Any) -> Any:
 def body_of(
     verb: Callable[..., Any], example: dict[str, Any], leave: Sequence[str] = (), **own: Any
 ) -> type[Body]:
-    """Return the body of a request: the options of a verb as JSON has them.
+    """Return the model of a request's body: the options of a verb in their JSON types.
 
     Args:
         verb: of a user's memory or of a forest.

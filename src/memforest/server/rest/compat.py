@@ -25,11 +25,11 @@ from memforest.server.rest.routing import Forest, KeyedRoute, Needs, Who
 
 
 class UnmappedError(Exception):
-    """Something that a client asks for and a memory here has no counterpart of; the message names what to use instead."""
+    """A request without a counterpart in memforest; the message names what to use instead."""
 
 
 def unmapped(what: str, instead: str) -> UnmappedError:
-    """Return the error for what is not mapped.
+    """Return the error of a feature without a counterpart.
 
     Args:
         what: that is not mapped.
@@ -39,16 +39,16 @@ def unmapped(what: str, instead: str) -> UnmappedError:
 
 
 class StrictBody(BaseModel):
-    """A body whose fields are all known."""
+    """A body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid", strict=False)
 
 
 class FacadeRoute(KeyedRoute):
-    """A route whose errors are problems in the form that the facade's client reads."""
+    """A route that answers errors in the form that the facade's client reads."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return the handler, which lets no error of ours pass."""
+        """Return the handler, which answers memforest's errors itself."""
         handle = super().get_route_handler()
 
         async def handled(request: Request) -> Response:
@@ -92,12 +92,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def facade(prefix: str = PREFIX) -> APIRouter:
-    """Return a router for routes of a facade, mem0's unless another beginning of their paths is given."""
+    """Return a router for the routes of a facade, mem0's by default."""
     return APIRouter(prefix=prefix, route_class=FacadeRoute, include_in_schema=False)
 
 
 def route(router: APIRouter, method: str, path: str, scope: Scope | None) -> Callable[[F], F]:
-    """Return a decorator that makes a function the answer to a method and path.
+    """Return a decorator that registers a function for a method and path, with and without the last slash.
 
     Args:
         router: that gets the route.
@@ -149,7 +149,7 @@ class VectorSearch(StrictBody):
 
 @openai.post("/vector_stores/{user:rest}/search", dependencies=[Depends(Needs("read"))], response_model=None)
 async def search(user: str, body: VectorSearch, forest: Forest, who: Who) -> dict[str, Any]:
-    """Search a user's memory; several queries are searched one after the other, and each result is given once.
+    """Search a user's memory; several queries run one after the other, and each result is returned once.
 
     Raises:
         NotFoundError: if the caller may not see that user.

@@ -81,7 +81,7 @@ def intake_of(request: Request) -> Intake:
 
 
 async def may_look(who: Who) -> None:
-    """Let those pass who may read, or write: whoever has sent sessions sees what became of them."""
+    """Raise unless the caller may read or write: a sender of sessions may see their outcome."""
     if "write" not in who.scopes:
         who.require("read")
 
@@ -190,7 +190,7 @@ async def watch_job(
 
 
 async def _stream(events: AsyncIterator[JobEvent], again: Again) -> AsyncIterator[ServerSentEvent]:
-    """Give the events of a job, for as long as the key holds that they were asked for with."""
+    """Yield the events of a job while the caller's key is valid."""
     async for one in events:
         try:
             await may_look(await again())

@@ -41,7 +41,7 @@ _INSTEAD = {
 
 
 class Ids(StrictBody):
-    """A body with options that change nothing here, and with ids beside those in ``filters``."""
+    """A body with ids beside those in ``filters``, and with options that are accepted without effect."""
 
     version: Any = None
     api_version: Any = None
@@ -88,7 +88,7 @@ class Add(Ids):
     immutable: Any = None
 
     def owner(self) -> dict[str, str]:
-        """Return the ids that are given.
+        """Return the given ids, those in ``filters`` included.
 
         Raises:
             InputError: if ``filters`` holds anything else than ids here.
@@ -108,7 +108,7 @@ class Add(Ids):
         return {name: value for name, value in both.items() if value}
 
     def turns(self) -> list[dict[str, Any]]:
-        """Return the messages as turns, each with whom it belongs to."""
+        """Return the messages as turns with the owner's ids and metadata."""
         given = self.messages
         if isinstance(given, str):
             messages: list[dict[str, Any]] = [{"role": "user", "content": given}]
@@ -135,7 +135,7 @@ class List(Ids):
     output_graph: Any = None
 
     def condition(self) -> dict[str, Any] | None:
-        """Return all conditions as one filter of mem0; None when there is none."""
+        """Return all conditions as one mem0 filter; None without any."""
         created = {"gte": self.start_date, **_until(self.end_date)}
         dated = {name: value for name, value in created.items() if value is not None}
         ids = {name: one for name in records.IDS if (one := getattr(self, name)) is not None}
@@ -151,7 +151,7 @@ class List(Ids):
 
 
 def _until(end: str | None) -> dict[str, str | None]:
-    """Return the condition of an end; a day is part of what it ends."""
+    """Return the condition of an end date, which includes that day, or of an end time."""
     try:
         return {"lt": (date.fromisoformat(end or "") + timedelta(days=1)).isoformat()}
     except (ValueError, OverflowError):  # a time, the last day that there is, or neither
@@ -181,7 +181,7 @@ class Update(StrictBody):
     expiration_date: Any = None
 
     def check(self) -> None:
-        """Raise if it asks for what cannot be.
+        """Raise if it sets something that cannot be changed.
 
         Raises:
             UnmappedError: naming it and what to use instead.
@@ -212,7 +212,7 @@ router = facade()
 
 @route(router, "GET", "/v1/ping/", None)
 async def ping(who: Who) -> dict[str, Any]:
-    """Say that the key holds. The names of organisation and project are fixed: a tenant here has neither."""
+    """Confirm that the key is valid. Organisation and project are fixed: a tenant here has neither."""
     return {"status": "ok", "org_id": "memforest", "project_id": "default", "user_email": None}
 
 
@@ -224,7 +224,7 @@ async def add(
     who: Who,
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> dict[str, Any]:
-    """Add messages. It is done when this answers; the event is that of the session they were added to."""
+    """Add messages, synchronously; the returned event is that of their session."""
     body.check()
     owner = body.owner()
     user = owner.get("user_id") or who.user
@@ -247,9 +247,9 @@ async def add(
 async def _added_at_its_time(
     handle: AsyncUserMemory, body: Add, session_id: str | None, key: str | None
 ) -> IngestResult:
-    """Add to a session; what was said before its end, to one of its own beside it: mem0's clients add in any order of times.
+    """Add to a session, or to a new one beside it if the messages are older than its end: mem0's clients add in any order.
 
-    A write that comes again with its key is looked for in both places.
+    A repeated write with the same key is looked for in both sessions.
     """
 
     async def into(session_id: str | None) -> IngestResult:
@@ -272,7 +272,7 @@ async def _added_at_its_time(
 
 
 async def _added(memories: records.Memories, result: IngestResult) -> list[dict[str, Any]]:
-    """Return the new facts of a session with their ids; of a very long one, those among its last thousand."""
+    """Return a write's new facts with their ids; of a very long session, those among its last thousand."""
     if not result.added:
         return []
     handle, new = memories.forest.user(memories.user), set(result.added)
@@ -286,7 +286,7 @@ async def _added(memories: records.Memories, result: IngestResult) -> list[dict[
 
 @route(router, "GET", "/v1/event/{event_id}/", "read")
 async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
-    """Say how far the session is that was added to."""
+    """Return the status of the session that was added to."""
     sealed = records.unseal(event_id, who)
     if sealed.kind != "e":
         raise records.no_such_memory()
@@ -300,7 +300,7 @@ async def event(event_id: str, forest: Forest, who: Who) -> dict[str, Any]:
 
 @route(router, "POST", "/v3/memories/search/", "read")
 async def search(body: Search, forest: Forest, who: Who) -> dict[str, Any]:
-    """Search, best first."""
+    """Return the memories that answer a query and pass a filter, best first."""
     body.check()
     wanted = records.read_mem0(body.condition())
     most = body.top_k if body.limit is None else body.limit

@@ -31,14 +31,14 @@ MOST_QUERY_CHARS = 4_000
 
 @route(router, "GET", "/v1/memories/{memory_id}/", "read")
 async def get(memory_id: str, forest: Forest, who: Who) -> dict[str, Any]:
-    """Return one memory; of one that was corrected, what holds instead, under the id that was asked for."""
+    """Return one memory under its id; a corrected one with its newest text."""
     record, _ = await _one(records.unseal(memory_id, who), forest)
     return {**records.shown_scope(record), "id": memory_id}
 
 
 @route(router, "GET", "/v1/memories/{memory_id}/history/", "read")
 async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, Any]]:
-    """Return what happened to one memory, from when it was said on."""
+    """Return the history of one memory, oldest first."""
     sealed = records.unseal(memory_id, who)
     if sealed.kind == "f":
         with _one_answer():
@@ -46,7 +46,7 @@ async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, An
     else:
         entries = []
     record, _ = await _one(sealed, forest)
-    told = list(_told(entries)) or [{"event": "ADD", "old_memory": None, "new_memory": record.text}]
+    events = list(_told(entries)) or [{"event": "ADD", "old_memory": None, "new_memory": record.text}]
     return [
         {
             "id": f"{memory_id}:{number}",
@@ -56,15 +56,15 @@ async def history(memory_id: str, forest: Forest, who: Who) -> list[dict[str, An
             "metadata": dict(record.metadata),
             "created_at": record.created.isoformat(),
             "updated_at": record.created.isoformat(),
-            **one,
+            **event,
         }
-        for number, one in enumerate(told)
+        for number, event in enumerate(events)
     ]
 
 
 @route(router, "PUT", "/v1/memories/{memory_id}/", "write")
 async def update(memory_id: str, body: mem0.Update, forest: Forest, who: Who) -> dict[str, Any]:
-    """Correct a memory: another text, or another time from which on it holds."""
+    """Correct the text or the start time of a memory."""
     body.check()
     sealed = records.unseal(memory_id, who)
     await _update(sealed, body, forest)
@@ -115,7 +115,7 @@ async def batch_delete(body: mem0.MemoryBatch, forest: Forest, who: Who) -> dict
 
 @route(router, "DELETE", "/v1/memories/", "delete")
 async def delete_all(request: Request, forest: Forest, who: Who) -> dict[str, str]:
-    """Delete what was said and passes a filter; without a filter nothing is."""
+    """Delete the turns that pass a filter; refuse without a filter."""
     wanted = records.read_mem0(_of_query(request))
     if wanted == records.Filter() or (
         records.fields_in(wanted) == {"user_id"} and records.users_of(wanted) is None
@@ -134,7 +134,7 @@ async def delete_all(request: Request, forest: Forest, who: Who) -> dict[str, st
 
 @contextmanager
 def _one_answer() -> Iterator[None]:
-    """Give every id that leads nowhere the same answer."""
+    """Raise the same error for every id that leads nowhere."""
     try:
         yield
     except NotFoundError:
@@ -142,7 +142,7 @@ def _one_answer() -> Iterator[None]:
 
 
 async def _one(sealed: records.Sealed, forest: AsyncMemForest) -> tuple[records.Mem0Memory, str | None]:
-    """Return the record of what an id stands for, and the id of the fact that holds now."""
+    """Return the record of a decoded id, and the id of its current fact; None for a turn."""
     memories = records.Memories(forest, sealed.user)
     with _one_answer():
         if sealed.kind == "t":
@@ -180,7 +180,7 @@ async def _delete(sealed: records.Sealed, forest: AsyncMemForest) -> None:
 
 
 async def _delete_matching(memories: records.Memories, wanted: records.Filter) -> int:
-    """Delete the turns that pass a filter, and return how many; all that a user has when nothing else is asked."""
+    """Delete the turns that pass a filter, or the whole user if it names only the user; return the number of turns."""
     handle = memories.forest.user(memories.user)
     if records.fields_in(wanted) == {"user_id"}:
         receipt = await handle.delete_all() if records.matches(wanted, {"user_id": memories.user}) else None
@@ -203,7 +203,7 @@ async def _delete_matching(memories: records.Memories, wanted: records.Filter) -
 
 
 def _of_query(request: Request) -> dict[str, Any]:
-    """Return the filter in an address: ids, and ``filters`` as JSON or as Python writes a dict, as mem0's client sends it.
+    """Return the filter in a query: ids, and ``filters`` as JSON or as a Python dict, which mem0's client sends.
 
     Raises:
         InputError: if there is anything else in it.
@@ -213,7 +213,7 @@ def _of_query(request: Request) -> dict[str, Any]:
         if name in ("org_id", "project_id", "org_name", "project_name"):
             continue
         if name in ("user_id", *records.LABELS) and not value.strip():
-            # Left out, it would delete more than was records.meant.
+            # Left out, it would delete more than was meant.
             raise InputError(f"{name} is empty; leave it out, or say which")
         if name == "filters":
             if (read := _literal(value)) != {}:
@@ -238,7 +238,7 @@ def _literal(text: str) -> Any:
 
 
 def _told(entries: Iterable[HistoryEntry]) -> Iterable[Mapping[str, Any]]:
-    """Give the entries of a history that mem0 has events for."""
+    """Yield the mem0 events of a history."""
     begun = False
     for one in entries:
         at = {"created_at": one.at.isoformat(), "updated_at": one.at.isoformat()}
@@ -262,7 +262,7 @@ async def entities(
     page: Annotated[int, Query(ge=1, le=1_000_000)] = 1,
     page_size: Annotated[int, Query(ge=1, le=10_000)] = 10_000,
 ) -> dict[str, Any]:
-    """List the users; a key that is bound to one lists that one, others need the scope admin."""
+    """List the users: a user's key lists that user, other keys need the scope admin."""
     who.require("admin" if who.user is None else "read")
     if who.user is None:
         users = await forest.list_users()
@@ -280,7 +280,7 @@ async def entities(
 
 @route(router, "GET", "/v2/entities/user/{name:rest}/profile/", "read")
 async def profile(name: str) -> None:
-    """Refuse: a profile here has sections of quoted lines, not the fields of a schema."""
+    """Refuse with 501: a profile here has sections of quoted lines, not the fields of a schema."""
     raise unmapped(
         "A profile by a schema", "GET /v1/users/{user_id}/profile has the profile in quoted lines."
     )
@@ -288,7 +288,7 @@ async def profile(name: str) -> None:
 
 @route(router, "DELETE", "/v2/entities/{kind}/{name:rest}", "delete")
 async def delete_entity(kind: str, name: str, forest: Forest, who: Who) -> dict[str, str]:
-    """Delete a user with everything that was said; of a key that is bound to a user, also one run of theirs.
+    """Delete a user with everything that was said; refuse other kinds of entities.
 
     The slash that mem0's client sends at the end is no part of the name.
     """
@@ -335,7 +335,7 @@ INSTEAD: tuple[tuple[str, str, str], ...] = (
 
 @router.api_route("/{path:rest}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], response_model=None)
 async def not_mapped(path: str, request: Request, who: Who) -> None:
-    """Answer 501, so that nothing that is missing looks like a memory that is."""
+    """Answer 501 to unmapped paths, so that a missing feature does not look like a missing memory."""
     asked = request.url.path.partition(PREFIX)[2]
     for beginning, what, instead in INSTEAD:
         if asked == beginning or asked.startswith(f"{beginning}/"):

@@ -50,7 +50,7 @@ MAX_VALUES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A condition on one field, or ``"all"``, ``"any"`` or ``"none"`` of other filters; all of none lets everything pass."""
+    """A condition on one field, or ``"all"``, ``"any"`` or ``"none"`` of other filters; the empty one passes everything."""
 
     op: Op | Literal["all", "any", "none"] = "all"
     parts: tuple[Filter, ...] = ()
@@ -74,7 +74,7 @@ def matches(wanted: Filter, record: Mapping[str, Any]) -> bool:
 
 
 def users_of(wanted: Filter) -> frozenset[str] | None:
-    """Return the only users whose memories can pass a filter, by its conditions on ``user_id``; None when it names none."""
+    """Return the users that a filter restricts ``user_id`` to; None if it does not restrict it."""
     if wanted.op == "none":
         return None
     if wanted.path:
@@ -90,7 +90,7 @@ def users_of(wanted: Filter) -> frozenset[str] | None:
 
 
 def fields_in(wanted: Filter) -> frozenset[str]:
-    """Return the fields that a filter asks of."""
+    """Return the names of the fields in a filter."""
     return frozenset(wanted.path[:1]).union(*(fields_in(part) for part in wanted.parts))
 
 
@@ -117,7 +117,7 @@ def _holds(op: Op, found: Any, value: Any) -> bool:
 
 
 def _equal(found: Any, value: Any) -> bool:
-    """Compare as JSON does: true is not 1, and 1 is 1.0."""
+    """Return whether values are equal in JSON: true is not 1, and 1 is 1.0."""
     if isinstance(found, bool) or isinstance(value, bool):
         return found is value
     if _is_list(found) and _is_list(value):
@@ -171,7 +171,7 @@ def read_openai(given: object) -> Filter:
 
 
 class _FilterReader:
-    """Counts what it reads, so that no filter is larger than can be asked quickly."""
+    """The reader of a filter, which bounds its depth, conditions and values."""
 
     def __init__(self) -> None:
         self._read = 0
@@ -287,7 +287,7 @@ def _time(value: Any) -> datetime:
 
 
 def _operators(value: object) -> bool:
-    """Return whether a value is operators with operands, as ``{"gte": 3}``."""
+    """Return whether a value maps operators to operands, as ``{"gte": 3}``."""
     return isinstance(value, Mapping) and bool(value) and all(key in MEM0_OPS for key in value)
 
 
@@ -306,7 +306,7 @@ MAX_CHARS = 12_000
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """What an id stands for."""
+    """The decoded content of a memory's id."""
 
     kind: Kind
     user: str
@@ -325,18 +325,18 @@ class Sealed:
 
 
 def no_such_memory() -> NotFoundError:
-    """Return the error for an id that leads nowhere, whatever the reason."""
+    """Return the one error of all ids that lead nowhere."""
     return NotFoundError("there is no memory with this id; ids come from add, search and get_all")
 
 
 def seal(kind: Kind, user: str, *parts: str) -> str:
-    """Return the id of something in a user's memory: text that fits into a path."""
+    """Return the id of a fact, turn or event in a user's memory, as text for a path."""
     raw = json.dumps([kind, user, *parts], ensure_ascii=False, separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def unseal(token: str, who: Principal) -> Sealed:
-    """Return what an id stands for.
+    """Return the decoded content of an id.
 
     Args:
         token: the id, as a client gave it.
@@ -374,7 +374,7 @@ CORRECTED, FORGOTTEN = "corrected", "forgotten"
 
 @dataclass(frozen=True, slots=True)
 class Mem0Memory:
-    """A memory: what is known of it to filter by and to show.
+    """A memory in mem0's terms, with the fields that filters and answers use.
 
     `text` is the statement of a fact, or what was said. `created` is when it was said, `updated` when it was stored or
     corrected last. `run_id` is that of `add`, or the session.
@@ -396,7 +396,7 @@ class Mem0Memory:
     kind: str = "fact"
 
     def fields(self) -> dict[str, Any]:
-        """Return what filters ask of."""
+        """Return the fields that filters can use."""
         return {
             "user_id": self.user_id,
             **self.labels,
@@ -411,7 +411,7 @@ class Mem0Memory:
         }
 
     def attributes(self) -> dict[str, Any]:
-        """Return what OpenAI calls attributes: texts, numbers and bools; metadata of that kind, and where it comes from."""
+        """Return OpenAI's attributes: origin, labels, and the metadata that are texts, numbers or bools."""
         own = {
             key: value for key, value in self.metadata.items() if isinstance(value, (str, int, float, bool))
         }
@@ -440,7 +440,7 @@ class Memories:
     _turns: dict[str, dict[str, TurnView]] = field(default_factory=dict)
 
     async def fact(self, fact_id: str) -> FactView:
-        """Return a fact; of one that was corrected, the one that holds instead.
+        """Return a fact; for a corrected one, its current successor.
 
         Raises:
             NotFoundError: if there is none, or it was forgotten.
@@ -462,7 +462,7 @@ class Memories:
         return view
 
     async def turn(self, session_id: str, turn_id: str) -> TurnView:
-        """Return a turn; a session is read once.
+        """Return a turn; its session is read once and cached.
 
         Raises:
             NotFoundError: if there is none.
@@ -479,7 +479,7 @@ class Memories:
         return found
 
     async def of_fact(self, view: FactView, wanted: Filter | None = None) -> Mem0Memory | None:
-        """Return the record of a fact: that of the first turn it was said in that passes a filter; None if none does."""
+        """Return the record of a fact in its first turn that passes a filter; None if none does."""
         async for record in self._sayings(view):
             if wanted is None or matches(wanted, record.fields()):
                 return record
@@ -497,7 +497,7 @@ class Memories:
     async def page(
         self, wanted: Filter, *, offset: int, limit: int, latest: bool = False
     ) -> tuple[list[Mem0Memory], int]:
-        """Return the facts that pass a filter, in time order, and how many do in all.
+        """Return a page of the facts that pass a filter, in time order, and their total number.
 
         Args:
             wanted: the filter.
@@ -534,7 +534,7 @@ class Memories:
         latest: bool = False,
         **options: Any,
     ) -> list[Mem0Memory]:
-        """Return what answers a question and passes a filter, best first, and each memory once.
+        """Return the memories that answer a question and pass a filter, best first, each once.
 
         Args:
             question: the question.
@@ -624,9 +624,9 @@ class Memories:
 
 
 def _scores(evidence: tuple[Evidence, ...]) -> list[float]:
-    """Return scores within (0, 1) that never rise from one piece of evidence to the next.
+    """Return scores within (0, 1) that never increase along the evidence.
 
-    Ours are sums of weighted parts without bounds. What puts a piece first whatever its parts are (`lead`) is left out.
+    Our scores are unbounded sums of weighted parts. `lead`, which puts a piece first whatever its parts are, is left out.
     """
     found: list[float] = []
     for one in reversed(evidence):
@@ -641,7 +641,7 @@ MOST_USERS = 50
 
 
 def meant(forest: AsyncMemForest, who: Principal, wanted: Filter) -> list[Memories]:
-    """Return the memories that a filter can mean.
+    """Return the memories of the users that a filter names, or of the key's user.
 
     Raises:
         InputError: if it names no user and the key is not bound to one, or it names too many.
@@ -659,7 +659,7 @@ def meant(forest: AsyncMemForest, who: Principal, wanted: Filter) -> list[Memori
 
 
 def shown_scope(record: Mem0Memory, names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return a record in mem0's shape, with the fields that are asked for, and its id."""
+    """Return a record in mem0's shape, with its id and the requested fields."""
     whole: dict[str, Any] = {
         "id": record.id,
         "memory": record.text,

@@ -89,31 +89,31 @@ async def entities(
     limit: PageSize = 50,
     cursor: Cursor = None,
 ) -> Response:
-    """Return whom and what statements name, those that most statements name first."""
+    """Return the entities that facts name, most often named first."""
     return answer(await memory.entities(kind, query, limit=limit, cursor=cursor))
 
 
 @entity_routes.post("/entities/merge", **operation("merge_entities", Entity, "write", body=True, writes=True))
 async def merge_entities(memory: Memory, body: bodies.MergeEntitiesBody) -> Response:
-    """Decide that two names are one entity, and return it. What was said stays; `split_entity` takes it back."""
+    """Merge two names into one entity, and return it. What was said stays; `split_entity` undoes it."""
     return answer(await memory.merge_entities(body.a, body.b))
 
 
 @entity_routes.post("/entities/split", **operation("split_entity", Entity, "write", body=True, writes=True))
 async def split_entity(memory: Memory, body: bodies.SplitEntityBody) -> Response:
-    """Decide that a name is not one with the others of an entity, and return what it is now."""
+    """Split a name off an entity, and return the entity that it is now."""
     return answer(await memory.split_entity(body.entity, body.name))
 
 
 @entity_routes.get("/entities/choices", **operation("entity_choices", list[EntityChoice], "read"))
 async def entity_choices(memory: Memory) -> Response:
-    """Return what was decided of names and counts, the oldest first."""
+    """Return the decisions on names and counts, oldest first."""
     return answer(await memory.entity_choices())
 
 
 @entity_routes.get("/relations/{entity}", **operation("relations", list[RelationView], "read"))
 async def relations(entity: EntityId, memory: Memory, as_of: TimeText | None = None) -> Response:
-    """Return what was said of an entity and another one: those that hold first, then by weight."""
+    """Return the relations of an entity: current ones first, then by weight."""
     return answer(await memory.relations(entity, as_of=as_of))
 
 
@@ -124,7 +124,7 @@ async def path(
     b: NameText,
     hops: Annotated[int, Query(ge=1, le=8, description="most steps")] = 4,
 ) -> Response:
-    """Return the shortest way from one entity to another, each step with what says so."""
+    """Return the shortest path between two entities, each step with its evidence."""
     return answer(await memory.path(a, b, hops=hops))
 
 
@@ -181,7 +181,7 @@ async def get(fact_id: FactId, memory: Memory) -> Response:
 
 @fact_routes.get("/facts/{fact_id}/history", **operation("history", list[HistoryEntry], "read"))
 async def history(fact_id: FactId, memory: Memory) -> Response:
-    """Return what happened to a statement, in the order this memory recorded it."""
+    """Return what happened to a fact, in the order this memory recorded it."""
     return answer(await memory.history(fact_id))
 
 
@@ -189,13 +189,13 @@ async def history(fact_id: FactId, memory: Memory) -> Response:
     "/facts/{fact_id}", **operation("update", CorrectionView, "write", 409, body=True, writes=True)
 )
 async def update(fact_id: FactId, memory: Memory, body: bodies.UpdateBody) -> Response:
-    """Correct a statement: hide it, and put another one in its place. What was said stays as it was said."""
+    """Correct a fact: hide it, and put another one in its place. What was said stays as it was said."""
     return answer(await memory.update(fact_id, **body.options()))
 
 
 @fact_routes.post("/facts/{fact_id}/pin", **operation("pin", CorrectionView, "write", 409, writes=True))
 async def pin(fact_id: FactId, memory: Memory) -> Response:
-    """Pin a statement: it is among the evidence of every question that it passes the time filters of."""
+    """Pin a fact: it is among the evidence of every question whose time filters it passes."""
     return answer(await memory.pin(fact_id))
 
 
@@ -203,7 +203,7 @@ async def pin(fact_id: FactId, memory: Memory) -> Response:
     "/facts/{fact_id}/forget", **operation("forget", CorrectionView, "delete", 409, writes=True)
 )
 async def forget(fact_id: FactId, memory: Memory) -> Response:
-    """Forget a statement: it is not shown any more, however often it is said or extracted."""
+    """Forget a fact: it is not shown any more, however often it is said or extracted."""
     return answer(await memory.forget(fact_id))
 
 

@@ -34,7 +34,7 @@ metric_routes = strict_router("health", "")
 
 
 class Metrics(Collector):
-    """The numbers of one app, in a registry of its own.
+    """The metrics of one app, in a registry of its own.
 
     Args:
         access: knows the open files.
@@ -64,7 +64,7 @@ class Metrics(Collector):
         self.registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Return what is counted elsewhere, for the registry, when somebody asks for the numbers."""
+        """Yield the metrics that are counted elsewhere, for the registry."""
         for name, text, value in (
             ("memforest_open_files", "Files that open memories hold.", "open_files"),
             ("memforest_cached_bytes", "Bytes of cached snapshots, about.", "cached_bytes"),
@@ -98,16 +98,12 @@ class Metrics(Collector):
         yield tokens
 
 
-class RouteSeen:
-    """Innermost middleware: tells `Measured` which route answered a request."""
+def note_route(app: ASGIApp) -> ASGIApp:
+    """Innermost middleware: record for `Measured` the path template of the route that answered a request."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, and note its path with the names of parameters in place of their values."""
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            await self.app(scope, receive, send)
+            await app(scope, receive, send)
         finally:
             if _ROUTE in scope:
                 mounted = scope.get("root_path", "")[len(scope.get("app_root_path", "")) :]
@@ -120,9 +116,11 @@ class RouteSeen:
                     is_fixed = "{" not in asked and asked in [getattr(one, "path", None) for one in routes]
                     scope[_ROUTE].append(mounted or (asked if is_fixed else UNMATCHED))
 
+    return serve
+
 
 class Measured:
-    """Outermost middleware: counts and times each request, and logs it without what was asked.
+    """Outermost middleware: count, time and log each request, without its path and parameters.
 
     Args:
         app: what it stands around.
@@ -161,7 +159,7 @@ class Measured:
 
 
 async def may_measure(who: Who) -> None:
-    """Let those pass who run the server: its numbers are of all tenants together."""
+    """Raise unless the key is the server's own: the metrics cover all tenants."""
     if who.tenant is not None or who.user is not None:
         raise ForbiddenError("this needs a key of the server itself, made without --tenant and --user")
 

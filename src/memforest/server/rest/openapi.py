@@ -29,7 +29,7 @@ _TEXTS = {"text/event-stream": EVENT, "text/plain": METRICS}
 
 
 def _problems() -> dict[int, dict[str, Any]]:
-    """Return status -> a problem of it."""
+    """Return an example problem for each status."""
     wrong = WrongField(pointer="/body/top_k", detail="Input should be less than or equal to 1000")
     made = (
         http_problem(400, "the connection ended before the body did"),
@@ -51,7 +51,7 @@ def _problems() -> dict[int, dict[str, Any]]:
 
 
 def add_examples(document: dict[str, Any]) -> None:
-    """Add to a document what its operations answer."""
+    """Add examples of answers to the operations of a document."""
     answers = json.loads((files("memforest.server.rest") / FILE).read_text(encoding="utf-8"))
     problems = _problems()
     shown = document["components"].setdefault("examples", {})
@@ -138,7 +138,7 @@ _EXTRA = {
 
 
 def install(app: FastAPI) -> None:
-    """Let an app serve this document."""
+    """Make an app serve this document."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -149,7 +149,7 @@ def install(app: FastAPI) -> None:
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """Return the document of an app."""
+    """Return the OpenAPI document of an app."""
     made = get_openapi(
         title=app.title,
         version=app.version,
@@ -182,7 +182,7 @@ def document(app: FastAPI) -> dict[str, Any]:
 
 
 def _only_problems(path: str, operation: dict[str, Any]) -> None:
-    """Let every error of an operation be a problem, and name those that every route may answer."""
+    """Describe every error of an operation as a problem, and add those that every route may answer."""
     found = operation["responses"]
     if path.startswith("/v1"):
         for status, response in can_fail(body="requestBody" in operation).items():
@@ -197,7 +197,7 @@ def _only_problems(path: str, operation: dict[str, Any]) -> None:
 
 
 def _as_json(operation: dict[str, Any]) -> None:
-    """Say of a parameter that is JSON what it is, and of a stream of events that each is one."""
+    """Describe JSON parameters by their schema, and event streams by that of an event."""
     for response in operation["responses"].values():
         if "text/event-stream" in response.get("content", {}):
             response["content"]["text/event-stream"] = {
@@ -216,7 +216,7 @@ def _as_json(operation: dict[str, Any]) -> None:
 
 
 def _link(operation: dict[str, Any]) -> None:
-    """Say where the ids in a response lead to."""
+    """Add the links that the ids in a response lead to."""
     for source, name, targets in LINKS:
         if operation["operationId"] == source:
             for status, response in operation["responses"].items():
@@ -231,7 +231,7 @@ def _link(operation: dict[str, Any]) -> None:
 
 
 def _reached(parts: Any, schemas: dict[str, Any]) -> set[str]:
-    """Return the names of the schemas that parts of the document lead to."""
+    """Return the names of the schemas that parts of the document refer to."""
     found: set[str] = set()
     queue = list(parts)
     while queue:
@@ -248,7 +248,7 @@ def _reached(parts: Any, schemas: dict[str, Any]) -> set[str]:
 
 
 def _whole(name: str, schema: dict[str, Any]) -> None:
-    """Say of a result that it has all of its fields, always."""
+    """Mark all fields of a result as required."""
     if "properties" in schema:
         schema["properties"].update(_EXTRA.get(name, {}))
         schema["required"] = list(schema["properties"])

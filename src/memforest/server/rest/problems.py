@@ -74,7 +74,7 @@ _PLACE = re.compile(r"://|(?:^|[\s'\"=(])(?:~?/|[A-Za-z]:[\\/])\S")
 
 
 class WrongField(BaseModel):
-    """What is wrong with one field of a request."""
+    """An error in one field of a request."""
 
     pointer: str = Field(description="where it is: `/body/turns/0/role`, `/query/limit`, `/path/user_id`")
     detail: str = Field(description="what is wrong with it; never its value")
@@ -102,7 +102,7 @@ def status_of(error: errors.MemForestError) -> int:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return whether an error says, or was caused by one that says, that a disk or a quota is full.
+    """Return whether an error or its cause says that a disk or quota is full.
 
     SQLite's own is told by its phrase, as Python 3.10 has no error codes.
     """
@@ -129,12 +129,12 @@ def type_of(kind: type[errors.MemForestError]) -> str:
 
 
 def title_of(kind: type[errors.MemForestError]) -> str:
-    """Return what a class of error means: the promise of its docstring."""
+    """Return the title of an error class, from its docstring."""
     return (kind.__doc__ or kind.__name__).strip().split("\n")[0].rstrip(".")
 
 
 def detail_of(error: errors.MemForestError) -> str:
-    """Return what may be told of an error."""
+    """Return the detail of an error that the caller may see."""
     if isinstance(error, _OWN_WORDS):
         return str(error)[:DETAIL_CHARS]
     if isinstance(error, errors.ConfigError) and not _PLACE.search(str(error)):
@@ -145,7 +145,7 @@ def detail_of(error: errors.MemForestError) -> str:
 
 
 def headers_of(error: errors.MemForestError) -> dict[str, str]:
-    """Return the headers that an error has: when to try again, and how to say who one is."""
+    """Return the headers of an error: ``Retry-After`` and ``WWW-Authenticate``."""
     status = status_of(error)
     if status == 401:
         return {"WWW-Authenticate": 'Bearer realm="memforest"'}
@@ -184,7 +184,7 @@ def answer_of(error: errors.MemForestError) -> JSONResponse:
 
 
 def problem(status: int, name: str, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Return a problem of a kind that is no class of `memforest.errors`, or whose detail is the caller's.
+    """Return a problem of a given kind and detail.
 
     Args:
         status: of HTTP.
@@ -200,7 +200,7 @@ def problem(status: int, name: str, detail: str, headers: Mapping[str, str] | No
 def problem_of(
     kind: type[errors.MemForestError], detail: str, wrong: Sequence[WrongField] = ()
 ) -> JSONResponse:
-    """Return the problem of a class of error with a detail of the caller's.
+    """Return the problem of an error class with a given detail.
 
     Args:
         kind: the class.
@@ -212,13 +212,13 @@ def problem_of(
 
 
 def http_problem(status: int, detail: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Return a problem that is of no class: only its status says what it is."""
+    """Return a problem without an error class, told by its status alone."""
     title = "Content Too Large" if status == 413 else HTTPStatus(status).phrase
     return _respond("about:blank", title, status, detail, headers=headers)
 
 
 def unexpected(error: BaseException) -> JSONResponse:
-    """Log an error that nobody expected, by its type and place alone, and return a problem that tells nothing of it."""
+    """Log an unexpected error by type and place alone, and return a problem without details."""
     _log.error("unexpected %s at %s", type(error).__name__, place_of(error))
     return http_problem(500, UNEXPECTED)
 
@@ -260,7 +260,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
 
 
 async def _of_fields(_request: Request, error: Exception) -> Response:
-    """Answer a request that does not fit its schema: where, and what would fit; not what came."""
+    """Answer a request that does not fit its schema: name the place and what would fit, not the value."""
     assert isinstance(error, RequestValidationError)
     wrong = [
         WrongField(
@@ -278,7 +278,7 @@ def _sendable(text: str) -> str:
 
 
 def _place(one: Mapping[str, Any], body: Any) -> list[str]:
-    """Return the parts of a JSON pointer (RFC 6901) to a field, without the names that pydantic gives to the members of a union.
+    """Return the parts of the JSON pointer (RFC 6901) to a field, without pydantic's names of union members.
 
     They are cut: names of fields come from the request too.
     """
@@ -297,7 +297,7 @@ def _place(one: Mapping[str, Any], body: Any) -> list[str]:
 
 
 def install(app: FastAPI) -> None:
-    """Let an app answer every error as a problem."""
+    """Make an app answer every error as a problem."""
     app.add_exception_handler(errors.MemForestError, _of_memforest)
     app.add_exception_handler(HTTPException, _of_http)
     app.add_exception_handler(RequestValidationError, _of_fields)

@@ -31,7 +31,7 @@ from memforest.settings import MAX_BODY_ITEMS, has_too_many_items
 
 
 async def caller(request: Request) -> Principal:
-    """Return who asks, counted against the limits; once for each request.
+    """Return the caller of a request, identified and counted once.
 
     How one says who one is stands in the document (`memforest.server.rest.openapi.SECURITY`). FastAPI's own dependencies for that
     would be solved anew wherever this one is asked for, and look at nothing that is used.
@@ -55,7 +55,7 @@ Who = Annotated[Principal, Depends(caller)]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """A dependency that lets only those pass who have a scope."""
+    """A dependency that requires a scope."""
 
     scope: Scope
 
@@ -65,7 +65,7 @@ class Needs:
 
 
 async def forest_of(request: Request, who: Who) -> AsyncIterator[AsyncMemForest]:
-    """Give the memories of the caller's tenant for as long as the request lasts."""
+    """Yield the memories of the caller's tenant while the request lasts."""
     access: Access = request.app.state.access
     async with access.forest(who) as forest:
         yield forest
@@ -76,7 +76,7 @@ Forest = Annotated[AsyncMemForest, Depends(forest_of)]
 
 
 async def ingesting_of(request: Request, who: Who) -> AsyncIterator[None]:
-    """Count the request among the ingests of the caller's tenant for as long as it lasts."""
+    """Count the request as an ingest of the caller's tenant while it lasts."""
     access: Access = request.app.state.access
     async with access.ingesting(who):
         yield
@@ -87,7 +87,7 @@ Ingesting = Depends(ingesting_of)
 
 
 async def again_of(request: Request) -> Callable[[], Awaitable[Principal]]:
-    """Return what asks anew who has sent a request, for an answer that goes on for long; it raises as at first."""
+    """Return a function that identifies the caller again, for a long answer; it raises as at first."""
     access: Access = request.app.state.access
     return partial(access.identify, credential_of(request.headers))
 
@@ -130,7 +130,7 @@ _HEADERS: Mapping[int, Mapping[str, Any]] = {
 
 
 def can_fail(*more: int, body: bool = False, writes: bool = False) -> dict[int | str, dict[str, Any]]:
-    """Return what the document says of the problems of a route.
+    """Return the problems of a route for the OpenAPI document.
 
     Args:
         *more: statuses beside those that every route has.
@@ -178,21 +178,21 @@ _HOLD = frozenset(("chunks", "result", "indexes"))
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s;,)\"']+", re.IGNORECASE)
 
 
-def _without_addresses(told: Any, *, quotes: bool = False) -> Any:
-    """Return a result without the addresses in what it tells of failures: they are the server's."""
-    if isinstance(told, list):
-        return [_without_addresses(one, quotes=quotes) for one in told]
-    if isinstance(told, dict):
+def _without_addresses(value: Any, *, quotes: bool = False) -> Any:
+    """Return a result without the server's addresses in its messages about failures."""
+    if isinstance(value, list):
+        return [_without_addresses(one, quotes=quotes) for one in value]
+    if isinstance(value, dict):
         changed = {
-            name: _without_addresses(told[name], quotes=name in _TOLD)
-            for name in (_TOLD | _HOLD) & told.keys()
+            name: _without_addresses(value[name], quotes=name in _TOLD)
+            for name in (_TOLD | _HOLD) & value.keys()
         }
-        return {**told, **changed}
-    return _ADDRESS.sub("its address", told) if quotes and isinstance(told, str) else told
+        return {**value, **changed}
+    return _ADDRESS.sub("its address", value) if quotes and isinstance(value, str) else value
 
 
 def answer(result: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a result of a verb as a response: times are ISO 8601 with offset."""
+    """Return a verb's result as a JSON response, with times in ISO 8601 with offset."""
     own = isinstance(result, Result) and type(result).to_dict is not Result.to_dict
     body = json_bytes(result.to_dict() if own else result)
     if b"://" in body:
@@ -201,7 +201,7 @@ def answer(result: Any, status: int = 200, headers: Mapping[str, str] | None = N
 
 
 def located(request: Request, path: str) -> dict[str, str]:
-    """Return the header that tells where something is: below where the app is mounted, if it is.
+    """Return the ``Location`` header of a path below the app's mount point.
 
     Args:
         request: that made it.
@@ -221,7 +221,7 @@ MOST_DIGITS = 400
 
 
 class KeyedRoute(APIRoute):
-    """A route that looks at the key, and at what it allows, before anything else of a request, and reads bodies within bounds.
+    """A route that checks key and scopes before anything else of a request, and reads bodies within bounds.
 
     A long body is read and checked in a worker thread; what FastAPI would do with it after that is done already.
     """
@@ -230,7 +230,7 @@ class KeyedRoute(APIRoute):
     """Name of a query parameter -> whether it may come more than once."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Return what answers requests."""
+        """Return the handler of requests."""
         answer, field = super().get_route_handler(), self.body_field
         dependants = [self.dependant]
         for dependant in dependants:  # which grows: what a route depends on, directly or not
@@ -261,11 +261,11 @@ class KeyedRoute(APIRoute):
         return handled
 
     def look(self, request: Request) -> None:
-        """Raise if something beside the body is wrong; everything is right here."""
+        """Raise if something beside the body is wrong; nothing is by default."""
 
 
 class StrictRoute(KeyedRoute):
-    """A route that refuses what others pass over.
+    """A route that refuses what others ignore.
 
     Query parameters that there are not, or twice; names in JSON twice, and NaN; bodies of another type.
     """
@@ -329,7 +329,7 @@ def operation(
     scopes: str | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """Return the arguments of a route's decorator.
+    """Return the arguments of a route's decorator for a verb.
 
     Args:
         verb: its name in Python.
@@ -356,7 +356,7 @@ def operation(
 
 
 class _ReadRequest(Request):
-    """A request whose body is read as strict JSON, before anything else is done with it."""
+    """A request whose body is read as strict JSON first."""
 
     _read: Any = None
 
@@ -384,7 +384,7 @@ class _ReadRequest(Request):
 
 
 def _checked(body: bytes, field: ModelField | None) -> Any:
-    """Return what a body says, as what it must be if that is known."""
+    """Return the JSON of a body, validated by its field if there is one."""
     if has_too_many_items(body):
         raise InputError(f"the body has more than {MAX_BODY_ITEMS:,} values; send it in parts")
     given = read_json(body)
@@ -397,7 +397,7 @@ def _checked(body: bytes, field: ModelField | None) -> Any:
 
 
 def read_json(body: bytes, what: str = "the body") -> Any:
-    """Return what bytes say in JSON, as RFC 8259 has it.
+    """Return the value of JSON bytes, read strictly by RFC 8259.
 
     Args:
         body: in UTF-8.
@@ -421,7 +421,7 @@ def read_json(body: bytes, what: str = "the body") -> Any:
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object; of two members of one name, readers differ in which of them counts (RFC 8259, 4)."""
+    """Return a JSON object; raise for duplicate names, which readers treat differently (RFC 8259, 4)."""
     if len(members) > MOST_MEMBERS:
         raise ValueError(f"an object has more than {MOST_MEMBERS:,} members")
     made = dict(members)

@@ -49,7 +49,7 @@ user_routes = strict_router("users")
 
 
 async def may_list(who: Who) -> None:
-    """Let those pass who may read, of a key for one user, or else those with the scope `admin`."""
+    """Raise unless the key is for one user and may read, or has the scope `admin`."""
     who.require("admin" if who.user is None else "read")
 
 
@@ -64,7 +64,7 @@ async def may_list(who: Who) -> None:
     ),
 )
 async def list_users(forest: Forest, who: Who, limit: PageSize = 50, cursor: Cursor = None) -> Response:
-    """List who has a memory, in no order that means anything: a key of one user sees that user alone, others need the scope `admin`."""
+    """List the users with a memory, in no particular order: a user's key sees that user alone, others need the scope `admin`."""
     if who.user is not None:
         return answer(Users((who.user,) if await forest.has_user(who.user) else ()))
     page = await forest.users(limit=limit, cursor=cursor)
@@ -101,7 +101,7 @@ async def register_user(
 
 @user_routes.get("/users/{user_id}", **operation("has_user", User, "read"))
 async def has_user(user_id: UserId, forest: Forest, who: Who) -> Response:
-    """Tell whether a user has a memory: 404 if not."""
+    """Return whether a user has a memory: 404 if not."""
     user = who.user_id(user_id)
     if not await forest.has_user(user):
         raise no_memory(user)
@@ -110,7 +110,7 @@ async def has_user(user_id: UserId, forest: Forest, who: Who) -> Response:
 
 @user_routes.delete("/users/{user_id}", **operation("delete_user", DeleteReceipt, "delete", writes=True))
 async def delete_user(memory: Memory, dry_run: DryRun = False) -> Response:
-    """Delete a user's memory with all of its files, whatever state they are in, or count what is in it."""
+    """Delete a user's memory with all of its files, whatever their state, or count what would go."""
     return answer(await memory.delete_all(dry_run=dry_run))
 
 
@@ -176,7 +176,7 @@ async def verify(memory: Memory, body: Annotated[bodies.VerifyBody | None, Body(
 
 @upkeep.post("/repair", **operation("repair", RepairReport, "admin", writes=True))
 async def repair(memory: Memory) -> Response:
-    """Repair what can be made anew from what was said, and finish what an interrupted write left."""
+    """Rebuild damaged derived data from what was said, and finish interrupted writes."""
     return answer(await memory.repair())
 
 
@@ -184,13 +184,13 @@ async def repair(memory: Memory) -> Response:
 async def resume(
     memory: Memory, forest: Forest, body: Annotated[bodies.SpendBody | None, Body()] = None
 ) -> Response:
-    """Finish what interrupted or failed writes left."""
+    """Finish interrupted or failed writes."""
     return answer(await forest.resume(memory.user_id, **_options(body)))  # type: ignore[arg-type]  # likewise
 
 
 @upkeep.post("/flush", **operation("flush", FlushResult, "write", body=True, ingests=True))
 async def flush(memory: Memory, body: Annotated[bodies.SpendBody | None, Body()] = None) -> Response:
-    """Wait for the summaries that are made behind writes, make those that are left, and return what that did."""
+    """Wait for background summaries, make the remaining ones, and return the outcome."""
     return answer(await memory.flush(**_options(body)))  # type: ignore[arg-type]  # likewise
 
 
@@ -253,7 +253,7 @@ LEAST_BYTES_S = 10_000
 
 
 class Pipe:
-    """A stream of bytes to write into from another thread, and to read from as chunks.
+    """A pipe of bytes, written from another thread and read as chunks.
 
     Args:
         work: writes everything into the pipe that it is given, and awaits that.
@@ -301,7 +301,7 @@ class Pipe:
         """Do nothing: what is held is sent at the end."""
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """Give what is written, as it comes.
+        """Yield the written chunks as they come.
 
         Raises:
             MemForestError: what the work raises.
@@ -326,7 +326,7 @@ class Pipe:
             await self._end()
 
     async def _end(self) -> None:
-        """Let the writer end, wherever it is."""
+        """End the writer, wherever it is."""
         self._over = True
         while not self._chunks.empty():
             self._chunks.get_nowait()
@@ -336,11 +336,11 @@ class Pipe:
 
 
 class PipeResponse(StreamingResponse):
-    """A response of what is written into a pipe; however it ends, the writer ends with it."""
+    """A response that streams a pipe; when it ends, the writer ends too."""
 
     @classmethod
     async def of(cls, pipe: Pipe, media_type: str) -> PipeResponse:
-        """Return the response once its first chunk is there, so that what fails at once fails before it is begun."""
+        """Return the response after its first chunk, so that an early failure comes before the response begins."""
         chunks = pipe.chunks()
         first = await anext(chunks, b"")
 
@@ -356,7 +356,7 @@ class PipeResponse(StreamingResponse):
     chunks: AsyncGenerator[bytes, None]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the response, and end the writer."""
         try:
             await super().__call__(scope, receive, send)
         finally:

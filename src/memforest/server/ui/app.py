@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memforest.server.auth import Access
 from memforest.server.jobs import Intake
 from memforest.server.ui import asking, forests, told
-from memforest.server.ui.site import ErrorsAnswered, Site
+from memforest.server.ui.site import Site, answer_errors
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -59,8 +59,7 @@ def ui_app(
         prefix: where it is mounted, if that is not what the mounting app tells.
         hosts: further names of this server, for requests without a key.
         intake: the ingest jobs of the server, which have a page where they are given.
-        https: browsers come by https, also where a proxy that does not say so hands their requests on: the cookie is for https
-            alone then.
+        https: browsers come by https, even if a proxy does not say so: the cookie is then for https alone.
     """
     site = Site(access, hosts=hosts, intake=intake, https=https)
     routes = [
@@ -93,26 +92,22 @@ def ui_app(
     app = Starlette(
         routes=routes,
         exception_handlers={404: site.no_page, 405: site.no_page},
-        middleware=[Middleware(ErrorsAnswered, page=site.failed)],
+        middleware=[Middleware(answer_errors, page=site.failed)],
     )
-    return _Guarded(app, prefix)
+    return _guarded(app, prefix)
 
 
-class _Guarded:
-    """Gives every answer the headers, errors and files included."""
+def _guarded(app: ASGIApp, prefix: str | None) -> ASGIApp:
+    """Middleware: add the security headers to every answer, errors and files included."""
 
-    def __init__(self, app: ASGIApp, prefix: str | None) -> None:
-        self._app = app
-        self._prefix = prefix
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await app(scope, receive, send)
             return
-        if self._prefix is not None and not str(scope.get("root_path", "")).endswith(self._prefix):
-            scope = {**scope, "root_path": str(scope.get("root_path", "")) + self._prefix}
+        if prefix is not None and not str(scope.get("root_path", "")).endswith(prefix):
+            scope = {**scope, "root_path": str(scope.get("root_path", "")) + prefix}
 
-        async def guarded(message: Message) -> None:
+        async def sends(message: Message) -> None:
             if message["type"] == "http.response.start":
                 given = {name.lower() for name, _ in message["headers"]}
                 more = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
@@ -121,7 +116,9 @@ class _Guarded:
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 
-        await self._app(scope, receive, guarded)
+        await app(scope, receive, sends)
+
+    return serve
 
 
 async def _static(request: Request) -> Response:

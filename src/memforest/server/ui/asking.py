@@ -1,4 +1,4 @@
-"""Pages of a question explained, and of two instants compared.
+"""Pages that explain a question and compare two instants.
 
 The first shows how the question was understood, what was searched, and why each piece of evidence stands where it does; the
 second what was so at one instant and not at the other, or what the memory held and learnt.
@@ -32,9 +32,9 @@ _DONE = ("time_order", "propagation", "rerank", "guide", "explored")
 
 
 def score_bars(parts: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Return the parts of a score, the heaviest first, as bars on one scale.
+    """Return the parts of a score as bars on one scale, largest first.
 
-    A bar begins at `x`; it is `cut` where it is longer than the drawing, as that of what lifts an answer over all others.
+    A bar begins at `x`; it is `cut` where it is longer than the drawing, as the bar of `lead` is.
 
     Example:
         >>> [(one["name"], one["width"]) for one in score_bars({"turn": -0.5, "fact": 1.0, "lead": 1000.0})]
@@ -51,7 +51,7 @@ def score_bars(parts: Mapping[str, float]) -> list[dict[str, Any]]:
 
 
 def steps_of(path: Sequence[str]) -> list[str]:
-    """Return a path as it is read: a day stands once, and what is the same some steps long is counted.
+    """Return the steps of a path for display: a range of one day is that day, and equal steps are counted.
 
     Example:
         >>> steps_of(["session a", "2024-01-02..2024-03-04", "2024-01-02..2024-01-02", "2024-01-02..2024-01-02"])
@@ -72,7 +72,7 @@ _Along = tuple[int | None, str, datetime | None, datetime | None]
 
 
 def _along(result: QueryResult) -> list[_Along]:
-    """Return the windows and the evidence of a question; nothing where there is no evidence."""
+    """Return the time windows and evidence of a question; nothing without evidence."""
     plan, filters = result.plan, result.trace.get("explain", {}).get("filters", {})
     found: list[_Along] = []
     if plan.start is not None or plan.end is not None:
@@ -87,7 +87,7 @@ def _along(result: QueryResult) -> list[_Along]:
 
 
 async def ask(visit: PageRequest) -> Response:
-    """Show the form for a question, and what became of it when there is one."""
+    """Show the form for a question and, if one is asked, its results."""
     user, question = visit.user, visit.given("q")
     names = ("as_of", "reference_date", "said_by", "known_at", "index")
     asked: dict[str, Any] = {name: visit.given(name) for name in names}
@@ -137,7 +137,7 @@ async def ask(visit: PageRequest) -> Response:
 
 
 def _plan_rows(result: QueryResult) -> list[tuple[str, Any]]:
-    """Return how a question was understood, in rows."""
+    """Return the rows of a question's plan."""
     plan = result.plan
     rows: list[tuple[str, Any]] = [
         ("asks", plan.kind),
@@ -160,14 +160,14 @@ def _plan_rows(result: QueryResult) -> list[tuple[str, Any]]:
 
 
 def _done_rows(result: QueryResult) -> list[tuple[str, str]]:
-    """Return what the search did beside filtering, in rows."""
+    """Return the rows of the search's steps beside filtering."""
     why = result.trace.get("explain", {})
     rows = []
     for name in _DONE:
         done = why.get(name)
         if isinstance(done, Mapping):
-            told = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in done.items() if value)
-            rows.append((name.replace("_", " "), told))
+            text = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in done.items() if value)
+            rows.append((name.replace("_", " "), text))
     return rows
 
 
@@ -177,21 +177,21 @@ WAYS = ("valid", "known")
 
 @dataclass(frozen=True, slots=True)
 class HeldPair:
-    """A state of an entity as a memory held it at each of two instants; None where it held none such."""
+    """A state of an entity as a memory held it at two instants; None where it did not hold it."""
 
     before: TimelineEntry | None
     after: TimelineEntry | None
 
     @property
     def either(self) -> TimelineEntry:
-        """The state, as held later where both instants have it."""
-        found = self.after or self.before
-        assert found is not None
-        return found
+        """The later of the two states, or the only one."""
+        state = self.after or self.before
+        assert state is not None
+        return state
 
     @property
     def change(self) -> str:
-        """What has become of it."""
+        """The change between the instants: new, gone, same or changed."""
         if self.before is None:
             return "new"
         if self.after is None:
@@ -201,7 +201,7 @@ class HeldPair:
 
 
 def side_by_side(before: Sequence[TimelineEntry], after: Sequence[TimelineEntry]) -> list[HeldPair]:
-    """Return the states of two timelines in pairs: those of one attribute and value, first by when they began, then in order.
+    """Pair the states of two timelines by attribute and value: first those of equal start, then in order.
 
     So a state that has ended meanwhile, or whose time was corrected, is one row and not two.
 
@@ -240,7 +240,7 @@ def _by_value(entries: Sequence[TimelineEntry]) -> dict[tuple[str, str], list[Ti
 
 
 async def diff(visit: PageRequest) -> Response:
-    """Show the form for two instants, and what differs when both are given."""
+    """Show the form for two instants and, if both are given, the differences."""
     names = ("a", "b", "entity", "said_by", "known_at", "after")
     asked = {name: visit.given(name) for name in names}
     way = visit.given("by") or "valid"
@@ -279,7 +279,7 @@ async def diff(visit: PageRequest) -> Response:
 async def _held(
     memory: AsyncUserMemory, entity: str, said_by: str | None, instants: tuple[str, str]
 ) -> tuple[list[HeldPair], bool]:
-    """Return the states of an entity that a memory held at two instants, and whether there were more than are read.
+    """Return the pairs of states that a memory held of an entity at two instants, and whether some were left out.
 
     Raises:
         NotFoundError: if it knew nothing of the entity at either.

@@ -1,4 +1,4 @@
-"""Pages of the trees and facts of a memory: which trees there are, one along the time, and facts with their sources and history."""
+"""Pages of a memory's trees and facts: the list of trees, one tree on a time axis, facts with sources and history."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_NODE = 2**53
 
 
 async def forest(visit: PageRequest) -> Response:
-    """Show the trees of a memory by kind, the largest first where there are many, and what it holds in numbers."""
+    """Show the trees of a memory by kind, largest first where there are many, and its counts."""
     user, memory = visit.user, visit.memory
     index = visit.given("index")
     stats = await memory.stats()
@@ -56,7 +56,7 @@ async def forest(visit: PageRequest) -> Response:
 
 
 async def tree(visit: PageRequest) -> Response:
-    """Show a node and those below it on a time axis; `node` is the way to it from the root, as numbers with dots."""
+    """Show a node and its descendants on a time axis; `node` is its path from the root, as numbers with dots."""
     user, memory = visit.user, visit.memory
     way = _way(visit.given("node"))
     if not way:
@@ -86,7 +86,7 @@ async def tree(visit: PageRequest) -> Response:
 
 
 async def find(visit: PageRequest) -> Response:
-    """Look for a tree by its exact name, and for entities by words of theirs."""
+    """Find a tree by its exact name, and entities by words of their names."""
     user, memory, wanted = visit.user, visit.memory, visit.needed("q")
     try:
         trees: Sequence[TreeView] = await memory.tree(wanted, depth=0, limit=PAGE)
@@ -98,10 +98,10 @@ async def find(visit: PageRequest) -> Response:
 
 
 async def _ancestors(memory: AsyncUserMemory, way: Sequence[int]) -> list[tuple[str, TreeView]]:
-    """Return the nodes above the last one of a way, each with the way to it.
+    """Return the ancestors of the last node of a path, each with its own path.
 
     Raises:
-        NotFoundError: if there is no such way.
+        NotFoundError: if there is no such path.
     """
     above = []
     for depth, number in enumerate(way[:-1], 1):
@@ -113,7 +113,7 @@ async def _ancestors(memory: AsyncUserMemory, way: Sequence[int]) -> list[tuple[
 
 
 def _way(given: str | None) -> list[int]:
-    """Return the numbers of a way.
+    """Return the numbers of a node's path.
 
     Raises:
         InputError: if it is none.
@@ -142,7 +142,7 @@ MOST_SOURCES = 20
 
 
 async def facts(visit: PageRequest) -> Response:
-    """Show facts in time order, those that mention an entity or come from a session, as things were at a time."""
+    """Show facts in time order, optionally of an entity, of a session, or as of a time."""
     asked = {
         name: visit.given(name)
         for name in ("entity", "session_id", "as_of", "said_by", "known_at", "verdict")
@@ -180,7 +180,7 @@ async def fact(visit: PageRequest) -> Response:
 
 
 async def _quoted(memory: AsyncUserMemory, sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """Return the turns that support a fact; `turn` is None where it is gone, or is one too many to quote."""
+    """Return the turns that support a fact; `turn` is None for a deleted one, and beyond the most that are quoted."""
     found: list[dict[str, Any]] = []
     for source in sources:
         turns: dict[str, TurnView] = {}

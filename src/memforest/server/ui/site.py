@@ -1,4 +1,4 @@
-"""The inspector's door: who comes, whether they may, and what they read when they may not.
+"""Sessions, access checks and error pages of the inspector.
 
 Sessions of browsers are kept in this process, bounded in number and time; forms carry a token of their session. An unexpected
 error is answered with a page, and logged by its kind and place alone.
@@ -62,7 +62,7 @@ class _Session:
 
 
 class Sessions:
-    """Sessions by the id in their cookie. Ids are kept as digests: what is here is no way in.
+    """The browser sessions, by digests of the ids in their cookies.
 
     A restart ends them all. The credential that a session was begun with is kept, because whether it still holds is
     asked anew at each request.
@@ -90,11 +90,11 @@ class Sessions:
 
     @staticmethod
     def new_id() -> str:
-        """Return a random id for a cookie: 256 bits."""
+        """Return a random id of 256 bits for a cookie."""
         return secrets.token_urlsafe(_ID_BYTES)
 
     def begin(self, credential: str, who: Principal) -> str:
-        """Begin a session and return its id, which is a new one: whoever knew an id before knows none of this.
+        """Begin a session and return its id, a new one, so that no earlier id opens it.
 
         Raises:
             RateLimitError: if the tenant's keys have as many as may be, and this one has none that could be ended.
@@ -112,17 +112,17 @@ class Sessions:
         return made
 
     def credential(self, session_id: str) -> str | None:
-        """Return what a session was begun with; None if there is none, or it has ended."""
+        """Return the credential of a session; None if there is none or it has ended."""
         key, now = _digest(session_id), self._clock()
-        found = self._open.get(key)
-        if found is None:
+        session = self._open.get(key)
+        if session is None:
             return None
-        if self._has_ended(found, now):
+        if self._has_ended(session, now):
             del self._open[key]
             return None
-        found.used = now
+        session.used = now
         self._open.move_to_end(key)
-        return found.credential
+        return session.credential
 
     @staticmethod
     def _has_ended(one: _Session, now: float) -> bool:
@@ -133,11 +133,11 @@ class Sessions:
         self._open.pop(_digest(session_id), None)
 
     def token(self, session_id: str) -> str:
-        """Return the token that forms of this session carry; nobody who does not see the page can know it."""
+        """Return the token of a session's forms, which proves that they come from its own pages."""
         return hmac.new(self._secret, session_id.encode(), hashlib.sha256).hexdigest()
 
     def is_token(self, session_id: str, given: str) -> bool:
-        """Return whether a form came with the token of its session, in constant time."""
+        """Return whether a form's token is its session's, in constant time."""
         return hmac.compare_digest(self.token(session_id).encode(), given.encode("utf-8", "replace"))
 
 
@@ -146,10 +146,10 @@ def _digest(session_id: str) -> bytes:
 
 
 class TicketAccess(OpenAccess):
-    """One forest for whoever came in by a ticket, and for nobody else on this machine: for ``memforest inspect``.
+    """Access to one forest by a one-time ticket, for nobody else on this machine: for ``memforest inspect``.
 
-    The ticket is a word in an address that opens the inspector once, for the person at the terminal. What it gives is a
-    credential that only the server knows and only its sessions hold.
+    The ticket is a word in an address that opens the inspector once, for the person at the terminal. It gives a credential
+    that only the server knows and only its sessions hold.
 
     Args:
         forest: whose memories.
@@ -167,7 +167,7 @@ class TicketAccess(OpenAccess):
         self._used = False
 
     def take(self, given: str) -> str | None:
-        """Return the credential for the right word the first time it is given, else None."""
+        """Return the credential for the ticket's word, once; None otherwise."""
         right = hmac.compare_digest(self.word.encode(), given.encode("utf-8", "replace"))
         if not right or self._used:
             return None
@@ -190,20 +190,15 @@ class TicketAccess(OpenAccess):
 _log = logging.getLogger(__name__)
 
 
-class ErrorsAnswered:
-    """Middleware: nothing is raised out of it, so that no server writes the text or the trace of an error into its log.
+def answer_errors(app: ASGIApp, page: Callable[[Request], Response]) -> ASGIApp:
+    """Middleware: answer unexpected errors with a page, so that no server logs their text or trace.
 
     Args:
         app: what it stands around.
         page: makes the page that says that something went wrong.
     """
 
-    def __init__(self, app: ASGIApp, page: Callable[[Request], Response]) -> None:
-        self._app = app
-        self._page = page
-
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
+    async def serve(scope: AsgiScope, receive: Receive, send: Send) -> None:
         started = False
 
         async def sends(message: Message) -> None:
@@ -212,12 +207,14 @@ class ErrorsAnswered:
             await send(message)
 
         try:
-            await self._app(scope, receive, sends)
+            await app(scope, receive, sends)
         except Exception as exc:  # noqa: BLE001 - whatever it is, Starlette would let the server log its trace
             _log.error("unexpected %s at %s", type(exc).__name__, place_of(exc))
             if not started:
-                await self._page(Request(scope))(scope, receive, send)
+                await page(Request(scope))(scope, receive, send)
             # A page that was begun stays unfinished, by which the browser sees that it failed.
+
+    return serve
 
 
 _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
@@ -244,7 +241,7 @@ _FIXED: tuple[tuple[type[errors.MemForestError], str], ...] = (
 
 
 def sentence_of(error: errors.MemForestError) -> str:
-    """Return what a person may read of an error: its message, or a sentence of ours where that may name the server's own."""
+    """Return the sentence about an error for a page: its message, or a fixed one where that may reveal the server's insides."""
     said = next((text for kind, text in _FIXED if isinstance(error, kind)), None)
     if said is not None:
         return said
@@ -262,7 +259,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Site:
-    """Everything that the pages share.
+    """What all pages share: access, sessions and templates.
 
     Args:
         access: decides.
@@ -291,11 +288,11 @@ class Site:
         self._templates = environment()
 
     def page(self, handler: Handler) -> Endpoint:
-        """Return the endpoint of a page, which takes the scope ``read``."""
+        """Return the endpoint of a page, which needs the scope ``read``."""
         return self._endpoint(handler, "read", posted=False)
 
     def form(self, handler: Handler, scope: Scope) -> Endpoint:
-        """Return the endpoint of a form, which takes a scope and the token of the session."""
+        """Return the endpoint of a form, which needs a scope and the session's token."""
         return self._endpoint(handler, scope, posted=True)
 
     def _endpoint(self, handler: Handler, scope: Scope, *, posted: bool) -> Endpoint:
@@ -332,7 +329,7 @@ class Site:
         return endpoint
 
     async def _identify(self, request: Request, credential: str | None) -> Principal:
-        """Return who comes.
+        """Return the caller of a request.
 
         Raises:
             UnauthenticatedError: if a key is needed and there is none that holds.
@@ -346,7 +343,7 @@ class Site:
         return who
 
     async def _is_open(self) -> bool:
-        """Return whether no key is needed: then one that was given tells nothing of who gave it."""
+        """Return whether no key is needed; a given key then proves nothing."""
         try:
             await self._access.identify(None)
         except UnauthenticatedError:
@@ -354,10 +351,10 @@ class Site:
         return True
 
     async def _checked_form(self, request: Request, session: str) -> dict[str, str]:
-        """Return the fields of a form that came from one of our own pages.
+        """Return the fields of a form after checking that one of our own pages sent it.
 
         Raises:
-            ForbiddenError: if it did not.
+            ForbiddenError: if another page sent it, or an old one.
             InputError: if it is no form.
         """
         if from_elsewhere(request.headers):
@@ -368,7 +365,7 @@ class Site:
         return form
 
     async def login(self, request: Request) -> Response:
-        """Ask for a key, and begin a session with one that holds."""
+        """Show the login page, or begin a session with a valid key."""
         session = self._session_of(request)
         if request.method != "POST":
             return self._login_page(request, session)
@@ -390,7 +387,7 @@ class Site:
         return self._with_cookie(request, answer, begun, anew=True)
 
     async def enter(self, request: Request) -> Response:
-        """Let the person in who has the ticket's word."""
+        """Begin the session of the person with the ticket's word."""
         credential = None
         if self._ticket is not None and is_local_host(request.headers.get("host", ""), self._hosts):
             credential = self._ticket.take(request.query_params.get("ticket", ""))
@@ -412,13 +409,13 @@ class Site:
         return answer
 
     async def no_page(self, request: Request, error: Exception) -> Response:
-        """Say that there is no such page, or that it is no page but what a form is posted to."""
+        """Return the error page of an unknown page, or of a form's address that is read."""
         status = error.status_code if isinstance(error, HTTPException) else 404
         said = "There is no such page." if status == 404 else "This is no page; a form is posted here."
         return self._message(request, said, status)
 
     def failed(self, request: Request) -> Response:
-        """Say that something went wrong, and no more."""
+        """Return the error page of an unexpected error."""
         return self._message(request, "Something went wrong on the server.", 500)
 
     def _refusal(self, request: Request, error: MemForestError) -> Response:
@@ -435,7 +432,7 @@ class Site:
         return self._with_cookie(request, answer, session)
 
     def _plain(self, request: Request, template: str, code: int, **context: object) -> Response:
-        """Return a page for somebody who is not, or need not be, logged in."""
+        """Return a page that needs no login."""
         nobody = {"user": None, "only": None, "here": "", "keyed": False, "token": "", "has_jobs": False}
         url = partial(link, _base(request))
         return HTMLResponse(
@@ -443,14 +440,14 @@ class Site:
         )
 
     def _session_of(self, request: Request) -> str:
-        """Return the id in the cookie, or a new one."""
+        """Return the session id in the cookie, or a new one."""
         given = request.cookies.get(self._cookie, "")
         return given if len(given) == _ID_CHARS and given.isascii() else Sessions.new_id()
 
     def _with_cookie(
         self, request: Request, answer: Response, session: str, *, anew: bool = False
     ) -> Response:
-        """Return an answer that gives the browser its id, if it does not have it yet."""
+        """Return an answer that sets the session's cookie, if the browser does not have it yet."""
         if anew or request.cookies.get(self._cookie) != session:
             answer.set_cookie(
                 self._cookie,
@@ -469,7 +466,7 @@ def _base(request: Request) -> str:
 
 
 def _in_time(answer: Response, error: MemForestError) -> Response:
-    """Return the answer to what is refused, with the time to wait if waiting helps."""
+    """Return the answer to a refused request, with ``Retry-After`` if waiting helps."""
     if isinstance(error, RateLimitError):
         answer.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
     return answer

@@ -1,4 +1,4 @@
-"""Pages of entities, timelines, sessions, users and ingest jobs, and what forms do: correct a fact, undo that, and delete."""
+"""Pages of entities, timelines, sessions, users and ingest jobs, and the forms that correct, undo and delete."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_PAGES = 40
 
 
 async def entities(visit: PageRequest) -> Response:
-    """Show whom and what statements name."""
+    """Show the entities that facts name."""
     kind, wanted, cursor = visit.given("kind"), visit.given("q"), visit.given("from")
     page = await visit.memory.entities(kind, wanted, limit=PAGE, cursor=cursor)  # type: ignore[arg-type]  # checked there
     found = PageOf(page.entities, page.total, page.next_cursor, cursor is None)
@@ -41,7 +41,7 @@ async def entities(visit: PageRequest) -> Response:
 
 
 async def timeline(visit: PageRequest) -> Response:
-    """Show what is known of an entity: values as bars, who said so and what ended them; then events, a page of each."""
+    """Show the timeline of an entity: states as bars with speakers and ends, then events, a page of each."""
     entity, attribute, memory = visit.needed("entity"), visit.given("attribute"), visit.memory
     asked = {name: visit.given(name) for name in ("said_by", "known_at")}
     at = {kind: visit.given(kind) for kind in ("state", "event")}
@@ -79,7 +79,7 @@ async def sessions(visit: PageRequest) -> Response:
 
 
 async def session(visit: PageRequest) -> Response:
-    """Show the turns of a session as they were said; with `turn`, the page that this one is on."""
+    """Show the turns of a session; with `turn`, the page that has that turn."""
     name, wanted, cursor = visit.needed("id"), visit.given("turn"), visit.given("from")
     memory = visit.memory
     page = await memory.turns(name, limit=PAGE, cursor=cursor)
@@ -101,7 +101,7 @@ async def session(visit: PageRequest) -> Response:
 async def _page_with(
     memory: AsyncUserMemory, session_id: str, turn_id: str, first: TurnPage
 ) -> tuple[TurnPage, str | None]:
-    """Return the page that a turn is on, and its cursor; the first one if it is on none that is looked at."""
+    """Return the page that has a turn, and its cursor; the first page if the turn is not found."""
     page, cursor = first, None
     for _ in range(MOST_PAGES):
         if any(one.id == turn_id for one in page.turns):
@@ -122,7 +122,7 @@ def _span(entry: TimelineEntry) -> AxisSpan:
 
 
 async def users(visit: PageRequest) -> Response:
-    """Show the users that who looks may see."""
+    """Show the users that the caller may see."""
     only = visit.who.user
     if only is not None:
         return visit.go("forest", user=only)
@@ -138,7 +138,7 @@ async def users(visit: PageRequest) -> Response:
 
 
 def _size(path: Path) -> int | None:
-    """Return the bytes of a memory's file with its log, without opening it; None where they cannot be told."""
+    """Return the bytes of a memory's file and its log, without opening it; None if they cannot be read."""
     total = 0
     try:
         total = path.stat().st_size
@@ -163,32 +163,32 @@ async def jobs(visit: PageRequest) -> Response:
 
 
 async def job(visit: PageRequest) -> Response:
-    """Show how far a job has come."""
+    """Show the progress of a job."""
     view = await _intake(visit).job(visit.who, visit.needed("id"))
     return visit.page("job.html", here="jobs", job=view, live=False)
 
 
 async def events(visit: PageRequest) -> Response:
-    """Send how far a job has come, each time that this changes, to its end."""
+    """Stream the progress of a job until it ends."""
     after = visit.number("after", 0, 2**53)
-    told = visit.request.headers.get("last-event-id", "")
-    if told.isascii() and told.isdigit() and len(told) < 16:
-        after = int(told)
-    found = await _intake(visit).watch(visit.who, visit.needed("id"), after)
-    return StreamingResponse(_messages(visit, found), media_type="text/event-stream")
+    last_id = visit.request.headers.get("last-event-id", "")
+    if last_id.isascii() and last_id.isdigit() and len(last_id) < 16:
+        after = int(last_id)
+    job_events = await _intake(visit).watch(visit.who, visit.needed("id"), after)
+    return StreamingResponse(_messages(visit, job_events), media_type="text/event-stream")
 
 
 async def cancel(visit: PageRequest) -> Response:
-    """End a job where it stands."""
+    """Cancel a job."""
     done = await _intake(visit).cancel(visit.who, visit.needed("id"))
     return visit.go("job", id=done.id)
 
 
-async def _messages(visit: PageRequest, found: AsyncIterator[JobEvent]) -> AsyncIterator[str]:
-    """Yield a message for each event: the numbers of the job as they are then, for a page to put in their place."""
+async def _messages(visit: PageRequest, job_events: AsyncIterator[JobEvent]) -> AsyncIterator[str]:
+    """Yield a message for each event, with the job's part of the page as it is then."""
     job_id = visit.needed("id")
     try:
-        async for event in found:
+        async for event in job_events:
             await visit.again()
             view = await _intake(visit).job(visit.who, job_id)
             lines = visit.part("job_state.html", job=view, live=True).splitlines()

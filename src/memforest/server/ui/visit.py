@@ -1,4 +1,4 @@
-"""One request for a page of the inspector, and how pages show what was stored.
+"""The request for a page of the inspector, and helpers that show stored data.
 
 Texts stay texts, times are in the memory's zone, lists come in pages of 50, and a time axis with bars is drawn as numbers for an
 SVG.
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PageOf(Generic[T]):
-    """Items of one page. `next` is given as ``from=`` for the page behind it; None behind the last. `first` is where it begins."""
+    """A page of items. `next` is the ``from=`` of the next page, None on the last one; `first` says whether it is the first."""
 
     items: Sequence[T]
     total: int | None
@@ -48,7 +48,7 @@ _BROKEN = re.compile("[\ud800-\udfff]")
 
 
 def safe_text(text: object, limit: int = TEXT_CHARS) -> Markup:
-    """Return a stored text as it may stand between tags: escaped, isolated in its direction, and what acts unseen is named.
+    """Return a stored text as safe HTML: escaped, isolated in direction, with hidden characters named.
 
     A control or a directional mark in a text changes how the page reads; here it stands as its code point.
 
@@ -71,23 +71,23 @@ def safe_text(text: object, limit: int = TEXT_CHARS) -> Markup:
 
 
 def short(text: object, limit: int = 120) -> Markup:
-    """Return a text on one line of a table, as `safe_text` does, cut with an ellipsis."""
+    """Return a text as safe HTML on one line of a table, cut with an ellipsis."""
     return Markup('<bdi dir="auto">{}</bdi>').format(plain(text, limit))
 
 
 def plain(text: object, limit: int = 120) -> str:
-    """Return a text for an attribute or a title: one line without marks; Jinja escapes it."""
+    """Return a text on one line for an attribute or a title; Jinja escapes it."""
     line = _BROKEN.sub("\ufffd", one_line(str(text)))
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def minute(when: datetime | None, zone: tzinfo) -> Markup:
-    """Return a time to the minute as a ``<time>``; a dash for none."""
+    """Return a time to the minute as ``<time>``; a dash for None."""
     return _time(when, zone, "%Y-%m-%d %H:%M")
 
 
 def day(when: datetime | None, zone: tzinfo) -> Markup:
-    """Return a day as a ``<time>``; a dash for none."""
+    """Return a day as ``<time>``; a dash for None."""
     return _time(when, zone, "%Y-%m-%d")
 
 
@@ -102,7 +102,7 @@ def _time(when: datetime | None, zone: tzinfo, form: str) -> Markup:
 
 
 def human_bytes(count: int) -> str:
-    """Return a size in words.
+    """Return a size with its unit.
 
     Example:
         >>> human_bytes(900), human_bytes(1_200_000)
@@ -143,7 +143,7 @@ def link(base: str, page: str, **params: object) -> str:
 
 
 def environment() -> Environment:
-    """Return the templates: everything is escaped, and a name that is not given is an error."""
+    """Return the templates' environment, which escapes everything and raises for missing names."""
     room = files("memforest.server.ui") / "templates"
 
     def load(name: str) -> str:
@@ -178,7 +178,7 @@ _MOST_CHARS = 8_000
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for a page by somebody who may see it."""
+    """A request for a page by a caller who may see it."""
 
     request: Request
     templates: Environment
@@ -197,7 +197,7 @@ class PageRequest:
 
     @property
     def base(self) -> str:
-        """Where the inspector is mounted."""
+        """The path that the inspector is mounted at."""
         return str(self.request.scope.get("root_path", ""))
 
     def url(self, page: str, **params: object) -> str:
@@ -205,11 +205,11 @@ class PageRequest:
         return link(self.base, page, **params)
 
     def may(self, scope: Scope) -> bool:
-        """Return whether who looks has a scope."""
+        """Return whether the caller has a scope."""
         return scope in self.who.scopes
 
     def given(self, name: str) -> str | None:
-        """Return a parameter or field; None if it is blank or not there.
+        """Return a parameter or field; None if it is blank or missing.
 
         Raises:
             InputError: if it is too long.
@@ -288,12 +288,12 @@ class PageRequest:
         return HTMLResponse(body, status)
 
     def part(self, template: str, **context: Any) -> str:
-        """Return what a template writes, of a page or of a part of one."""
+        """Return the rendered template of a page or a part of one."""
         found = self.templates.get_template(template)
         return found.render(url=self.url, zone=self.forest.config.zone, may=self.may, **context)
 
     def go(self, page: str, **params: object) -> Response:
-        """Return the answer to a form that was carried out: go and see."""
+        """Return the redirect to a page after a form was carried out."""
         return RedirectResponse(self.url(page, **params), 303)
 
 
@@ -347,7 +347,7 @@ _LAST = (datetime(9999, 12, 31, 23, tzinfo=timezone.utc) - _EPOCH).total_seconds
 
 @dataclass(frozen=True, slots=True)
 class AxisSpan:
-    """Something that was so from `start` to `end`; None is open. `label` stands in front of its row, `note` tells of it."""
+    """A bar from `start` to `end` on a time axis; None is open. `label` stands in front of its row, `note` is its tooltip."""
 
     label: str
     start: datetime | None
@@ -361,10 +361,10 @@ class AxisSpan:
 
 
 def draw(pieces: Sequence[AxisSpan], zone: tzinfo) -> dict[str, Any] | None:
-    """Return the drawing of some pieces; None where none of them has a time.
+    """Return the drawing of spans on a time axis; None if none of them has a time.
 
-    `ticks` and `names` are places with their texts. A bar is `open` where it has no beginning or no end that is known, and is
-    drawn to the edge then; its `text`, as much as fits, begins at `text_x`.
+    `ticks` and `names` are positions with texts. A bar with an unknown start or end is `open` and drawn to the edge; its `text`,
+    as much as fits, begins at `text_x`.
 
     Args:
         pieces: what is drawn, in the order of their rows.
@@ -397,7 +397,7 @@ def draw(pieces: Sequence[AxisSpan], zone: tzinfo) -> dict[str, Any] | None:
 
 
 def fitting(text: str, cells: int) -> str:
-    """Return as much of a text as fits into so many cells, with an ellipsis where it is cut.
+    """Return as much of a text as fits into a number of cells, with an ellipsis if it is cut.
 
     Example:
         >>> fitting("Lisbon", 6), fitting("Lisbon, Portugal", 7), fitting("東京都庁", 6)
@@ -423,7 +423,7 @@ _Placed = tuple[float, float, AxisSpan]
 
 
 def _lines(placed: Sequence[_Placed]) -> Iterable[list[_Placed]]:
-    """Return the pieces of a row on as few lines as none hides another; events, which say nothing, all on one."""
+    """Return the spans of a row on lines where none hides another; spans without text share one line."""
     lines: list[list[_Placed]] = []
     for one in sorted(placed, key=lambda one: one[:2]):
         free = (line for line in lines if not one[2].said or line[-1][0] + line[-1][1] <= one[0] + 0.2)
@@ -436,7 +436,7 @@ def _lines(placed: Sequence[_Placed]) -> Iterable[list[_Placed]]:
 
 
 def _bars(line: Sequence[_Placed], y: float) -> Iterable[dict[str, Any]]:
-    """Yield the bars of a line: what one says stands in it, or behind it where there is more room before the next."""
+    """Yield the bars of a line, each with its text inside, or behind it where there is more room before the next."""
     for at, (x, width, piece) in enumerate(line):
         wanted = _cells(piece.said)
         inside = int((width - 2 * PAD) / CHAR)
@@ -452,7 +452,7 @@ def _seconds(when: datetime) -> float:
 
 
 def _ticks(first: float, last: float, zone: tzinfo) -> Iterable[tuple[float, str]]:
-    """Yield the beginnings of years, months, days, hours or minutes, whichever are few enough."""
+    """Yield the ticks of an axis: starts of years, months, days, hours or minutes, whichever are few enough."""
     days = (last - first) / 86_400
     if days > 62:
         yield from _months(first, last, zone)
