@@ -1,12 +1,13 @@
-"""The command line, `memforest`: thin front end of the public surface; see docs/cli.md.
+"""The command line, `memforest`: a thin front end of the public verbs; see docs/cli.md.
 
-    app         the root command, its options, exit codes   call     one run: options, user, where output goes
-    ingest      ingest, resume
-    asking      search, ask
-    listing     users, sessions                             screen   terminal output of untrusted text
-    over_time   facts, timeline, changes, diff              wire     values -> JSON
-    inspecting  tree, stats, verify                         jobs     due work in words
-    doctor      doctor                                      demo     demo
+    app         the root command, its options, exit codes      call      one run: options, user, output
+    ingest      ingest, resume                                 screen    terminal output of untrusted text
+    asking      search, ask                                    entities  entities, relations, path, profile, ...
+    listing     users, sessions, facts, timeline, changes, diff
+    correcting  update, pin, forget, undo, history, delete     merging   merge
+    inspecting  tree, stats, verify                            maintain  rebuild, index, advance
+    transfer    export, import, backup, restore, encrypt, ...
+    doctor      doctor                                         demo      demo
 
 Importing this loads neither the models nor numpy, so that ``memforest --help`` answers at once; a command's
 module is imported when the command is used.

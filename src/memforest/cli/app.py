@@ -18,7 +18,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from memforest import __version__
-from memforest.cli.call import Call, StopCommand, give_up_output, global_options, pass_call, shared_options
+from memforest.cli.call import Call, StopCommand, command, give_up_output, global_options
 from memforest.errors import MemForestError
 
 COMMANDS = {
@@ -134,7 +134,7 @@ class Root(click.Group):
 
 
 def _be_robust() -> None:
-    """Let a terminal without Unicode show a replacement instead of failing."""
+    """Replace characters that a terminal cannot show, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
@@ -153,7 +153,7 @@ def _fail(call: Call, exc: Exception) -> int:
 
 
 def _described(exc: Exception) -> tuple[int, str, dict[str, Any]]:
-    """Return exit code, message and further data of an error."""
+    """Return the exit code, the message and the further data of an error."""
     if isinstance(exc, StopCommand):
         return exc.code, exc.message, exc.data
     if isinstance(exc, click.Abort):
@@ -188,10 +188,8 @@ def main(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
-@click.command()
+@command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@shared_options
-@pass_call
 def completion(call: Call, shell: str) -> None:
     """Print what a shell reads to complete commands and options.
 

@@ -6,15 +6,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 from rich.text import Text
 
-from memforest.cli.call import Call, filter_option, moment_options, pass_call, shared_options
+from memforest.cli.call import Call, command, filter_option, moment_options, options
 from memforest.cli.screen import Screen, clean, counted, in_words, sources
 from memforest.errors import ConfigError
+from memforest.settings import MAX_TOP_K
 
 if TYPE_CHECKING:
     from memforest.config import Config, Ranking
@@ -22,36 +23,13 @@ if TYPE_CHECKING:
     from memforest.settings import Settings
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 _WORDS = {"true": True, "false": False}
-
-
-def recall_option(command: F) -> F:
-    """Give a command the option `--recall`."""
-    return click.option(
-        "--recall",
-        multiple=True,
-        metavar="NAME=VALUE",
-        callback=partial(_checked, read_recall),
-        help="How memories of several levels are recalled, as gate=off, complexity=2 or levels=2,3,4,5; see docs/ranking.md.",
-    )(command)
-
-
-def explore_option(command: F) -> F:
-    """Give a command the option `--explore`."""
-    return click.option(
-        "--explore",
-        multiple=True,
-        metavar="NAME=VALUE,...",
-        callback=partial(_checked, read_explore),
-        help="How a question of several hops and times is explored, as hops=1,follow_up=off or scope=mixed; see docs/graph.md.",
-    )(command)
 
 
 def _checked(
     read: Callable[[Any], Any], _ctx: click.Context, _param: click.Parameter, given: Any
 ) -> Any | None:
-    """Return what an option says, None if nothing; a wrong setting is wrong usage."""
+    """Read an option with `read`, None if it is empty; report a wrong setting as wrong usage."""
     try:
         return read(given) or None
     except ConfigError as exc:
@@ -89,7 +67,7 @@ def read_explore(given: Sequence[str]) -> dict[str, Any]:
 
 
 def _read_setting(given: Sequence[str], of: type[Settings], example: str) -> dict[str, Any]:
-    """Return settings by name, checked one by one and against the defaults of the others."""
+    """Return settings by name, each checked alone and together with the defaults of the others."""
     from memforest.settings import checked, hints_of
 
     table: dict[str, Any] = {}
@@ -104,7 +82,7 @@ def _read_setting(given: Sequence[str], of: type[Settings], example: str) -> dic
 
 
 def _value(text: str, *, several: bool) -> Any:
-    """Return a value as TOML would have it."""
+    """Return the number, truth value, list or text that a value stands for, as in TOML."""
     if several and text != "none":
         return [_value(part.strip(), several=False) for part in text.split(",") if part.strip()]
     for read in (int, float):
@@ -116,7 +94,7 @@ def _value(text: str, *, several: bool) -> Any:
 
 
 def with_settings(ranking: Ranking, *, recall: Any = None, explore: Any = None) -> Ranking:
-    """Return a ranking with some settings of its recall and of how it explores, the others as they were."""
+    """Return a ranking with some settings of `Recall` and `Explore` replaced."""
     from memforest.config import Explore, Recall
 
     if recall:
@@ -138,48 +116,58 @@ def _read_index(given: str | None) -> str | None:
     return given
 
 
-def question_options(command: F) -> F:
-    """Give a command the options of a question."""
-    for option in (
-        click.option("--explain", is_flag=True, help="Show the plan, the parts of each score, and the path."),
-        click.option(
-            "--rerank", is_flag=True, help="Read the best candidates again with the reranker; see doctor."
-        ),
-        click.option(
-            "--timezone", metavar="ZONE", help="Zone of times without an offset, and of days shown."
-        ),
-        click.option(
-            "--index",
-            metavar="NAME",
-            callback=partial(_checked, _read_index),
-            help="Which of the memory's indexes is searched, its first one by default; see `index list`.",
-        ),
-        click.option(
-            "--mode",
-            type=click.Choice(["emb", "emb+planner", "llm", "llm+planner"]),
-            help="How recalled trees are browsed; with a chat model by it, else by embedding.",
-        ),
-        click.option("--max-tokens", type=click.IntRange(min=1), help="Budget for the texts together."),
-        click.option("--top-k", type=click.IntRange(min=1), help="Most pieces of evidence; 10 by default."),
-        click.option("--reference-date", metavar="TIME", help="What 'now' and 'last month' are relative to."),
-        click.option(
-            "--during", nargs=2, metavar="START END", help="Only what overlaps the time from START to END."
-        ),
-        click.option("--as-of", metavar="TIME", help="Only what was so at that time."),
-        filter_option,
-        moment_options,
-        recall_option,
-        explore_option,
-    ):
-        command = option(command)
-    return command
+recall_option = click.option(
+    "--recall",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=partial(_checked, read_recall),
+    help="How memories of several levels are recalled, as gate=off, complexity=2 or levels=2,3,4,5; see docs/ranking.md.",
+)
+explore_option = click.option(
+    "--explore",
+    multiple=True,
+    metavar="NAME=VALUE,...",
+    callback=partial(_checked, read_explore),
+    help="How a question of several hops and times is explored, as hops=1,follow_up=off or scope=mixed; see docs/graph.md.",
+)
+question_options = options(
+    explore_option,
+    recall_option,
+    moment_options,
+    filter_option,
+    click.option("--as-of", metavar="TIME", help="Only what was so at that time."),
+    click.option(
+        "--during", nargs=2, metavar="START END", help="Only what overlaps the time from START to END."
+    ),
+    click.option("--reference-date", metavar="TIME", help="What 'now' and 'last month' are relative to."),
+    click.option(
+        "--top-k", type=click.IntRange(1, MAX_TOP_K), help="Most pieces of evidence; 10 by default."
+    ),
+    click.option("--max-tokens", type=click.IntRange(min=1), help="Budget for the texts together."),
+    click.option(
+        "--mode",
+        type=click.Choice(["emb", "emb+planner", "llm", "llm+planner"]),
+        help="How recalled trees are browsed; with a chat model by it, else by embedding.",
+    ),
+    click.option(
+        "--index",
+        metavar="NAME",
+        callback=partial(_checked, _read_index),
+        help="Which of the memory's indexes is searched, its first one by default; see `index list`.",
+    ),
+    click.option("--timezone", metavar="ZONE", help="Zone of times without an offset, and of days shown."),
+    click.option(
+        "--rerank", is_flag=True, help="Read the best candidates again with the reranker; see doctor."
+    ),
+    click.option("--explain", is_flag=True, help="Show the plan, the parts of each score, and the path."),
+)
 
 
-def _read(options: dict[str, Any], config: Config) -> dict[str, Any]:
-    """Return the options that were given, for `query`."""
-    read = {name: value for name, value in options.items() if value is not None}
-    given = {name: read.pop(name) for name in ("recall", "explore") if name in read}
-    return {**read, "ranking": with_settings(config.ranking, **given)} if given else read
+def _read(given: dict[str, Any], config: Config) -> dict[str, Any]:
+    """Return the given options as arguments of `search` and `ask`."""
+    read = {name: value for name, value in given.items() if value is not None}
+    settings = {name: read.pop(name) for name in ("recall", "explore") if name in read}
+    return {**read, "ranking": with_settings(config.ranking, **settings)} if settings else read
 
 
 def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
@@ -187,12 +175,10 @@ def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
     return {"timezone": timezone, "reranker": "local" if rerank else None}
 
 
-@click.command()
+@command()
 @click.argument("question")
 @question_options
 @click.option("--statements", is_flag=True, help="Show the statements by which pieces are found, too.")
-@shared_options
-@pass_call
 def search(
     call: Call,
     /,
@@ -201,7 +187,7 @@ def search(
     statements: bool,
     rerank: bool,
     timezone: str | None,
-    **options: Any,
+    **given: Any,
 ) -> None:
     """Find the evidence for a question, best first.
 
@@ -209,31 +195,27 @@ def search(
     is so. What a chat model made of it is shown as its statement.
     """
     with call.forest(**_settings(timezone, rerank)) as forest:
-        result = call.memory(forest).search(question, explain=explain, **_read(options, forest.config))
+        result = call.memory(forest).search(question, explain=explain, **_read(given, forest.config))
         call.warn(result.warnings)
-        call.show(
-            result, lambda screen: _draw_search(screen, result, explain, statements=statements), forest=forest
-        )
+        call.show(result, lambda screen: _draw_search(screen, result, explain, statements=statements))
         if not result.evidence:
             call.warn(["no evidence in memory"])
 
 
-@click.command()
+@command()
 @click.argument("question")
 @question_options
-@shared_options
-@pass_call
 def ask(
-    call: Call, /, question: str, explain: bool, rerank: bool, timezone: str | None, **options: Any
+    call: Call, /, question: str, explain: bool, rerank: bool, timezone: str | None, **given: Any
 ) -> None:
     """Answer a question with citations, or say that memory has no answer.
 
     An abstention is an answer too: the exit code is 0.
     """
     with call.forest(**_settings(timezone, rerank)) as forest:
-        result = call.memory(forest).ask(question, explain=explain, **_read(options, forest.config))
+        result = call.memory(forest).ask(question, explain=explain, **_read(given, forest.config))
         call.warn(result.result.warnings)
-        call.show(result, lambda screen: _draw_ask(screen, result, explain), forest=forest)
+        call.show(result, lambda screen: _draw_ask(screen, result, explain))
 
 
 def _draw_search(
@@ -259,7 +241,7 @@ def _draw_ask(screen: Screen, result: AskResult, explain: bool) -> None:
 
 
 def draw_answer(screen: Screen, result: AskResult) -> None:
-    """Print an answer with its citations; or why there is none, with what came nearest to one, if anything did."""
+    """Print an answer with its citations; without one, the reason and the nearest evidence."""
     from memforest.reading.answer_local import quoted
 
     if result.answer is None:
@@ -293,7 +275,7 @@ def draw_answer(screen: Screen, result: AskResult) -> None:
 def draw_evidence(
     screen: Screen, evidence: Sequence[Evidence], *, explain: bool = False, statements: bool = False
 ) -> None:
-    """Print numbered pieces of evidence with where they come from.
+    """Print numbered pieces of evidence with their sources.
 
     Args:
         screen: where to.
@@ -319,7 +301,7 @@ def draw_evidence(
 
 
 def _record(screen: Screen, number: int, one: Evidence, text: str, *more: str) -> None:
-    """Print a piece of evidence as one line: number, day it was said, score, text, who said it, and where."""
+    """Print a piece of evidence as one line: number, day, score, text, speaker and sources."""
     who = _summary_of(screen, one) if one.kind == "memory" else one.speaker
     origin = (clean(who), sources(one.sources, None))
     screen.record(f"[{number}]", screen.day(one.said), f"{one.score:.3f}", text, *origin, *more)
@@ -335,13 +317,13 @@ def _numbered() -> Table:
 
 
 def _summary_of(screen: Screen, one: Evidence) -> str:
-    """Say of which turns, level, window, leaves and days a summary is."""
+    """Describe a summary by its turns, level, window, leaves and days."""
     parts = [f"summary of {counted(one.turns or 0, 'turn')}", f"level {one.level}", one.window, one.leaves]
     return ", ".join(part for part in (*parts, screen.interval(one.start, one.end)) if part)
 
 
 def _origin(screen: Screen, one: Evidence) -> str:
-    """Say who said it, in which session and turns, and when it is so where that is not just since then."""
+    """Describe where evidence comes from: speaker, session and turns, and its interval if it is not just "since then"."""
     if one.kind == "memory":
         return f"{clean(_summary_of(screen, one))} · {sources(one.sources)}"
     parts = [clean(one.speaker, 40), sources(one.sources)]
@@ -355,7 +337,7 @@ def _origin(screen: Screen, one: Evidence) -> str:
 
 
 def _explained(one: Evidence) -> str:
-    """Say what the score is made of, and how the leaf was reached."""
+    """Describe the parts of a score and the path to the leaf."""
     shown = sorted(one.scores.items(), key=lambda part: -abs(part[1]))
     parts = " ".join(f"{name} {value:+.2f}" for name, value in shown if abs(value) >= 0.005)
     path = " > ".join(clean(step, 40) for step in one.path)
@@ -364,7 +346,7 @@ def _explained(one: Evidence) -> str:
 
 
 def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
-    """Say which trees were recalled and how browsed, and what filters, time order and the reranker did."""
+    """Yield lines on the trees recalled, how they were browsed, and what filters, time order and the reranker did."""
     if why["trees"]:
         yield "trees: " + ", ".join(f"{clean(title, 40)} {score:.2f}" for title, score in why["trees"])
     yield from _browsed(why)
@@ -387,7 +369,7 @@ def _search_notes(why: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _taken_apart(trace: Mapping[str, Any]) -> Iterator[str]:
-    """Say which parts a question was taken apart into, what they entered by, and what was asked further."""
+    """Yield a line for each sub-query of a question, with its entry points, and for each follow-up that was refused."""
     explored = trace.get("explore")
     if not explored:
         return
@@ -408,7 +390,7 @@ def _taken_apart(trace: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _browsed(why: Mapping[str, Any]) -> Iterator[str]:
-    """Say how each tree was browsed, in the modes in which that is decided before the search."""
+    """Yield lines on how each tree was browsed, in the modes that decide it before the search."""
     guide, trees = why.get("guide"), why.get("browse")
     if guide:
         took = [f"{name} {clean(guide[name], 80)}" for name in ("kind", "anchor") if guide[name]]

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,11 +25,8 @@ if TYPE_CHECKING:
     from memforest.store.directory import Survey
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
 class StopCommand(Exception):
-    """Raised to end a command early with an exit code.
+    """An early end of a command with an exit code.
 
     Args:
         message: one line for standard error.
@@ -46,7 +43,7 @@ class StopCommand(Exception):
 
 @dataclass(slots=True)
 class Call:
-    """The shared options as given, before or after the command's name, and what became of them."""
+    """The shared options of one run, given before or after the command's name, and the run's state."""
 
     directory: Path | None = None
     config_file: Path | None = None
@@ -56,12 +53,14 @@ class Call:
     verbose: bool = False
     command: str | None = None
     settled_user: str | None = None
-    """Whose memory it came to."""
+    """The user whose memory the command is about, once that is settled."""
+    opened: MemForest | None = None
+    """The forest that the command works on, in whose time zone days are shown."""
     started: float = field(default_factory=time.perf_counter)
 
     @property
     def folder(self) -> Path:
-        """Where the memories are."""
+        """The directory of the memories."""
         if self.directory is not None:
             return self.directory.expanduser()
         from platformdirs import user_data_path
@@ -90,7 +89,8 @@ class Call:
         """
         from memforest.memory.blocking import MemForest
 
-        return MemForest(self.folder, self.config(**settings))
+        self.opened = MemForest(self.folder, self.config(**settings))
+        return self.opened
 
     def memory(self, forest: MemForest) -> UserMemory:
         """Return the memory that a command is about: of ``--user``, or of the only user there is.
@@ -123,7 +123,7 @@ class Call:
         return forest.user(known[0])
 
     def users(self) -> list[str]:
-        """Return who has a memory in the directory, and warn of files there that are none."""
+        """Return the users with a memory in the directory, and warn of files that are no memory."""
         found = self.survey()
         self.warn(
             f"passed over: {one.error} (`memforest doctor` checks all files)" for one in found.unreadable
@@ -131,7 +131,7 @@ class Call:
         return list(found.users)
 
     def survey(self) -> Survey:
-        """Return who has a memory in the directory, and the files there whose user cannot be read.
+        """Return the users with a memory in the directory, and the files whose user cannot be read.
 
         Raises:
             ConfigError: as `config`.
@@ -151,9 +151,7 @@ class Call:
 
         return Key.of(self.config().key)
 
-    def show(
-        self, data: Any, draw: Callable[[Screen], None], *, forest: MemForest | None = None, ok: bool = True
-    ) -> None:
+    def show(self, data: Any, draw: Callable[[Screen], None], *, ok: bool = True) -> None:
         """Print a command's result: the envelope with ``--json``, else what `draw` puts on the screen."""
         with reader_may_leave():
             if self.as_json:
@@ -161,7 +159,7 @@ class Call:
                 return
             from memforest.cli.screen import Screen
 
-            draw(Screen() if forest is None else Screen(zone=forest.config.zone))
+            draw(Screen() if self.opened is None else Screen(zone=self.opened.config.zone))
 
     def envelope(self, status: str, data: Any, *, line: bool = False) -> None:
         """Print the one object that ``--json`` prints; with `line` in one line, as one of several."""
@@ -182,7 +180,7 @@ class Call:
                 self.complain(f"Warning: {text}")
 
     def remark(self, screen: Screen, text: str) -> None:
-        """Print a line about the result: behind it on a terminal, on standard error where records are wanted."""
+        """Print a line about the result: below it on a terminal, on standard error beside records."""
         if screen.records:
             self.complain(text)
         else:
@@ -196,7 +194,7 @@ class Call:
 
 
 def give_up_output() -> None:
-    """Send what is left of the output nowhere, so that flushing it at exit does not fail once more.
+    """Discard the rest of the output, so that flushing it at exit does not fail again.
 
     Source: https://docs.python.org/3/library/signal.html#note-on-sigpipe.
     """
@@ -206,7 +204,7 @@ def give_up_output() -> None:
 
 @contextlib.contextmanager
 def reader_may_leave() -> Iterator[None]:
-    """End what is printed where its reader has enough, as `head` has; the command goes on to its own exit code."""
+    """Stop printing when the reader of a pipe has closed it, as `head` does; the command keeps its own exit code."""
     try:
         yield
     except BrokenPipeError:
@@ -214,18 +212,6 @@ def reader_may_leave() -> Iterator[None]:
 
 
 pass_call = click.make_pass_decorator(Call, ensure=True)
-
-
-def filter_option(command: F) -> F:
-    """Give a command the option for metadata that messages must have."""
-    return click.option(
-        "--filter",
-        "filters",
-        multiple=True,
-        metavar="KEY=VALUE",
-        callback=lambda *given: read_pairs(*given) or None,
-        help="Only what was said in messages with this metadata; may be repeated.",
-    )(command)
 
 
 def read_pairs(_ctx: click.Context, _param: click.Parameter, values: Sequence[str]) -> dict[str, Any]:
@@ -244,18 +230,34 @@ def read_pairs(_ctx: click.Context, _param: click.Parameter, values: Sequence[st
     return pairs
 
 
-def moment_options(command: F) -> F:
-    """Give a command the options of a moment: what had been said, and what the memory held."""
-    for option in (
-        click.option("--known-at", metavar="TIME", help="Only what this memory held at that time."),
-        click.option("--said-by", metavar="TIME", help="Only what had been said by that time."),
-    ):
-        command = option(command)
-    return command
+def options(*given: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that gives a command several options, which its help shows in this order."""
+
+    def decorate(function: Any) -> Any:
+        """Give a command the options that this decorator was made of."""
+        for option in reversed(given):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+filter_option = click.option(
+    "--filter",
+    "filters",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=lambda *given: read_pairs(*given) or None,
+    help="Only what was said in messages with this metadata; may be repeated.",
+)
+moment_options = options(
+    click.option("--said-by", metavar="TIME", help="Only what had been said by that time."),
+    click.option("--known-at", metavar="TIME", help="Only what this memory held at that time."),
+)
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Store a shared option; the one nearer to the command's end wins."""
+    """Store a shared option in the `Call`; the later one on the command line wins."""
     call = ctx.find_object(Call)
     if call is None or value is None or value is False or param.name is None:
         return
@@ -265,8 +267,8 @@ def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         call.user_from_environment = source is click.core.ParameterSource.ENVIRONMENT
 
 
-def _options(*, from_environment: bool) -> list[Callable[[F], F]]:
-    def shared(*names: str, variable: str | None = None, **more: Any) -> Callable[[F], F]:
+def _shared(*, from_environment: bool) -> Callable[[Any], Any]:
+    def shared(*names: str, variable: str | None = None, **more: Any) -> Callable[[Any], Any]:
         read = variable if from_environment else None
         return click.option(*names, envvar=read, expose_value=False, callback=_keep, **more)
 
@@ -276,27 +278,40 @@ def _options(*, from_environment: bool) -> list[Callable[[F], F]]:
     where = "Where the memories are; the platform's data directory by default. [MEMFOREST_DIR]"
     settings = "A TOML file of settings: models, ranking, budgets. [MEMFOREST_CONFIG]"
     as_json = "Print one JSON object on standard output, and nothing else."
-    return [
+    return options(
         shared("--dir", "directory", type=folder, variable="MEMFOREST_DIR", help=where),
         shared("--config", "config_file", type=file, metavar="FILE", help=settings),
         shared("--user", "-u", variable="MEMFOREST_USER", metavar="USER", help=whose),
         shared("--json", "as_json", is_flag=True, help=as_json),
         shared("--verbose", "-v", is_flag=True, help=traces),
-    ]
+    )
 
 
-def shared_options(command: F) -> F:
-    """Give a command the options that every command takes."""
-    for option in reversed(_options(from_environment=False)):
-        command = option(command)
-    return command
+shared_options = _shared(from_environment=False)
+"""Gives a command the options that every command takes."""
+global_options = _shared(from_environment=True)
+"""Gives the root command the same options; only there the environment is read."""
 
 
-def global_options(command: F) -> F:
-    """Give the root command the same options; only there the environment is read."""
-    for option in reversed(_options(from_environment=True)):
-        command = option(command)
-    return command
+def command(
+    name: str | None = None, *, group: click.Group | None = None
+) -> Callable[[Callable[..., Any]], click.Command]:
+    """Return a decorator that makes a function a command, which gets the `Call` and takes the shared options behind its own.
+
+    Args:
+        name: the command's name; that of the function by default.
+        group: add it to this group.
+    """
+
+    def decorate(function: Callable[..., Any]) -> click.Command:
+        made = click.command(name)(pass_call(function))
+        # By a decorator on top they would stand before the command's own in its help.
+        made.params += click.command()(shared_options(lambda: None)).params
+        if group is not None:
+            group.add_command(made)
+        return made
+
+    return decorate
 
 
 def to_json(value: Any, *, ascii_only: bool = False, line: bool = False) -> str:

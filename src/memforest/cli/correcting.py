@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.call import Call, command
 from memforest.cli.screen import Screen, clean, columns, sources
 
 if TYPE_CHECKING:
@@ -17,13 +17,11 @@ if TYPE_CHECKING:
     from memforest.read.stored import CorrectionView
 
 
-@click.command()
+@command()
 @click.argument("fact_id", metavar="FACT")
 @click.argument("text", required=False)
 @click.option("--from", "valid_from", metavar="TIME", help="From when on it is so.")
 @click.option("--to", "valid_to", metavar="TIME", help="Until when it was so, exclusive.")
-@shared_options
-@pass_call
 def update(call: Call, fact_id: str, text: str | None, valid_from: str | None, valid_to: str | None) -> None:
     """Correct a fact: TEXT, or another time, holds instead. What was said stays as it was said.
 
@@ -33,37 +31,29 @@ def update(call: Call, fact_id: str, text: str | None, valid_from: str | None, v
     _decide(call, "Corrected", lambda memory: memory.update(fact_id, text, **times))
 
 
-@click.command()
+@command()
 @click.argument("fact_id", metavar="FACT")
-@shared_options
-@pass_call
 def pin(call: Call, fact_id: str) -> None:
     """Pin a fact: it is among the evidence of every question."""
     _decide(call, "Pinned", lambda memory: memory.pin(fact_id))
 
 
-@click.command()
+@command()
 @click.argument("fact_id", metavar="FACT")
-@shared_options
-@pass_call
 def forget(call: Call, fact_id: str) -> None:
     """Forget a fact: it is not shown any more. What was said stays in the file."""
     _decide(call, "Forgotten", lambda memory: memory.forget(fact_id))
 
 
-@click.command()
+@command()
 @click.argument("key")
-@shared_options
-@pass_call
 def undo(call: Call, key: str) -> None:
     """Take a correction back, by its KEY: an update, a pin, or a forgetting."""
     _decide(call, "Undone", lambda memory: memory.undo(key))
 
 
-@click.command()
+@command()
 @click.argument("fact_id", metavar="FACT")
-@shared_options
-@pass_call
 def history(call: Call, fact_id: str) -> None:
     """Show what happened to a fact: when it was said, corrected, undone, and what took its place."""
     with call.forest() as forest:
@@ -76,11 +66,11 @@ def history(call: Call, fact_id: str) -> None:
                 table.add_row(screen.day(one.at), one.kind, text, places, one.key or "")
             screen.put(table)
 
-        call.show({"history": found}, draw, forest=forest)
+        call.show({"history": found}, draw)
 
 
 def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView]) -> None:
-    """Decide something of the user's memory, and show what was done."""
+    """Make a correction in the user's memory, and print it."""
     with call.forest() as forest:
         done = decide(call.memory(forest))
 
@@ -91,10 +81,10 @@ def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView
                 new = f"fact {done.new_fact_id}; " if done.new_fact_id else ""
                 screen.line(f"{new}`memforest undo {done.key}` takes it back", "dim")
 
-        call.show(done, draw, forest=forest)
+        call.show(done, draw)
 
 
-@click.command()
+@command()
 @click.option(
     "--turn", nargs=2, metavar="SESSION TURN", help="One turn, by the ids of its session and itself."
 )
@@ -112,8 +102,6 @@ def _decide(call: Call, what: str, decide: Callable[[UserMemory], CorrectionView
 @click.option("--all", "everything", is_flag=True, help="The whole memory: its files are deleted.")
 @click.option("--dry-run", is_flag=True, help="Only count what would go.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@shared_options
-@pass_call
 def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
     """Delete something with all that was made of it, so that none of its words is left in the files.
 
@@ -134,13 +122,13 @@ def delete(call: Call, /, dry_run: bool, yes: bool, **given: Any) -> None:
             if dry_run or not found.gone.get("turns", 0) + found.gone.get("files", 0) + sum(
                 found.changed.values()
             ):
-                call.show(found, lambda screen: _draw_receipt(screen, found), forest=forest)
+                call.show(found, lambda screen: _draw_receipt(screen, found))
                 return
             _draw_receipt(Screen(), found)
             click.confirm("Delete this for good?", abort=True, err=True)
         done = _delete(memory, wanted, dry_run=False)
         call.warn(done.warnings)
-        call.show(done, lambda screen: _draw_receipt(screen, done), forest=forest)
+        call.show(done, lambda screen: _draw_receipt(screen, done))
 
 
 def _delete(memory: UserMemory, wanted: dict[str, Any], *, dry_run: bool) -> DeleteReceipt:

@@ -1,8 +1,7 @@
 """`memforest demo`: a tour of a memory, on a conversation written for it.
 
 The answers are those of the engine, checked against the turns that the conversation's author marked; where an answer
-comes from another one, or there is none although it was said, the demo says so.
-
+comes from another turn, or is missing although it was said, the demo says so.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from typing import Any
 import click
 
 from memforest.cli.asking import draw_answer
-from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.call import Call, command
 from memforest.cli.ingest import draw_memories
 from memforest.cli.inspecting import draw_trees
 from memforest.cli.listing import draw_timeline
@@ -43,14 +42,14 @@ SHOWN_KINDS = ("current", "as_of", "predecessor", "since", "who_said", "simple",
 
 @dataclass(frozen=True, slots=True)
 class DemoAnswer:
-    """One question of the demo, what came back, and whether that is what the author expects."""
+    """One question of the demo with its result."""
 
     asked: Mapping[str, Any]
     result: AskResult
 
     @property
     def right(self) -> bool:
-        """Whether the first citation is of a turn that the author marked, or there is no answer where none is."""
+        """Whether the first citation is a turn that the author marked, or no answer was expected and none came."""
         wanted = {(one["session_id"], one["turn_id"]) for one in self.asked["expects"]}
         if self.result.answer is None:
             return not wanted
@@ -63,7 +62,7 @@ class DemoAnswer:
         return bool(wanted & cited)
 
 
-@click.command()
+@command()
 @click.option(
     "--keep",
     type=click.Path(file_okay=False, path_type=Path),
@@ -71,8 +70,6 @@ class DemoAnswer:
 )
 @click.option("--all", "every", is_flag=True, help="Ask all 20 questions.")
 @click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none.")
-@shared_options
-@pass_call
 def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> None:
     """Show what a memory does, on a conversation that comes along.
 
@@ -98,7 +95,6 @@ def demo(call: Call, keep: Path | None, every: bool, embedder: str | None) -> No
                 lambda screen: _tour(
                     replace(screen, laid_out=True), forest.user(user), keep, script, loaded, answers
                 ),
-                forest=forest,
             )
 
 
@@ -201,7 +197,7 @@ def _draw_answers(screen: Screen, answers: Sequence[DemoAnswer]) -> None:
 
 
 def _dated_facts(found: Sequence[FactView]) -> list[FactView]:
-    """Return a few facts about a stated day, spread over the months: those that name most, of these the shortest."""
+    """Return a few facts of a stated day, spread over the months: those with the most entities, then the shortest."""
     stated = sorted(
         (fact for fact in found if fact.precision in ("day", "instant") and fact.entities),
         key=lambda fact: fact.start,

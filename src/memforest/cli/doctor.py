@@ -16,7 +16,7 @@ import click
 from rich.text import Text
 
 from memforest import __version__
-from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.call import Call, command
 from memforest.cli.inspecting import job_lines
 from memforest.cli.maintain import behind
 from memforest.cli.screen import Screen, clean, columns, counted
@@ -54,7 +54,7 @@ class Check:
 
 
 def chat_checks(config: Config, *, connect: bool) -> Iterator[Check]:
-    """Say which chat models do which steps and by which prompts, never with a key; with `connect`, ask each for a word."""
+    """Check the chat models, with their steps and prompts and without keys; with `connect`, ask each for a word."""
     chat = config.chat
     if chat is None:
         yield Check("chat model", "ok", "none: every step is local")
@@ -79,7 +79,7 @@ def chat_checks(config: Config, *, connect: bool) -> Iterator[Check]:
 
 
 def _steps(config: Config) -> Iterator[Check]:
-    """Say what the chat model does in each step and by which prompts, and whether these can be read."""
+    """Check that the prompts of each step of the chat model can be read."""
     for step in STEPS.values():
         if step.name not in config.chat_steps:
             continue
@@ -93,7 +93,7 @@ def _steps(config: Config) -> Iterator[Check]:
 
 
 def embedding_checks(config: Config, *, connect: bool) -> Iterator[Check]:
-    """Say which endpoint embeds, if one does; with `connect`, let it embed a word."""
+    """Check the embedding endpoint, if there is one; with `connect`, let it embed a word."""
     endpoint = config.embedder
     if not isinstance(endpoint, EmbeddingEndpoint):
         return
@@ -150,7 +150,7 @@ MOST_PROBLEMS = 20
 """Most problems of one memory to name."""
 
 
-@click.command()
+@command()
 @click.option(
     "--connect",
     is_flag=True,
@@ -161,8 +161,6 @@ MOST_PROBLEMS = 20
     is_flag=True,
     help="Repair the memories, of --user or all, as far as that changes nothing that was said.",
 )
-@shared_options
-@pass_call
 def doctor(call: Call, connect: bool, fix: bool) -> None:
     """Check this installation and the memories in it.
 
@@ -210,7 +208,7 @@ def _program(config: Config) -> Iterator[Check]:
 
 
 def _directory(folder: Path) -> Iterator[Check]:
-    """Say whether the directory, or the nearest one above it that exists, takes a new file."""
+    """Check that the directory, or its nearest existing parent, takes a new file."""
     place = next(one for one in (folder, *folder.absolute().parents) if one.exists())
     try:
         with tempfile.NamedTemporaryFile(dir=place, prefix=".memforest-doctor-"):
@@ -224,7 +222,7 @@ def _directory(folder: Path) -> Iterator[Check]:
 
 
 def _embedders(*, trial: bool) -> Iterator[Check]:
-    """Say which embedding models are installed, whether the best one runs, and how to get the others.
+    """Check which embedding models are installed and whether the best one runs.
 
     Without a trial, new memories take another model.
     """
@@ -252,7 +250,7 @@ def _embedders(*, trial: bool) -> Iterator[Check]:
 
 
 def _reranker(config: Config) -> Check:
-    """Say whether the local reranker is there and runs; it is no part of the default."""
+    """Check whether the local reranker is installed and runs; it is optional."""
     status = reranker_status(verify=True)
     if not status.installed:
         state = "damaged" if status.path else "not installed"
@@ -268,7 +266,7 @@ def _reranker(config: Config) -> Check:
 
 
 def _memories(forest: MemForest, folder: Path, only: str | None, *, fix: bool) -> Iterator[Check]:
-    """Open every memory of the directory, and repair those asked for."""
+    """Check every memory of the directory, and repair it with `fix`."""
     files = memory_files(folder) if folder.is_dir() else []
     if not files:
         yield Check("memories", "ok", "none yet", "memforest ingest FILE, or memforest demo to see one")
@@ -279,7 +277,7 @@ def _memories(forest: MemForest, folder: Path, only: str | None, *, fix: bool) -
 
 
 def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check]:
-    """Repair one memory, and say what was done and what was not."""
+    """Repair one memory, and report what was repaired and what was not."""
     try:
         user = owner_of(path, Key.of(forest.config.key))
         if user is None or only not in (None, user):
@@ -296,7 +294,7 @@ def _repaired(forest: MemForest, path: Path, only: str | None) -> Iterator[Check
 
 
 def _memory(forest: MemForest, path: Path) -> Iterator[Check]:
-    """Open one memory, and say what is left to do in it and whether its days are of the configured zone."""
+    """Check that one memory opens, what is left to do in it, and whether its time zone is the configured one."""
     try:
         user = owner_of(path, Key.of(forest.config.key))
         if user is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 from rich.text import Text
 
-from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.call import Call, command
 from memforest.cli.screen import Screen, clean, columns, counted, sources
 from memforest.records import EntityKind
 from memforest.settings import MAX_PAGE
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 NAME_CHARS, LABEL_CHARS, TEXT_CHARS = 40, 60, 200
 MOST_HOPS = 8
-MOST_SHOWN = 3
+MOST_RELATIONS = 3
 
 
-@click.command()
+@command()
 @click.option("--kind", type=click.Choice(get_args(EntityKind)), help="Only entities of this kind.")
 @click.option("--query", metavar="TEXT", help="Only those with a name that has all words of TEXT.")
 @click.option(
@@ -35,8 +35,6 @@ MOST_SHOWN = 3
 )
 @click.option("--cursor", metavar="CURSOR", help="The page that follows, as the page before has named it.")
 @click.option("--choices", is_flag=True, help="Instead list what people have decided on who is who.")
-@shared_options
-@pass_call
 def entities(
     call: Call, kind: str | None, query: str | None, limit: int, cursor: str | None, choices: bool
 ) -> None:
@@ -50,12 +48,12 @@ def entities(
         memory = call.memory(forest)
         if choices:
             decided = memory.entity_choices()
-            call.show(decided, lambda screen: draw_choices(screen, decided), forest=forest)
+            call.show(decided, lambda screen: draw_choices(screen, decided))
             if not decided:
                 call.warn(["nothing was decided"])
             return
         page = memory.entities(kind, query, limit=limit, cursor=cursor)  # type: ignore[arg-type]  # one of the choices
-        call.show(page, lambda screen: _draw_page(call, screen, page), forest=forest)
+        call.show(page, lambda screen: _draw_page(call, screen, page))
 
 
 def _draw_page(call: Call, screen: Screen, page: EntityPage) -> None:
@@ -70,7 +68,7 @@ def _draw_page(call: Call, screen: Screen, page: EntityPage) -> None:
 
 
 def draw_entities(screen: Screen, found: Sequence[Entity]) -> None:
-    """Print entities: name, kind, statements, all names with how often each was seen, and why they are one."""
+    """Print entities: name, kind, number of facts, names with counts, and why they are one entity."""
     table = columns("bold", "cyan", "green", "")
     for one in found:
         names = ", ".join(f"{name} {count}" for name, count in one.names.items())
@@ -86,29 +84,27 @@ def draw_entities(screen: Screen, found: Sequence[Entity]) -> None:
 
 
 def draw_choices(screen: Screen, found: Sequence[EntityChoice]) -> None:
-    """Print what was decided on who is who."""
+    """Print the decisions on which names are one entity."""
     table = columns("green", "bold", "cyan", "")
     for one in found:
         if screen.records:
             screen.record(screen.minute(one.made), one.name, one.verdict, one.other)
             continue
-        told = "is" if one.verdict == "same" else "is not"
+        verdict = "is" if one.verdict == "same" else "is not"
         table.add_row(
-            screen.minute(one.made), clean(one.name, NAME_CHARS), told, clean(one.other, NAME_CHARS)
+            screen.minute(one.made), clean(one.name, NAME_CHARS), verdict, clean(one.other, NAME_CHARS)
         )
     screen.put(table)
 
 
-@click.command()
+@command()
 @click.argument("name")
 @click.option("--as-of", metavar="TIME", help="Only what held at that time.")
-@shared_options
-@pass_call
 def relations(call: Call, name: str, as_of: str | None) -> None:
     """Show what was said of NAME and others: what relates them, since when and until when, and where that was said."""
     with call.forest() as forest:
         found = call.memory(forest).relations(name, as_of=as_of)
-        call.show(found, lambda screen: draw_relations(screen, found), forest=forest)
+        call.show(found, lambda screen: draw_relations(screen, found))
         if not found:
             call.warn(["no relation is known" + (" of that time" if as_of else "")])
 
@@ -139,19 +135,17 @@ def draw_relations(screen: Screen, found: Sequence[RelationView]) -> None:
     screen.put(table)
 
 
-@click.command()
+@command()
 @click.argument("a")
 @click.argument("b")
 @click.option(
     "--hops", type=click.IntRange(1, MOST_HOPS), default=4, show_default=True, help="Most steps of the way."
 )
-@shared_options
-@pass_call
 def path(call: Call, a: str, b: str, hops: int) -> None:
     """Show how A is linked with B: the shortest way over what was said of both, with where it was said."""
     with call.forest() as forest:
         found = call.memory(forest).path(a, b, hops=hops)
-        call.show(found, lambda screen: draw_path(screen, found), forest=forest)
+        call.show(found, lambda screen: draw_path(screen, found))
         if not found:
             call.warn([f"no way of {counted(hops, 'step')} or fewer leads from one to the other"])
         elif not found.steps:
@@ -159,7 +153,7 @@ def path(call: Call, a: str, b: str, hops: int) -> None:
 
 
 def draw_path(screen: Screen, found: PathView) -> None:
-    """Print a way step by step, each with what says so."""
+    """Print a path step by step, each step with its sources."""
     for one in found:
         if screen.records:
             screen.record(
@@ -172,9 +166,9 @@ def draw_path(screen: Screen, found: PathView) -> None:
             )
             continue
         screen.line(f"{clean(one.source, NAME_CHARS)} – {_by(one)} – {clean(one.target, NAME_CHARS)}", "bold")
-        for each in one.relations[:MOST_SHOWN]:
-            told = f"{clean(each.source, NAME_CHARS)} {clean(each.label, LABEL_CHARS)} {clean(each.target, NAME_CHARS)}"
-            screen.line(f"{told}, {screen.interval(each.start, each.end)}", "green", indent=2)
+        for each in one.relations[:MOST_RELATIONS]:
+            relation = f"{clean(each.source, NAME_CHARS)} {clean(each.label, LABEL_CHARS)} {clean(each.target, NAME_CHARS)}"
+            screen.line(f"{relation}, {screen.interval(each.start, each.end)}", "green", indent=2)
         for text in one.texts:
             screen.line(clean(text, TEXT_CHARS), indent=2)
         if one.sources:
@@ -182,40 +176,36 @@ def draw_path(screen: Screen, found: PathView) -> None:
 
 
 def _by(one: PathStep) -> str:
-    """Say what joins the ends of a step."""
+    """Return the words that link the ends of a step."""
     if one.kind == "overlap":
         return "perhaps one name"
     return clean(", ".join(one.labels), LABEL_CHARS) or "named together"
 
 
-@click.command(name="merge-entities")
+@command("merge-entities")
 @click.argument("a")
 @click.argument("b")
-@shared_options
-@pass_call
 def merge_entities(call: Call, a: str, b: str) -> None:
     """Decide that A and B are one. What was said stays as it is; `memforest split-entity` takes it back."""
     with call.forest() as forest:
         one = call.memory(forest).merge_entities(a, b)
-        call.show(one, lambda screen: draw_entities(screen, [one]), forest=forest)
+        call.show(one, lambda screen: draw_entities(screen, [one]))
 
 
-@click.command(name="split-entity")
+@command("split-entity")
 @click.argument("entity")
 @click.argument("name")
-@shared_options
-@pass_call
 def split_entity(call: Call, entity: str, name: str) -> None:
     """Decide that NAME is not one with the other names of ENTITY. `memforest merge-entities` takes it back."""
     with call.forest() as forest:
         one = call.memory(forest).split_entity(entity, name)
-        call.show(one, lambda screen: draw_entities(screen, [one]), forest=forest)
+        call.show(one, lambda screen: draw_entities(screen, [one]))
 
 
 QUOTE_CHARS, LINE_CHARS = 160, 400
 
 
-@click.command()
+@command()
 @click.argument("name", required=False)
 @click.option("--as-of", metavar="TIME", help="The profile that was in force at that time.")
 @click.option("--said-by", metavar="TIME", help="Only what had been said by that time.")
@@ -227,8 +217,6 @@ QUOTE_CHARS, LINE_CHARS = 160, 400
 @click.option(
     "--written", is_flag=True, help="Have the chat model write what the graph tells of NAME, in one call."
 )
-@shared_options
-@pass_call
 def profile(
     call: Call, name: str | None, as_of: str | None, said_by: str | None, index: str | None, written: bool
 ) -> None:
@@ -249,11 +237,11 @@ def profile(
         if found.unsupported:
             left = counted(len(found.unsupported), "line")
             call.warn([f"{left} without a source left out; --json has them"])
-        call.show(found, lambda screen: draw_profile(screen, found), forest=forest)
+        call.show(found, lambda screen: draw_profile(screen, found))
 
 
 def draw_profile(screen: Screen, found: Profile) -> None:
-    """Print a profile: the month, each participant's lines with what they rest on, and what has been said since."""
+    """Print a profile: the month, each participant's lines with their sources, and what was said since."""
     if screen.records:
         for section in found:
             for line in section:
@@ -278,7 +266,7 @@ def draw_profile(screen: Screen, found: Profile) -> None:
 
 
 def _draw_quotes(screen: Screen, line: ProfileLine) -> None:
-    """Print what a line rests on: some turns in their words, or where all that was said."""
+    """Print the quotes of a line, or its sources where it has no quotes."""
     for one in line.quotes:
         screen.line(_quoted(screen, one), "dim", indent=2)
     turns = sum(len(one.turn_ids) for one in line.sources)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from memforest.cli.call import Call, StopCommand, pass_call, shared_options
+from memforest.cli.call import Call, StopCommand, command, options
 from memforest.cli.screen import Screen, clean, columns, counted, size, write_bar
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from memforest.read.receipts import ImportedMemory, ImportProgress, ImportResult
     from memforest.read.stored import Stats
 
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_USER = "me"
 SHOWN_PROBLEMS = 20
@@ -33,21 +31,16 @@ _IN_OPTIONS = (
 """What problems say, in the words of this command's options."""
 
 
-def budget_options(command: F) -> F:
-    """Give a command that writes the bounds of what it may spend on models."""
-    for option in (
-        click.option(
-            "--max-tokens",
-            type=click.IntRange(min=0),
-            help="Most tokens, sent and received, to spend on models.",
-        ),
-        click.option("--max-calls", type=click.IntRange(min=0), help="Most calls to models; resume goes on."),
-    ):
-        command = option(command)
-    return command
+budget_options = options(
+    click.option("--max-calls", type=click.IntRange(min=0), help="Most calls to models; resume goes on."),
+    click.option(
+        "--max-tokens", type=click.IntRange(min=0), help="Most tokens, sent and received, to spend on models."
+    ),
+)
+"""The bounds of what a command that writes may spend on models."""
 
 
-@click.command()
+@command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--format", "format_name", metavar="NAME", help="Format of the files; told by their content by default."
@@ -72,8 +65,6 @@ def budget_options(command: F) -> F:
 )
 @click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none, for a memory that has none yet.")
 @budget_options
-@shared_options
-@pass_call
 def ingest(
     call: Call,
     files: tuple[Path, ...],
@@ -87,8 +78,7 @@ def ingest(
     timezone: str | None,
     day_first: bool | None,
     embedder: str | None,
-    max_calls: int | None,
-    max_tokens: int | None,
+    **bounds: int | None,
 ) -> None:
     """Make memory of chat files.
 
@@ -105,7 +95,7 @@ def ingest(
         try:
             with write_bar(quiet=call.as_json or dry_run) as show:
 
-                def tell(one: IngestProgress) -> None:
+                def report(one: IngestProgress) -> None:
                     users[one.user_id] = None
                     show(one)
 
@@ -120,9 +110,9 @@ def ingest(
                     infer=not no_infer,
                     replace=replace,
                     dry_run=dry_run,
-                    budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
+                    budget=forest.config.ingest_budget.narrowed(**bounds),
                     on_session=progress.append,
-                    on_progress=tell,
+                    on_progress=report,
                 )
         except KeyboardInterrupt:
             done = list(progress[0].memories) if progress else []
@@ -140,7 +130,7 @@ def _standard_input() -> io.BytesIO:
 
 
 def _finish(call: Call, result: ImportResult) -> None:
-    """Print what was found and done, and fail when something could not be stored."""
+    """Print the result of an import, and fail if something could not be stored."""
     problems = list(result.problems)
     for theirs, ours in _IN_OPTIONS:
         problems = [problem.replace(theirs, ours) for problem in problems]
@@ -172,7 +162,7 @@ def _failed(problems: Sequence[str]) -> str:
 
 
 def _interrupted(progress: Sequence[ImportProgress], held: Sequence[Stats]) -> str:
-    """Say what was finished, what the memories hold, also of what was not, and how to go on."""
+    """Return the message after an interruption: what is finished, what the memories hold, and how to go on."""
     done = progress[0].memories if progress else []
     finished = sum(one.sessions_new + one.sessions_unchanged for one in done)
     turns, sessions = sum(one.turns for one in held), sum(one.sessions for one in held)
@@ -185,7 +175,7 @@ def _interrupted(progress: Sequence[ImportProgress], held: Sequence[Stats]) -> s
 
 
 def _draw_files(screen: Screen, result: ImportResult) -> None:
-    """Print what each file holds; of files that were stored without remark, nothing."""
+    """Print what each file holds, except files that were stored without remark."""
     for one in result.files:
         if not (result.dry_run or one.left_out or one.notes or one.wrong_count):
             continue
@@ -212,7 +202,7 @@ def _draw_files(screen: Screen, result: ImportResult) -> None:
 def draw_memories(
     screen: Screen, done: Sequence[ImportedMemory], folder: Path, *, verbose: bool = False
 ) -> None:
-    """Print what became of the sessions, per memory; if verbose, with the statements of a model that were refused."""
+    """Print the results of an import for each memory; if verbose, with the refused statements of a model."""
     for one in done:
         known = f", {one.sessions_unchanged} known already" if one.sessions_unchanged else ""
         wrong = f", {one.sessions_failed} not stored" if one.sessions_failed else ""
@@ -249,11 +239,9 @@ def draw_memories(
         screen.put(table)
 
 
-@click.command()
+@command()
 @budget_options
-@shared_options
-@pass_call
-def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
+def resume(call: Call, **bounds: int | None) -> None:
     """Finish what an interrupted ingest left.
 
     Sessions received but not read, chunks that failed, missing vectors, indexes that are behind, summaries out
@@ -268,7 +256,7 @@ def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
             with write_bar(quiet=call.as_json) as show:
                 results = forest.resume(
                     call.user,
-                    budget=forest.config.ingest_budget.narrowed(max_calls, max_tokens),
+                    budget=forest.config.ingest_budget.narrowed(**bounds),
                     on_progress=show,
                 )
         except SomeUsersFailedError as exc:
@@ -301,6 +289,6 @@ def resume(call: Call, max_calls: int | None, max_tokens: int | None) -> None:
                     screen.line(f"{user}: the index {name} is still behind; `memforest index list` says why.")
 
         call.warn(text for result in results for text in result.warnings)
-        call.show(data, draw, forest=forest)
+        call.show(data, draw)
         if wrong is not None:
             raise StopCommand(str(wrong))

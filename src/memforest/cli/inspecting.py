@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from memforest.cli.call import Call, pass_call, shared_options
+from memforest.cli.call import Call, command
 from memforest.cli.maintain import behind
 from memforest.cli.screen import Screen, clean, columns, counted, leaf_counts, size
 from memforest.plain import plain
@@ -26,7 +26,7 @@ REASON_CHARS = 160
 
 
 def job_lines(found: JobsView) -> list[str]:
-    """Return the counts of jobs in a line, and a line for each of the first that were given up; none without jobs."""
+    """Return a line with the counts of jobs, and one for each of the first that failed; no line without jobs."""
     if not found.states:
         return []
     counts = ", ".join(f"{count} {state}" for state, count in found.states.items())
@@ -58,7 +58,7 @@ EVERY_INDEX = frozenset({"lag", "reason", "trees"})
 """What `Stats.indexes` has of every index."""
 
 
-@click.command()
+@command()
 @click.argument("scope", required=False)
 @click.option("--index", metavar="NAME", help="Only the trees of this index; see `index list`.")
 @click.option(
@@ -71,8 +71,6 @@ EVERY_INDEX = frozenset({"lag", "reason", "trees"})
     type=click.IntRange(1, 1_000_000),
     help=f"Most nodes; by default {DRILLED_NODES} where --depth is left out too, else no limit.",
 )
-@shared_options
-@pass_call
 def tree(call: Call, scope: str | None, index: str | None, depth: int | None, limit: int | None) -> None:
     """Draw the forest, the trees of one index, or those of one session, entity or scene.
 
@@ -98,11 +96,11 @@ def tree(call: Call, scope: str | None, index: str | None, depth: int | None, li
                     screen, f"At most {DRILLED_NODES} nodes are drawn; --limit or --depth shows more."
                 )
 
-        call.show(found, draw, forest=forest)
+        call.show(found, draw)
 
 
 def _overview(memory: UserMemory, scope: str | None, index: str | None, limit: int | None) -> list[TreeView]:
-    """Return the trees to draw where no depth is given: their roots, or a tree that is named or the only one unfolded."""
+    """Return the trees to draw when no depth is given: the roots, or the named or only tree unfolded."""
     if scope is None:
         found = memory.tree(index=index, depth=0, limit=limit)
         if len(found) != 1:
@@ -111,7 +109,7 @@ def _overview(memory: UserMemory, scope: str | None, index: str | None, limit: i
 
 
 def draw_trees(screen: Screen, title: str, found: Sequence[TreeView]) -> None:
-    """Draw trees under one root with a title, grouped by kind; as records, a node a line with its depth."""
+    """Draw trees under one title, grouped by kind; as records, one line a node with its depth."""
     if screen.records:
         for view in found:
             _record_node(screen, view, 0)
@@ -149,16 +147,14 @@ def _draw_node(screen: Screen, parent: Tree, view: TreeView, label: str) -> None
 
 
 def _said(view: TreeView, most: int) -> list[str]:
-    """Return what a node says, in so many characters; of a leaf the lines of its turns, each cut."""
+    """Return the summary of a node, cut to `most` characters; for a leaf the lines of its turns, each cut."""
     found = view.summary.splitlines() if view.level == 0 else [view.summary]
     lines = [line for one in found if (line := clean(one, LINE_CHARS if len(found) > 1 else most))]
     more = len(lines) - LEAF_LINES
     return lines if more <= 0 else [*lines[:LEAF_LINES], f"… {counted(more, 'more line')}"]
 
 
-@click.command()
-@shared_options
-@pass_call
+@command()
 def stats(call: Call) -> None:
     """Count what is stored, and say how large it is and which embedder made its vectors."""
     with call.forest() as forest:
@@ -205,7 +201,7 @@ def _stats_table(call: Call, found: Stats) -> Table:
 
 
 def _own_counts(one: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what an index counts of itself; what every index has stands elsewhere."""
+    """Yield the counts that only this index has."""
     for name, value in one.items():
         if name not in EVERY_INDEX:
             shown = _counts(value) if isinstance(value, Mapping) else clean(str(value), LINE_CHARS)
@@ -213,7 +209,7 @@ def _own_counts(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _spent(step: str, used: StepUsage) -> str:
-    """Say what a step has spent on models."""
+    """Describe what a step has spent on models."""
     failed = f", {used.failures} failed" if used.failures else ""
     return (
         f"{clean(step)} {counted(used.calls, 'call')}, "
@@ -232,9 +228,7 @@ def _counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{clean(name)} {count}" for name, count in found.items()) or "none"
 
 
-@click.command()
-@shared_options
-@pass_call
+@command()
 def verify(call: Call) -> None:
     """Check the stored memory against itself.
 
@@ -248,7 +242,7 @@ def verify(call: Call) -> None:
             "checked": report.checked,
             "notes": report.notes,
         }
-        call.show(data, lambda screen: _draw_report(screen, report), forest=forest, ok=report.ok)
+        call.show(data, lambda screen: _draw_report(screen, report), ok=report.ok)
         if not report.ok:
             click.get_current_context().exit(1)
 

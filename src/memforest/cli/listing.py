@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 from rich.text import Text
 
-from memforest.cli.call import Call, filter_option, moment_options, pass_call, shared_options
+from memforest.cli.call import Call, command, filter_option, moment_options
 from memforest.cli.screen import Screen, clean, columns, counted, draw_facts, in_words, sources
 from memforest.settings import MAX_PAGE
 from memforest.store.directory import Survey
@@ -33,11 +33,9 @@ _CURSOR = click.option(
 )
 
 
-@click.command()
+@command()
 @_LIMIT
 @_CURSOR
-@shared_options
-@pass_call
 def users(call: Call, limit: int | None, cursor: str | None) -> None:
     """List who has a memory in the directory, all or a page in the order of the names of their files.
 
@@ -64,12 +62,10 @@ def users(call: Call, limit: int | None, cursor: str | None) -> None:
     call.show(found, draw)
 
 
-@click.command()
+@command()
 @click.argument("session_id", metavar="SESSION", required=False)
 @_LIMIT
 @_CURSOR
-@shared_options
-@pass_call
 def sessions(call: Call, session_id: str | None, limit: int | None, cursor: str | None) -> None:
     """List the sessions that were received, in time order, or show what was said in one.
 
@@ -82,18 +78,14 @@ def sessions(call: Call, session_id: str | None, limit: int | None, cursor: str 
         memory = call.memory(forest)
         if session_id is not None:
             said = memory.turns(session_id, limit=limit, cursor=cursor)
-            call.show(
-                said if paged else list(said), lambda screen: _draw_turns(call, screen, said), forest=forest
-            )
+            call.show(said if paged else list(said), lambda screen: _draw_turns(call, screen, said))
             return
         found = memory.sessions(limit=limit, cursor=cursor)
-        call.show(
-            found if paged else list(found), lambda screen: _draw_sessions(call, screen, found), forest=forest
-        )
+        call.show(found if paged else list(found), lambda screen: _draw_sessions(call, screen, found))
 
 
 def remark_cursor(call: Call, screen: Screen, cursor: str | None) -> None:
-    """Say how the page that follows is seen; nothing on the last one."""
+    """Print how to see the next page, if there is one."""
     if cursor is not None:
         call.remark(screen, f"the next page: --cursor {cursor}")
 
@@ -124,7 +116,7 @@ def _draw_sessions(call: Call, screen: Screen, found: SessionPage) -> None:
     remark_cursor(call, screen, found.next_cursor)
 
 
-@click.command()
+@command()
 @click.option("--entity", metavar="NAME", help="Only facts that mention it.")
 @click.option("--session", "session_id", metavar="ID", help="Only facts that this session supports.")
 @filter_option
@@ -145,18 +137,12 @@ def _draw_sessions(call: Call, screen: Screen, found: SessionPage) -> None:
 )
 @click.option("--statements", is_flag=True, help="Show the statements by which facts are found, too.")
 @click.option("--ids", is_flag=True, help="Show the ids by which facts are corrected, pinned and forgotten.")
-@shared_options
-@pass_call
 def facts(call: Call, /, statements: bool, ids: bool, **options: Any) -> None:
     """List what was learnt, in time order, a page at a time, as it was said or as a chat model worded it."""
     with call.forest() as forest:
         page = call.memory(forest).list(**options)
         call.warn(page.warnings)
-        call.show(
-            page,
-            lambda screen: _draw_page(call, screen, page, options["offset"], statements, ids),
-            forest=forest,
-        )
+        call.show(page, lambda screen: _draw_page(call, screen, page, options["offset"], statements, ids))
 
 
 def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statements: bool, ids: bool) -> None:
@@ -172,13 +158,11 @@ def _draw_page(call: Call, screen: Screen, page: FactPage, offset: int, statemen
         call.remark(screen, f"{len(page.facts)} of {page.total}; the next page: --cursor {page.next_cursor}")
 
 
-@click.command()
+@command()
 @click.argument("entity")
 @click.option("--attribute", metavar="NAME", help="Only this attribute's states, e.g. residence.")
 @click.option("--kind", type=click.Choice(["state", "event"]), help="Only states, or only events.")
 @moment_options
-@shared_options
-@pass_call
 def timeline(
     call: Call, /, entity: str, attribute: str | None, kind: Literal["state", "event"] | None, **moment: Any
 ) -> None:
@@ -188,7 +172,7 @@ def timeline(
     """
     with call.forest() as forest:
         entries = list(call.memory(forest).timeline(entity, attribute=attribute, kind=kind, **moment))
-        call.show(entries, lambda screen: draw_timeline(screen, entries), forest=forest)
+        call.show(entries, lambda screen: draw_timeline(screen, entries))
         if not entries:
             call.warn(["nothing of that kind is known"])
 
@@ -215,7 +199,7 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
     screen.put(table)
 
 
-@click.command()
+@command()
 @click.argument("since")
 @click.argument("until", required=False)
 @click.option(
@@ -226,8 +210,6 @@ def draw_timeline(screen: Screen, entries: Sequence[TimelineEntry]) -> None:
     help="Most changes on the page.",
 )
 @click.option("--after", metavar="NEXT", help="Go on behind the page that named it.")
-@shared_options
-@pass_call
 def changes(call: Call, since: str, until: str | None, limit: int, after: str | None) -> None:
     """List what this memory has stored, learnt, corrected and deleted, from SINCE to before UNTIL.
 
@@ -235,7 +217,7 @@ def changes(call: Call, since: str, until: str | None, limit: int, after: str | 
     """
     with call.forest() as forest:
         page = call.memory(forest).changes(since, until, limit=limit, after=after)
-        call.show(page, lambda screen: _draw_changes(call, screen, page), forest=forest)
+        call.show(page, lambda screen: _draw_changes(call, screen, page))
 
 
 def _draw_changes(call: Call, screen: Screen, page: ChangePage) -> None:
@@ -247,7 +229,7 @@ def _draw_changes(call: Call, screen: Screen, page: ChangePage) -> None:
 
 
 def draw_changes(screen: Screen, found: Sequence[Change]) -> None:
-    """Print changes, each with its minute and kind, what it is about, and where that was said."""
+    """Print changes, each with its minute, kind, subject and sources."""
     if screen.records:
         for one in found:
             screen.record(
@@ -271,7 +253,7 @@ def draw_changes(screen: Screen, found: Sequence[Change]) -> None:
 
 
 def _about(one: Change) -> str:
-    """Say what a change is about."""
+    """Describe what a change is about."""
     if one.kind == "stored":
         return f"{counted(one.count, 'turn')} of {one.session_id}"
     if one.kind == "deleted":
@@ -279,13 +261,11 @@ def _about(one: Change) -> str:
     return f"{one.what}: {one.text or one.fact_id}" if one.what else one.text
 
 
-@click.command()
+@command()
 @click.argument("a")
 @click.argument("b")
 @click.option("--entity", metavar="NAME", help="Only of this entity.")
 @moment_options
-@shared_options
-@pass_call
 def diff(call: Call, /, a: str, b: str, entity: str | None, **moment: str | None) -> None:
     """Show what was so at time A and not at time B, or the other way round, by entity and attribute.
 
@@ -294,13 +274,13 @@ def diff(call: Call, /, a: str, b: str, entity: str | None, **moment: str | None
     with call.forest() as forest:
         found = call.memory(forest).diff(a, b, entity=entity, **moment)
         call.warn(found.warnings)
-        call.show(found, lambda screen: draw_diff(screen, found), forest=forest)
+        call.show(found, lambda screen: draw_diff(screen, found))
         if not found:
             call.warn(["the same was so at both times"])
 
 
 def draw_diff(screen: Screen, found: Diff) -> None:
-    """Print what was so at one time and not at the other, with the day it changed and where that was said."""
+    """Print the states that differ between two times, with the day of the change and its sources."""
     table = columns("green", "bold", "cyan", "")
     for one in found:
         day = "" if one.at is None else screen.day(one.at)
@@ -315,7 +295,7 @@ def draw_diff(screen: Screen, found: Diff) -> None:
                 sources(one.sources, None),
             )
             continue
-        told = " → ".join("–" if value is None else clean(value, 80) for value in values)
-        body = Text.assemble(told, "\n", (sources(one.sources), "dim"))
+        change = " → ".join("–" if value is None else clean(value, 80) for value in values)
+        body = Text.assemble(change, "\n", (sources(one.sources), "dim"))
         table.add_row(day, clean(one.entity, 40), clean(one.attribute, 20), body)
     screen.put(table)

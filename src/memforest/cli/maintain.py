@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memforest.cli.call import Call, StopCommand, pass_call, read_pairs, shared_options
+from memforest.cli.call import Call, StopCommand, command, read_pairs, shared_options
 from memforest.cli.ingest import budget_options
 from memforest.cli.screen import Screen, clean, columns, counted, error_console
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CONFIGURED = "configured"
 
 
-@click.command()
+@command()
 @click.option(
     "--stale",
     is_flag=True,
@@ -38,8 +38,6 @@ CONFIGURED = "configured"
 )
 @click.option("--dry-run", is_flag=True, help="Count what is stale, and make nothing.")
 @budget_options
-@shared_options
-@pass_call
 def rebuild(
     call: Call,
     stale: bool,
@@ -47,8 +45,7 @@ def rebuild(
     index: str | None,
     embedder: str | None,
     dry_run: bool,
-    max_calls: int | None,
-    max_tokens: int | None,
+    **bounds: int | None,
 ) -> None:
     """Make anew what is derived: what is stale, one index, or every vector.
 
@@ -61,14 +58,14 @@ def rebuild(
         users = [call.user] if call.user is not None else call.users()
         if dry_run:
             found = {user: forest.user(user).stale() for user in users}
-            call.show(found, lambda screen: _draw_rebuilt(screen, found), forest=forest)
+            call.show(found, lambda screen: _draw_rebuilt(screen, found))
             return
         options: dict[str, Any] = {
             "stale": stale,
             "scopes": scopes,
             "index": index,
             "embedder": embedder is not None,
-            "budget": forest.config.ingest_budget.narrowed(max_calls, max_tokens),
+            "budget": forest.config.ingest_budget.narrowed(**bounds),
         }
         _rebuild(call, forest, users, options)
 
@@ -83,11 +80,7 @@ def _rebuild(call: Call, forest: MemForest, users: Sequence[str], options: dict[
             code=130,
         ) from None
     what = ", ".join(clean(user, 40) for user in users)
-    call.show(
-        {"users": list(users)},
-        lambda screen: screen.line(f"Made anew: {what or 'nobody yet'}."),
-        forest=forest,
-    )
+    call.show({"users": list(users)}, lambda screen: screen.line(f"Made anew: {what or 'nobody yet'}."))
 
 
 def _draw_rebuilt(screen: Screen, found: dict[str, Stale]) -> None:
@@ -107,7 +100,7 @@ def _draw_rebuilt(screen: Screen, found: dict[str, Stale]) -> None:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Report]:
-    """Show a progress bar for each kind of thing that is made, on standard error, when that is a terminal.
+    """Show a progress bar for each kind of work on standard error, if that is a terminal.
 
     Yields:
         A function to call with what is being made, how many are done, and how many there are.
@@ -143,17 +136,15 @@ def index(ctx: click.Context) -> None:
         call.command = f"index {ctx.invoked_subcommand}"
 
 
-@index.command("list")
-@shared_options
-@pass_call
+@command("list", group=index)
 def list_(call: Call) -> None:
     """List the indexes: name, trees, leaves, and whether it is behind, with the reason."""
     with call.forest() as forest:
         found = call.memory(forest).indexes()
-        call.show({"indexes": found}, lambda screen: _draw_indexes(screen, found), forest=forest)
+        call.show({"indexes": found}, lambda screen: _draw_indexes(screen, found))
 
 
-@index.command()
+@command(group=index)
 @click.argument("name")
 @click.option(
     "--set",
@@ -164,35 +155,29 @@ def list_(call: Call) -> None:
     help="A setting of the index, kept with the memory; may be repeated.",
 )
 @budget_options
-@shared_options
-@pass_call
-def add(
-    call: Call, name: str, settings: dict[str, Any], max_calls: int | None, max_tokens: int | None
-) -> None:
+def add(call: Call, name: str, settings: dict[str, Any], **bounds: int | None) -> None:
     """Add an index, and let it place everything that the memory holds.
 
     Others can read and write meanwhile. When it is interrupted, `memforest resume` goes on.
     """
     with call.forest() as forest:
-        budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
+        budget = forest.config.ingest_budget.narrowed(**bounds)
         made = call.memory(forest).add_index(name, settings or None, budget=budget)
         text = f"Added {clean(made.name)}: {counted(made.trees, 'tree')} with {made.leaves} leaves."
-        call.show(made, lambda screen: screen.line(text), forest=forest)
+        call.show(made, lambda screen: screen.line(text))
 
 
-@index.command()
+@command(group=index)
 @click.argument("name")
-@shared_options
-@pass_call
 def drop(call: Call, name: str) -> None:
     """Take an index away with its trees and tables; what was said stays as it is."""
     with call.forest() as forest:
         call.memory(forest).drop_index(name)
-        call.show({"dropped": name}, lambda screen: screen.line(f"Dropped {clean(name)}."), forest=forest)
+        call.show({"dropped": name}, lambda screen: screen.line(f"Dropped {clean(name)}."))
 
 
 def behind(lag: int, reason: str | None) -> str:
-    """Say how far an index is behind and why; an empty text when nothing is to be said."""
+    """Describe how far an index is behind and why; empty if it is up to date."""
     why = f" ({clean(reason, 200)})" if reason else ""
     if lag:
         return f"{counted(lag, 'note')} of the feed behind{why}; `memforest resume` goes on"
@@ -208,15 +193,11 @@ def _draw_indexes(screen: Screen, found: Sequence[IndexView]) -> None:
     screen.put(table)
 
 
-@click.command()
+@command()
 @click.option("--as-of", metavar="TIME", help="The present, by which windows have ended; now by default.")
 @click.option("--force", is_flag=True, help="Also what is not due yet, such as the day that has not ended.")
 @budget_options
-@shared_options
-@pass_call
-def advance(
-    call: Call, as_of: str | None, force: bool, max_calls: int | None, max_tokens: int | None
-) -> None:
+def advance(call: Call, as_of: str | None, force: bool, **bounds: int | None) -> None:
     """Let the indexes go on by the calendar: make what is due by now.
 
     An index that closes days, weeks or months does so with every write, and here when nothing is written. Twice is the same
@@ -224,16 +205,16 @@ def advance(
     """
     with call.forest() as forest:
         memory = call.memory(forest)
-        budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
+        budget = forest.config.ingest_budget.narrowed(**bounds)
         before = {one.name: one for one in memory.indexes()}
         found = memory.advance(as_of, force=force, budget=budget)
         changed = {one.name: _changes(before.get(one.name), one) for one in found}
         data = {"indexes": found, "changed": changed}
-        call.show(data, lambda screen: _draw_advanced(screen, found, changed), forest=forest)
+        call.show(data, lambda screen: _draw_advanced(screen, found, changed))
 
 
 def _changes(before: IndexView | None, after: IndexView) -> dict[str, tuple[int, int]]:
-    """Return which numbers of an index are others now: what they were, and what they are."""
+    """Return the counts of an index that changed: name -> (before, after)."""
     old, new = ({} if one is None else _numbers(one) for one in (before, after))
     names = [*new, *(name for name in old if name not in new)]
     pairs = {name: (old.get(name, 0), new.get(name, 0)) for name in names}
@@ -241,7 +222,7 @@ def _changes(before: IndexView | None, after: IndexView) -> dict[str, tuple[int,
 
 
 def _numbers(one: IndexView) -> dict[str, int]:
-    """Return the counts of an index by their names; those that stand by kind with the kind behind the name."""
+    """Return the counts of an index by name; a count by kind is called "NAME KIND"."""
     found = {"trees": one.trees, "nodes": one.nodes, "leaves": one.leaves}
     for name, value in one.counts.items():
         parts = value if isinstance(value, Mapping) else {"": value}
@@ -256,12 +237,12 @@ def _draw_advanced(
 ) -> None:
     table = columns("bold", "", "", "", "yellow")
     for one in found:
-        told = [f"{clean(name)} {old} -> {new}" for name, (old, new) in changed[one.name].items()]
+        counts = [f"{clean(name)} {old} -> {new}" for name, (old, new) in changed[one.name].items()]
         table.add_row(
             clean(one.name),
             counted(one.trees, "tree"),
             f"{one.leaves} leaves",
-            ", ".join(told) or "nothing was due",
+            ", ".join(counts) or "nothing was due",
             behind(one.lag, one.reason),
         )
     screen.put(table)

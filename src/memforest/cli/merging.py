@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memforest.cli.call import Call, pass_call, read_pairs, shared_options
+from memforest.cli.call import Call, command, read_pairs
 from memforest.cli.ingest import budget_options
 from memforest.cli.screen import Screen, clean, columns, counted
 
@@ -19,7 +19,7 @@ MOST_NAMES = 12
 """Names that are listed of those that both memories know."""
 
 
-@click.command()
+@command()
 @click.argument("from_user", metavar="FROM")
 @click.option(
     "--from-dir",
@@ -48,8 +48,6 @@ MOST_NAMES = 12
 )
 @click.option("--embedder", metavar="NAME", help="auto, bge, minilm or none, for a memory that has none yet.")
 @budget_options
-@shared_options
-@pass_call
 def merge(
     call: Call,
     from_user: str,
@@ -59,8 +57,7 @@ def merge(
     same: dict[str, Any],
     apart: tuple[str, ...],
     embedder: str | None,
-    max_calls: int | None,
-    max_tokens: int | None,
+    **bounds: int | None,
 ) -> None:
     """Merge the memory of one user into that of another.
 
@@ -69,7 +66,7 @@ def merge(
     People and things of one name become one; a dry run names them.
     """
     with call.forest(embedder=embedder) as forest:
-        budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
+        budget = forest.config.ingest_budget.narrowed(**bounds)
         how: dict[str, Any] = {"dry_run": dry_run, "same_person": same_person, "budget": budget}
         into = call.user
         if into is None:
@@ -78,7 +75,7 @@ def merge(
         how |= {"same": {key: str(name) for key, name in same.items()}, "apart": list(apart)}
         done = forest.user(into).merge(from_user, directory=from_dir, **how)
         call.warn(done.warnings)
-        call.show({"merged": {into: done}}, lambda screen: _draw(screen, into, done), forest=forest)
+        call.show({"merged": {into: done}}, lambda screen: _draw(screen, into, done))
 
 
 def _draw(screen: Screen, user: str, one: MergeResult) -> None:

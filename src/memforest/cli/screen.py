@@ -17,7 +17,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from memforest.read.results import quotation
 from memforest.times import one_line, ordinals
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def counted(count: int, thing: str) -> str:
 
 
 def leaf_counts(view: TreeView) -> str:
-    """Return how many leaves are below a node, and which ones if the tree has them numbered; of a leaf its number alone."""
+    """Return how many leaves are below a node, with their numbers if the tree has any; for a leaf only its number."""
     if view.level == 0:
         return f"leaf {ordinals(view.span)}" if view.span else ""
     number = f"{view.leaves:,} {'leaf' if view.leaves == 1 else 'leaves'}"
@@ -84,6 +83,10 @@ def sources(found: Sequence[Source], limit: int | None = 3) -> str:
 
 def in_words(one: Evidence | FactView | TimelineEntry, limit: int) -> str:
     """Return what was said in quotation marks; a model's statement, or a summary, as it is."""
+    from memforest.read.results import (
+        quotation,
+    )  # here, so that the help of a command need not wait for NumPy
+
     return clean(quotation(one.spoken) if one.spoken else one.text, limit)
 
 
@@ -93,7 +96,7 @@ def error_console() -> Console:
 
 
 class _Console(Console):
-    """A console that leaves it to `Call.show` what becomes of a reader who has gone."""
+    """A console that leaves a closed pipe to `Call.show`."""
 
     def on_broken_pipe(self) -> None:
         """Raise instead of ending the process."""
@@ -138,7 +141,7 @@ class Screen:
         self.console.print(Text(clean(text), style="bold cyan"))
 
     def put(self, renderable: RenderableType) -> None:
-        """Print something made of `rich` parts, whose texts must have been cleaned; of a table its rows as records, if any."""
+        """Print a `rich` object whose texts are clean; where records are wanted, a table as one record a row."""
         if isinstance(renderable, Table) and not renderable.row_count:
             return
         if self.records and isinstance(renderable, Table):
@@ -152,7 +155,7 @@ class Screen:
         self.console.print(renderable)
 
     def day(self, when: datetime | None) -> str:
-        """Return a time's day in the screen's zone, ISO 8601; a question mark for one that is not known."""
+        """Return a time's day in the screen's zone, ISO 8601; a question mark for an unknown one."""
         if when is None or when.year in (MINYEAR, MAXYEAR):  # a statement may say only when something ended
             return "?"
         return when.astimezone(self.zone).date().isoformat()
@@ -188,7 +191,7 @@ def columns(*styles: str) -> Table:
 def draw_facts(
     screen: Screen, found: Sequence[FactView], *, statements: bool = False, ids: bool = False
 ) -> None:
-    """Print facts with the days they were so, and where they come from; with the statements they are found by, or without.
+    """Print facts with their days and sources, and with `statements` the statements that they are found by.
 
     Records have their ids; a table has them with `ids`.
     """
@@ -216,7 +219,7 @@ def draw_facts(
 
 
 def _details(screen: Screen, fact: FactView) -> list[str]:
-    """Return what is said of a fact beside its words."""
+    """Return the details of a fact: speaker, sources, end, verdict and wordings."""
     parts = [clean(fact.speaker, 40), sources(fact.sources)]
     if fact.end is not None and screen.last_day(fact.end) > screen.day(fact.start):
         parts.append(f"until {screen.last_day(fact.end)}")
@@ -234,7 +237,7 @@ NAME_CHARS = 22
 
 
 class Tally:
-    """Adds up what the sessions of a write tell of themselves.
+    """The progress of a write, added up over its sessions.
 
     A session counts by its turns, as far as its chunks are read; one that was received before counts by its chunks. What
     a session was to be counted by and was not is passed over when it ends, so that a bar moves on.
@@ -243,7 +246,7 @@ class Tally:
     def __init__(self) -> None:
         self.unit = "chunks"
         self.name = ""
-        """The session that was told of last."""
+        """The session of the last report."""
         self.made, self.to_make = 0, 0
         """Summaries."""
         self._announced = 0
@@ -253,16 +256,16 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """How many turns or chunks there are, as far as is known."""
+        """The number of turns or chunks known so far."""
         return max(self._announced, self._ended + sum(self._weights.values()))
 
     @property
     def done(self) -> int:
-        """How many of them are read."""
+        """The number of turns or chunks that are read."""
         return self._ended + int(sum(self._weights[key] * share for key, share in self._read.items()))
 
     def add(self, one: IngestProgress) -> None:
-        """Count what a write has told."""
+        """Count a report of a write."""
         if one.stage == "received":
             self.unit = "turns"
         if one.stage == "refreshed":
@@ -285,7 +288,7 @@ class Tally:
 
 @contextmanager
 def write_bar(*, quiet: bool) -> Iterator[Callable[[IngestProgress], object]]:
-    """Show how far a write has come on standard error, when that is a terminal.
+    """Show the progress of a write on standard error, if that is a terminal.
 
     Yields:
         A function for `on_progress`.

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from memforest.cli.call import Call, StopCommand, pass_call, shared_options
+from memforest.cli.call import Call, StopCommand, command
 from memforest.cli.ingest import budget_options
 from memforest.cli.screen import Screen, clean, columns, counted, error_console, size
 from memforest.errors import StoreWriteError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 STREAM = "-"
 
 
-@click.command()
+@command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @click.option(
     "--vectors", is_flag=True, help="Take the vectors along, so that the import need not make them."
@@ -38,8 +38,6 @@ STREAM = "-"
     "--no-summaries", is_flag=True, help="Leave the summaries of trees out; they are made anew when read."
 )
 @click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
-@shared_options
-@pass_call
 def export(call: Call, file: Path, vectors: bool, no_summaries: bool, overwrite: bool) -> None:
     """Write everything that a memory holds into a file of JSON Lines; "-" is standard output.
 
@@ -63,15 +61,13 @@ def export(call: Call, file: Path, vectors: bool, no_summaries: bool, overwrite:
         if to_stdout:
             call.complain(text)
         else:
-            call.show(done, lambda screen: screen.line(text), forest=forest)
+            call.show(done, lambda screen: screen.line(text))
 
 
-@click.command("import")
+@command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @budget_options
-@shared_options
-@pass_call
-def import_(call: Call, file: Path, max_calls: int | None, max_tokens: int | None) -> None:
+def import_(call: Call, file: Path, **bounds: int | None) -> None:
     """Make a memory from a file that `memforest export` wrote; "-" is standard input.
 
     The memory is that of --user, or of the user who was exported, and must be a new one. All of the file is stored, or
@@ -87,22 +83,20 @@ def import_(call: Call, file: Path, max_calls: int | None, max_tokens: int | Non
     call.settled_user = user
     with call.forest() as forest:
         source: Path | BinaryIO = sys.stdin.buffer if from_stdin else file
-        budget = forest.config.ingest_budget.narrowed(max_calls, max_tokens)
+        budget = forest.config.ingest_budget.narrowed(**bounds)
         done = forest.user(user).import_(source, budget=budget)
         call.warn((*done.warnings, *(f"{one} is damaged in the file" for one in done.damaged)))
         made = f"; {counted(done.embedded, 'vector')} made" if done.embedded else ""
         text = f"Imported {_contents(done)} as the memory of {clean(done.user_id)}{made}."
-        call.show(done, lambda screen: screen.line(text), forest=forest)
+        call.show(done, lambda screen: screen.line(text))
 
 
-@click.command()
+@command()
 @click.argument("target", metavar="TARGET", type=click.Path(path_type=Path))
 @click.option(
     "--all", "everybody", is_flag=True, help="Copy the memories of all users into the directory TARGET."
 )
 @click.option("--overwrite", is_flag=True, help="Replace copies that are there.")
-@shared_options
-@pass_call
 def backup(call: Call, target: Path, everybody: bool, overwrite: bool) -> None:
     """Copy a memory while it is in use, and check the copy.
 
@@ -117,13 +111,11 @@ def backup(call: Call, target: Path, everybody: bool, overwrite: bool) -> None:
         table = columns("bold", "", "", "")
         for one in done:
             table.add_row(clean(one.user_id), _contents(one), size(one.bytes), clean(one.path))
-        call.show({"backups": done}, lambda screen: screen.put(table), forest=forest)
+        call.show({"backups": done}, lambda screen: screen.put(table))
 
 
-@click.command()
+@command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@shared_options
-@pass_call
 def restore(call: Call, file: Path) -> None:
     """Copy a backup into the directory, as the memory of the user that it is of.
 
@@ -140,12 +132,10 @@ def _contents(one: ExportResult | MemoryImport | BackupResult) -> str:
     return ", ".join(counted(count, what) for count, what in named)
 
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 NEW_KEY = "MEMFOREST_NEW_KEY"
 
 
-def _key_file(name: str, what: str) -> Callable[[F], F]:
+def _key_file(name: str, what: str) -> Callable[[Any], Any]:
     return click.option(
         name,
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -157,10 +147,8 @@ def _key_file(name: str, what: str) -> Callable[[F], F]:
 _OWN_KEY = _key_file("--key-file", "the key; else MEMFOREST_KEY is read, or the terminal asked")
 
 
-@click.command()
+@command()
 @_OWN_KEY
-@shared_options
-@pass_call
 def encrypt(call: Call, key_file: Path | None) -> None:
     """Encrypt the memories of the directory.
 
@@ -175,10 +163,8 @@ def encrypt(call: Call, key_file: Path | None) -> None:
     )
 
 
-@click.command()
+@command()
 @_OWN_KEY
-@shared_options
-@pass_call
 def decrypt(call: Call, key_file: Path | None) -> None:
     """Decrypt the memories of the directory.
 
@@ -192,11 +178,9 @@ def decrypt(call: Call, key_file: Path | None) -> None:
     )
 
 
-@click.command()
+@command()
 @_OWN_KEY
 @_key_file("--new-key-file", f"the new key; else {NEW_KEY} is read, or the terminal asked")
-@shared_options
-@pass_call
 def rekey(call: Call, key_file: Path | None, new_key_file: Path | None) -> None:
     """Encrypt the memories of the directory with another key.
 
@@ -213,7 +197,7 @@ def rekey(call: Call, key_file: Path | None, new_key_file: Path | None) -> None:
 
 
 def _run(call: Call, key: Key, done: str, work: Callable[[MemForest, Progress], Recrypted]) -> None:
-    """Do the work and say what was done."""
+    """Encrypt or decrypt with a progress bar, and print the result."""
     from memforest.errors import SomeUsersFailedError
 
     failed: SomeUsersFailedError | None = None
@@ -237,14 +221,14 @@ def _run(call: Call, key: Key, done: str, work: Callable[[MemForest, Progress], 
 
 
 def _key(call: Call, file: Path | None) -> Key:
-    """Return the key of the memories: of a file, the environment, or whoever sits at the terminal."""
+    """Return the key of the memories: from a file, the configuration, or the terminal."""
     if file is None and (key := call.key()) is not None:
         return key
     return _read_key("Key", "MEMFOREST_KEY", "--key-file", file)
 
 
 def _read_key(what: str, variable: str, option: str, file: Path | None, *, twice: bool = False) -> Key:
-    """Return a key: of a file if there is one, else of an environment variable, else as it is typed.
+    """Return a key: from a file if one is given, else from an environment variable, else from the terminal.
 
     Raises:
         click.UsageError: if it is no key, or there is none and nobody can be asked.
@@ -274,7 +258,7 @@ def _can_ask() -> bool:
 
 @contextmanager
 def _progress(*, quiet: bool) -> Iterator[Progress]:
-    """Show a progress bar over the files on standard error, when that is a terminal."""
+    """Show a progress bar over the files on standard error, if that is a terminal."""
     console = error_console()
     if quiet or not console.is_terminal:
         yield lambda _done, _total, _file: None

@@ -39,7 +39,7 @@ _HIDDEN_KINDS = frozenset({"user_editable_context", "model_editable_context"})
 
 
 def recognises_chatgpt(sample: Sample) -> bool:
-    """Return whether it is conversations with a mapping of nodes."""
+    """Return whether a file holds conversations with a mapping of nodes."""
     return any(
         "current_node" in one
         or "title" in one
@@ -72,7 +72,7 @@ def read_chatgpt(reading: FileReader) -> Iterator[FileSession]:
 def _chatgpt_drafts(
     conversation: Mapping[str, Any], mapping: Mapping[str, Any], reading: FileReader, where: str
 ) -> list[DraftTurn]:
-    """Return the messages from the root to the current node; where that is missing, to the last one."""
+    """Return the messages from the root to the current node, or to the last one if none is current."""
     node_id: Any = conversation.get("current_node")
     if node_id not in mapping:
         node_id = next(reversed(list(mapping)), None)
@@ -139,7 +139,7 @@ def _draft(message: Mapping[str, Any], node_id: str, reading: FileReader, where:
 
 
 def _text(content: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the text of a message, and what else it has."""
+    """Return the text of a message, and the name of its other content, if any."""
     texts, others = [], ""
     parts = content.get("parts")
     for part in parts if isinstance(parts, list) else [content]:
@@ -164,7 +164,7 @@ _ROLES = {"human": "user", "user": "user", "assistant": "assistant"}
 
 
 def recognises_claude(sample: Sample) -> bool:
-    """Return whether it is conversations with chat messages, or memories."""
+    """Return whether a file holds conversations with chat messages, or Claude's memories."""
     return any(isinstance(one.get("chat_messages"), list) or _MEMORY in one for one in sample.objects)
 
 
@@ -201,7 +201,7 @@ def read_claude(reading: FileReader) -> Iterator[FileSession]:
 
 
 def _claude_memories(account: Mapping[str, Any], reading: FileReader, where: str) -> Iterator[FileSession]:
-    """Yield what is kept in mind of an account, and of each of its projects.
+    """Yield a session for Claude's memory of an account, and for that of each project.
 
     Its time is its own, or in an archive that of the file; the session is of that day, so that a later export adds to it.
     """
@@ -220,7 +220,7 @@ def _claude_memories(account: Mapping[str, Any], reading: FileReader, where: str
 
 
 def _paragraphs(text: str, about: Mapping[str, str]) -> tuple[dict[str, Any], ...]:
-    """Return the paragraphs of a memory as turns, each with the heading that it stands under."""
+    """Return the paragraphs of a memory as turns, each with its heading."""
     turns: list[dict[str, Any]] = []
     for part in re.split(r"\n\s*\n", text.strip()):
         if heading := _HEADING.fullmatch(part.strip()):
@@ -233,7 +233,7 @@ def _paragraphs(text: str, about: Mapping[str, str]) -> tuple[dict[str, Any], ..
 
 
 def _claude_branch(conversation: Mapping[str, Any], messages: Sequence[Any]) -> set[str] | None:
-    """Return the ids of the messages up to the current one; None where no message tells what it follows."""
+    """Return the ids of the messages on the current branch; None if no message names its parent."""
     known = {
         one["uuid"]: one for one in messages if isinstance(one, Mapping) and isinstance(one.get("uuid"), str)
     }
@@ -252,7 +252,7 @@ def _claude_branch(conversation: Mapping[str, Any], messages: Sequence[Any]) -> 
 
 
 def _claude_drafts(message: Mapping[str, Any], reading: FileReader, where: str) -> list[DraftTurn]:
-    """Return the turns of a message: its words, what its tools did, and the text of what was attached."""
+    """Return the turns of a message: its text, its tool calls and results, and its attachments."""
     role = _ROLES.get(str(message.get("sender")))
     if role is None:
         reading.skips.fail(where, f"the sender is {str(message.get('sender'))[:40]!r}, which is not known")
@@ -303,7 +303,7 @@ def _spoken(message: Mapping[str, Any], role: str, reading: FileReader) -> list[
 
 
 def _attached(message: Mapping[str, Any], reading: FileReader) -> list[dict[str, Any]]:
-    """Return the texts of attachments, pasted ones too: given to the assistant, and nobody's words in the chat."""
+    """Return the texts of attachments, pasted ones too, as results of tools: nobody said them in the chat."""
     found = []
     attachments = message.get("attachments")
     for one in attachments if isinstance(attachments, list) else []:
@@ -336,7 +336,7 @@ _MEANT = frozenset({"role", "kind", *SPEAKER, *TEXT, *TIME_KEYS, *ID, *CAPTION, 
 
 
 def recognises_mem0(sample: Sample) -> bool:
-    """Return whether there are memories with ids."""
+    """Return whether a file holds memories with ids."""
     found = list(sample.objects)
     for key in _LISTS:
         listed = sample.fields.get(key)
@@ -345,7 +345,7 @@ def recognises_mem0(sample: Sample) -> bool:
 
 
 def read_mem0(reading: FileReader) -> Iterator[FileSession]:
-    """Yield a session for each run, or for the memories made on one day; all memories are held at once, to be sorted."""
+    """Yield a session for each run, else one for each day; all memories are held at once, to be sorted."""
     held: dict[tuple[str | None, str], list[DraftTurn]] = {}
     for where, memory in _mem0_memories(reading):
         if not isinstance(memory, Mapping) or not isinstance(memory.get("memory"), str):

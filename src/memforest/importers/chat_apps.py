@@ -54,7 +54,7 @@ _FILLER = frozenset({"às", "as", "um", "à", "at", "a las", "alle", "kl", "klo"
 
 
 def recognises_whatsapp(sample: Sample) -> bool:
-    """Return whether the first line begins as a message does, and further ones do."""
+    """Return whether the first line begins like a message, and some line names a speaker."""
     lines = sample.lines
     if sample.shape is not None or not lines or _LOG.match(lines[0]):
         return False
@@ -157,7 +157,7 @@ _LISTS = ("chats", "left_chats")
 
 
 def recognises_telegram(sample: Sample) -> bool:
-    """Return whether it is a chat, or an account with chats."""
+    """Return whether a file is a chat, or an account with chats."""
     fields = sample.fields
     if any(isinstance(fields.get(key), Mapping) and "list" in fields[key] for key in _LISTS):
         return True
@@ -175,7 +175,7 @@ def read_telegram(reading: FileReader) -> Iterator[FileSession]:
 
 
 def _chat(reading: FileReader, stream: JsonStream, where: str) -> Iterator[FileSession]:
-    """Read a chat where the stream stands; the object around all chats is one without messages."""
+    """Yield the sessions of the chat at the stream's position, or of all chats in an account."""
     about: dict[str, Any] = {}
     for key in stream.fields():
         if key == "messages" and stream.peek() == "start_array":
@@ -241,7 +241,7 @@ def _name(value: object) -> str | None:
 
 
 def _telegram_text(value: object) -> str:
-    """Return a text that may be cut into typed parts."""
+    """Return the text of a message, joined from its typed parts."""
     parts = value if isinstance(value, list) else [value]
     texts = [one.get("text") if isinstance(one, Mapping) else one for one in parts]
     return "".join(text for text in texts if isinstance(text, str))
@@ -255,24 +255,24 @@ _LINK = re.compile(r"<(?P<target>[^<>|]+)(?:\|(?P<label>[^<>]*))?>")
 
 
 def recognises_slack_archive(names: Sequence[str]) -> bool:
-    """Return whether the files of an archive are channels of days."""
+    """Return whether the files of an archive are channels with a file for each day."""
     return any(_DAY_FILE.search(name) for name in names) and any(is_about(name) for name in names)
 
 
 def is_about(name: str) -> bool:
-    """Return whether a file of the archive is one of those that list users, channels and the like."""
+    """Return whether a file of the archive lists users, channels and the like."""
     return name.rsplit("/", 1)[-1] in _ABOUT
 
 
 def recognises_slack(sample: Sample) -> bool:
-    """Return whether it is the messages of a day of one channel."""
+    """Return whether a file holds the messages of one channel and day."""
     return sample.shape == "array" and any(
         isinstance(one.get("ts"), str) and one.get("type") == "message" for one in sample.objects
     )
 
 
 def read_slack(reading: FileReader) -> Iterator[FileSession]:
-    """Yield the sessions of a single file; people keep their ids there, as their names are in another file."""
+    """Yield the sessions of a single file; speakers keep their ids, as their names are in another file."""
     yield from _channel([reading], reading.name, {}, reading)
 
 
@@ -293,19 +293,19 @@ def read_slack_archive(files: Sequence[FileReader], whole: FileReader) -> Iterat
 
 
 def _people(reading: FileReader) -> dict[str, str]:
-    """Return user id -> name as it is shown."""
+    """Return the display names of users by id."""
     reading.shape = "array"
     found = {}
     for _, user in reading.objects():
         profile = user.get("profile")
         profile = profile if isinstance(profile, Mapping) else {}
-        told = (
+        names = (
             profile.get("display_name"),
             profile.get("real_name"),
             user.get("real_name"),
             user.get("name"),
         )
-        if name := next((one for one in told if isinstance(one, str) and one.strip()), None):
+        if name := next((one for one in names if isinstance(one, str) and one.strip()), None):
             found[str(user.get("id"))] = name
     return found
 
@@ -375,16 +375,16 @@ def _slack_draft(
 
 def _bot(message: Mapping[str, Any]) -> str:
     profile = message.get("bot_profile")
-    told = (
+    names = (
         message.get("username"),
         profile.get("name") if isinstance(profile, Mapping) else None,
         message.get("bot_id"),
     )
-    return next((one for one in told if isinstance(one, str) and one.strip()), "bot")
+    return next((one for one in names if isinstance(one, str) and one.strip()), "bot")
 
 
 def _slack_text(message: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    """Return the text with names for ids and links as they are shown; of a bot that only attaches, what it attaches."""
+    """Return the text with names for ids and readable links; for a message without text, its attachments."""
     text = message.get("text")
     if not isinstance(text, str) or not text.strip():
         attached = message.get("attachments")

@@ -51,7 +51,7 @@ class Format:
 
 
 def _unread(what: str, *traits: str, why: str = "which is not read yet") -> Format:
-    """Return a format that is told by its traits, see `Sample.has`, and not read."""
+    """Return a format that is recognised by its traits, see `Sample.has`, and not read."""
     return Format(what, f"{what}, {why}", partial(Sample.has, traits=traits), None)
 
 
@@ -97,7 +97,7 @@ _FORMATS: list[Format] = [
 
 
 def add_format(entry: Format) -> None:
-    """Enter a format; it is tried before those that are there.
+    """Register a format; it is tried before the others.
 
     Raises:
         InputError: if there is one of its name.
@@ -113,7 +113,7 @@ def format_names() -> tuple[str, ...]:
 
 
 def format_named(name: str) -> Format:
-    """Return a format.
+    """Return the format of a name.
 
     Raises:
         InputError: if there is none of that name.
@@ -125,12 +125,12 @@ def format_named(name: str) -> Format:
 
 
 def format_of(sample: Sample) -> Format | None:
-    """Return the first format that knows the beginning of a file."""
+    """Return the first format that recognises the beginning of a file."""
     return next((one for one in _FORMATS if one.recognises(sample)), None)
 
 
 def format_of_archive(names: Sequence[str]) -> Format | None:
-    """Return the format of which the files of an archive are one export."""
+    """Return the format that recognises the files of an archive as one export."""
     return next((one for one in _FORMATS if one.recognises_archive and one.recognises_archive(names)), None)
 
 
@@ -142,7 +142,7 @@ _Part = tuple[SourceFile, Format, JsonShape | None]
 
 
 class ChatFile:
-    """A chat file that is open; made by `open_chat`, and closed by `close` or as a context manager."""
+    """An open chat file; made by `open_chat`, closed by `close` or as a context manager."""
 
     def __init__(
         self, name: str, parts: list[_Part], archive: Archive | None = None, *, whole: Format | None = None
@@ -154,12 +154,12 @@ class ChatFile:
 
     @property
     def format(self) -> str:
-        """Name of the format; several, with commas, of an archive of several."""
+        """The name of the format; for an archive of several formats all names, with commas."""
         found = [self._whole] if self._whole else [form for _, form, _ in self._parts]
         return ", ".join(dict.fromkeys(one.name for one in found))
 
     def sessions(self, options: ReadOptions, skips: Skips) -> Iterator[FileSession]:
-        """Yield the sessions, of which only those that are being read are held; `skips` gets what is not read.
+        """Yield the sessions one by one; `skips` gets the parts that are not read.
 
         Session ids are unique for each user. The turns of `ReadOptions.owner` get the role ``user``.
 
@@ -227,7 +227,7 @@ def _part_sessions(part: _Part, options: ReadOptions, skips: Skips) -> Iterator[
 def open_chat(
     file: str | os.PathLike[str] | BinaryIO, *, name: str | None = None, format: str | None = None
 ) -> ChatFile:
-    """Open a chat file or an archive of chat files, and tell its format by what is in it.
+    """Open a chat file or an archive of chat files, and detect its format by its content.
 
     Args:
         file: a path, or a file that is open for reading bytes.
@@ -312,7 +312,7 @@ def _is_by(turn: Mapping[str, object], owner: str) -> bool:
 
 
 def _unread_file(sample: Sample, known: Format | None) -> str:
-    """Say what is wrong with a file of no format that is read: what it looks like, or what is in it."""
+    """Return the message for a file that no format reads: what it looks like, or what is in it."""
     name = sample.name
     if sample.fault:
         return f"{name}, {sample.fault}"

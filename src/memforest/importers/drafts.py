@@ -39,7 +39,7 @@ class DraftTurn:
 
 
 def in_time_order(drafts: Iterable[DraftTurn]) -> list[DraftTurn]:
-    """Return messages sorted by their times; one without a time stays behind the one in front of it."""
+    """Return messages sorted by their times; one without a time stays behind its predecessor."""
     keyed, last = [], None
     for draft in drafts:
         last = draft.said or last
@@ -92,7 +92,7 @@ def session_of(
 def by_day(
     drafts: Iterable[DraftTurn], reading: FileReader, prefix: str, **more: Any
 ) -> Iterator[FileSession]:
-    """Yield the sessions of a long chat, one a day, called ``PREFIX/2024-05-01``; days are those of the reading's zone.
+    """Yield the sessions of a long chat, one a day in the reading's zone, called ``PREFIX/2024-05-01``.
 
     A message from an earlier day than the one in front of it stays with that one's session. Only one day is held at a time.
     """
@@ -114,7 +114,7 @@ def _day_name(prefix: str, day: date | None) -> str:
 
 
 def tool_call(name: object, arguments: object) -> dict[str, Any]:
-    """Return the turn of a call of a tool: nobody's words, kept and found by its text."""
+    """Return a tool call as a turn: nobody's words, and found by its text."""
     shown = (
         arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
     )
@@ -123,7 +123,7 @@ def tool_call(name: object, arguments: object) -> dict[str, Any]:
 
 
 def tool_result(name: object, text: str) -> dict[str, Any]:
-    """Return the turn of what a tool gave back."""
+    """Return the result of a tool as a turn."""
     return {"role": "tool", "speaker": str(name or "tool"), "content": text}
 
 
@@ -132,23 +132,23 @@ _NUMERIC = re.compile(r"\s*(\d{1,2})\s?([./-])\s?(\d{1,2})\s?\2\s?(\d{4}|\d{2})(
 
 @dataclass(slots=True)
 class DayOrder:
-    """Sees the dates of a file and tells their order.
+    """The order of day and month in the dates of a file.
 
-    A number above 12 proves it. Where there is none, the order in which the days of the file run one way does, if they do
-    not in the other. Dates with dots have the day first.
+    A number above 12 proves it. Without one, a reading counts in which the days of the file only go on or only go back, if the
+    other reading does not. Dates with dots have the day first.
     """
 
     proofs: dict[bool, str] = field(default_factory=dict)
-    """The first date that can be read in one way only, with its place, for each of them."""
+    """For each order the first date that has only this one, with its place."""
     last: dict[bool, tuple[int, int, int]] = field(default_factory=dict)
     """The last day, read with the day first (True) and with the month first."""
     steps: dict[bool, set[bool]] = field(default_factory=lambda: {True: set(), False: set()})
-    """Whether days, read in each way, ever go on (True) and go back."""
+    """For each order whether days ever go on (True) and go back (False)."""
     example: str = ""
-    """The first date that may be read in both ways."""
+    """The first date that can be read in both orders."""
 
     def see(self, text: str, where: str) -> None:
-        """Look at a date; one that is not written with a day, a month and a year in numbers tells nothing."""
+        """Take a date into account, if it has its day, month and year in numbers."""
         if (found := _NUMERIC.match(text)) is None:
             return
         first, second, year = int(found[1]), int(found[3]), int(found[4])
@@ -166,7 +166,7 @@ class DayOrder:
             self.last[order] = day
 
     def decide(self, name: str, stated: bool | None) -> bool | None:
-        """Return whether the day comes first, as stated, else as the file tells; None when every date reads the same.
+        """Return whether the day comes first, as stated or as the file's dates prove; None if all dates read the same.
 
         Raises:
             InputError: if the file does not tell, or has dates of both orders.
@@ -246,7 +246,7 @@ class Sample:
         return found
 
     def has(self, traits: Sequence[str]) -> bool:
-        """Return whether a value, or a message of one, has all of these; a dot leads into an object or the first of a list."""
+        """Return whether a value, or a message in one, has all traits; a dot leads into an object or the first of a list."""
         return any(all(_reaches(one, trait) for trait in traits) for one in (*self.objects, *self.messages))
 
     @property
@@ -256,7 +256,7 @@ class Sample:
 
 
 def held_in(value: Mapping[str, Any]) -> tuple[str, Any] | None:
-    """Return under which name an object holds messages, and what stands there; None for one that holds none."""
+    """Return the key under which an object holds messages, and the value there; None if it holds none."""
     for key in LISTS:
         held = value.get(key)
         if isinstance(held, list):
@@ -268,7 +268,7 @@ def held_in(value: Mapping[str, Any]) -> tuple[str, Any] | None:
 
 
 def _reaches(value: Any, trait: str) -> bool:
-    """Return whether there is something under a name, `a.b` in what stands under the first."""
+    """Return whether a value has a key; `a.b` is the key `b` of the value under `a`."""
     for name in trait.split("."):
         value = (
             next((one for one in value if isinstance(one, Mapping)), None)
@@ -282,7 +282,7 @@ def _reaches(value: Any, trait: str) -> bool:
 
 
 def take_sample(source: SourceFile) -> Sample:
-    """Read the beginning of a file.
+    """Return the beginning of a file.
 
     Raises:
         InputError: if it is empty or binary.
@@ -298,7 +298,7 @@ def take_sample(source: SourceFile) -> Sample:
 
 
 def _beginning(source: SourceFile, size: int) -> tuple[str, bool]:
-    """Return the first characters of a file, and whether these are all."""
+    """Return the first characters of a file, and whether they are the whole file."""
     with source.open() as stream:
         try:
             head = stream.read(_HEAD)
@@ -365,7 +365,7 @@ def _looks_like_json(text: str) -> bool:
 
 
 def _is_lines(text: str) -> bool:
-    """Return whether a text is JSON Lines: several lines, of which one of the first two is an object by itself."""
+    """Return whether a text is JSON Lines: several lines, and one of the first two is a whole object."""
     lines = [line for line in text.lstrip().split("\n", 50) if line.strip()]
     return len(lines) > 1 and any(isinstance(one, Mapping) for one in _line_values(lines[:2]))
 
@@ -393,7 +393,7 @@ def _why(text: str, whole: bool) -> str:
 
 
 def _prefix(text: str) -> Any:
-    """Return the value that a text begins with, cut short behind the last comma of it and closed there, if it does not end."""
+    """Return the value that a text begins with; a value without an end is cut at its last comma and closed."""
     try:
         return json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))[0]
     except (ValueError, RecursionError):

@@ -50,7 +50,7 @@ class DamagedError(InputError):
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A file that can be opened again and again; `name` is for messages, `size` its bytes where they are known."""
+    """A file that can be opened many times; `name` is for messages, `size` is in bytes, if known."""
 
     name: str
     start: Callable[[], BinaryIO]
@@ -64,17 +64,17 @@ class SourceFile:
 
     @property
     def stem(self) -> str:
-        """The name without folders and ending; nothing for a file without a name of its own."""
+        """The name without folders and suffix; empty for a file without a name of its own."""
         return _stem(self.name) if self.is_named else ""
 
     @property
     def archive_stem(self) -> str:
-        """The name of its archive without ending; nothing without one."""
+        """The name of its archive without suffix; empty without an archive."""
         return _stem(self.archive or "")
 
     @contextmanager
     def open(self) -> Iterator[Watched]:
-        """Give the bytes from the start.
+        """Open the file for reading bytes.
 
         Raises:
             InputError: if the file cannot be opened; reading raises `DamagedError` where it fails.
@@ -90,7 +90,7 @@ class SourceFile:
 
 
 class Watched:
-    """Bytes of a file: an error of reading names the file, and what comes is counted against what was announced."""
+    """The bytes of a file, checked against the announced size."""
 
     def __init__(self, stream: BinaryIO, name: str, most: int | None) -> None:
         self._stream, self._name, self._most = stream, name, most
@@ -114,7 +114,7 @@ class Watched:
 
 
 class Archive:
-    """A zip archive: its files in order of their names, and those that are refused, with the reason."""
+    """A zip archive: its files sorted by name, and the refused ones with their reasons."""
 
     def __init__(self, name: str, packed: BinaryIO) -> None:
         """Open an archive and check what it says of its files.
@@ -180,7 +180,7 @@ def _stem(name: str) -> str:
 
 
 def _problem(entry: zipfile.ZipInfo) -> str | None:
-    """Return why a file of an archive is not read; None when it may be."""
+    """Return why a file of an archive is refused; None if it is not."""
     parts = entry.filename.replace("\\", "/").split("/")
     if ".." in parts or entry.filename[:1] in "/\\" or ":" in parts[0]:
         return "its path leads out of the archive"
@@ -192,7 +192,7 @@ def _problem(entry: zipfile.ZipInfo) -> str | None:
 
 
 def open_source(file: str | os.PathLike[str] | BinaryIO, name: str | None = None) -> SourceFile | Archive:
-    """Return a file, or an archive where it is one; what cannot be read twice, such as a pipe, is read into memory.
+    """Return a file, or an archive if it is one; a pipe, which cannot be read twice, is read into memory.
 
     Args:
         file: a path, or a file that is open for reading bytes.
@@ -262,7 +262,7 @@ OnFault = Callable[[str, str], None]
 
 
 def encoding_of(head: bytes) -> str:
-    """Return the encoding of a file that begins so: by its byte order mark, else UTF-8."""
+    """Return the encoding of a file by its byte order mark, else UTF-8."""
     return next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8-sig")
 
 
@@ -343,7 +343,7 @@ STEP = 1024
 
 
 class JsonEndError(Exception):
-    """The JSON ends, or is broken, before a value is whole; that was named. `Reading.json` ends with it."""
+    """The JSON ends, or is broken, within a value; the fault is reported, and `FileReader.json` ends."""
 
 
 class JsonStream:
@@ -370,13 +370,13 @@ class JsonStream:
         """Bytes read so far, and those before the value that is being read."""
 
     def peek(self) -> str:
-        """Return what stands here: "start_map", "start_array", or the type of another value; nothing at the end."""
+        """Return the kind of the next value: "start_map", "start_array" or another type; empty at the end."""
         if self._next is None:
             self._next = next(self._events, ("", None))
         return self._next[0]
 
     def value(self) -> Any:
-        """Return the value that stands here.
+        """Return the next value.
 
         Raises:
             JsonEndError: if it is not whole.
@@ -393,11 +393,11 @@ class JsonStream:
                 return builder.value
 
     def elements(self) -> Iterator[int]:
-        """Yield the numbers of a list's elements, from 0; the stream stands at each of them."""
+        """Yield the numbers of a list's elements, from 0, with the stream at each element."""
         return (number for number, _ in enumerate(self._steps("start_array", "end_array")))
 
     def fields(self) -> Iterator[str]:
-        """Yield the keys of an object; the stream stands at the value of each."""
+        """Yield the keys of an object, with the stream at each value."""
         return self._steps("start_map", "end_map")
 
     def values(self) -> Iterator[tuple[int, Any]]:
@@ -410,7 +410,7 @@ class JsonStream:
             yield number, value
 
     def _steps(self, opening: str, closing: str) -> Iterator[str]:
-        """Yield at each element, with its key in an object; pass over what the caller has left of it."""
+        """Yield at each element, with its key in an object, and skip what the caller has not read."""
         if self.peek() != opening:
             return
         self._take()
@@ -435,7 +435,7 @@ class JsonStream:
         return taken
 
     def _parsed(self, pieces: Iterable[str]) -> Iterator[tuple[str, Any]]:
-        """Yield the parser's events; name where it fails."""
+        """Yield the parser's events, and report where it fails."""
         import ijson
 
         found = ijson.sendable_list()
@@ -466,7 +466,7 @@ class JsonStream:
 
 
 def _what(error: Exception) -> str:
-    """Return what is wrong, in the parser's words, without the text in which it is."""
+    """Return the parser's message without the text around the fault."""
     return str(error).splitlines()[0].rpartition("error: ")[2].rstrip(".")
 
 
@@ -519,7 +519,7 @@ class SkippedPart:
 
 @dataclass(slots=True)
 class Skips:
-    """What of a file is not stored."""
+    """The parts of a file that are not stored, or stored otherwise."""
 
     left_out: Counter[str] = field(default_factory=Counter)
     """Parts that are no messages of a person, an assistant or a tool, counted by what they are."""
@@ -535,7 +535,7 @@ class Skips:
             self.left_out[what] += count
 
     def add(self, other: Skips, name: str) -> None:
-        """Add what of one file of an archive is not stored."""
+        """Add the skipped parts of one file of an archive."""
         self.left_out.update(other.left_out)
         self.notes.update(other.notes)
         for part in other.wrong:
@@ -543,7 +543,7 @@ class Skips:
         self.wrong_count += other.wrong_count - len(other.wrong)
 
     def fail(self, where: str, reason: str) -> None:
-        """Note a part that could not be read."""
+        """Record a part that could not be read."""
         self.wrong_count += 1
         if len(self.wrong) < MOST_NAMED:
             self.wrong.append(SkippedPart(where, reason))
@@ -551,7 +551,7 @@ class Skips:
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a reader cannot know from the file.
+    """What the caller tells a reader that the file does not.
 
     Args:
         session_id: names a session, or a chat, that has no id of its own; None when there is no name to take.
@@ -587,18 +587,18 @@ class FileReader:
 
     @property
     def name(self) -> str:
-        """What to call a session that has no id: as the caller says, else after the file."""
+        """The name of a session without an id: the caller's, else the file's."""
         return self.options.session_id or self.source.stem
 
     def read_time(self, value: object, where: str) -> datetime | None:
-        """Return a message's time; None, with the place named, for one that cannot be read."""
+        """Return a message's time; report one that cannot be read, and return None."""
         found = self.unmistakable(value, where)
         return None if found is None else found[0]
 
     def unmistakable(self, value: object, where: str) -> tuple[datetime, str] | None:
-        """Return a message's time, and the same as text that reads alike in every order of day and month.
+        """Return a message's time, and the same as ISO 8601 text, whatever its order of day and month was.
 
-        A time without an offset stays one; None, with the place named, for one that cannot be read.
+        A time without an offset stays one. One that cannot be read is reported, and None is returned.
         """
         try:
             said, naive = parse_timestamp(
@@ -611,7 +611,7 @@ class FileReader:
 
     @contextmanager
     def json(self) -> Iterator[JsonStream]:
-        """Give the file as JSON; where that ends early, the block ends."""
+        """Open the file as JSON; the block ends where the JSON ends early."""
         with self.source.open() as stream, suppress(JsonEndError):
             yield JsonStream(pieces_of(stream, self.skips.fail), self.skips.fail)
 
@@ -650,7 +650,7 @@ class FileReader:
                 self.skips.fail(f"line {number}", f"the JSON cannot be read: {exc}")
 
     def objects(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """Yield the records that are objects; others are named."""
+        """Yield the records that are objects, and report the others."""
         for where, value in self.records():
             if isinstance(value, Mapping):
                 yield where, value

@@ -36,7 +36,7 @@ _TEXT_PARTS = (None, "text", "input_text", "output_text", "refusal", "summary_te
 
 
 def is_protocol_message(message: Mapping[str, Any]) -> bool:
-    """Return whether a message has what only chat protocols have: calls of tools, no text, a type, or typed parts."""
+    """Return whether a message has a trait of chat protocols: tool calls, no text, a type, or typed parts."""
     content = message.get("content")
     return (
         any(key in message for key in (*_CALLS, "tool_call_id", "call_id"))
@@ -49,7 +49,7 @@ def is_protocol_message(message: Mapping[str, Any]) -> bool:
 
 
 def is_talk(messages: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether records are messages: half of them at least have a text and who speaks, and not only a system's.
+    """Return whether records are messages: at least half have a text and a speaker, not only a system's.
 
     The log of a program may hold a prompt among its events: where nobody else speaks, it is no chat.
     """
@@ -59,7 +59,7 @@ def is_talk(messages: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _voice(message: Mapping[str, Any]) -> str | None:
-    """Return what a record is: "said", "system", "tool", or of an "unknown" role; None if it is no message."""
+    """Return the kind of a message: "said", "system", "tool" or "unknown"; None for another record."""
     kind = message.get("type")
     if isinstance(kind, str) and (kind.endswith("_call") or kind in (*_RESULT_ITEMS, *_REASONING)):
         return "tool"
@@ -76,7 +76,7 @@ def _voice(message: Mapping[str, Any]) -> str | None:
 
 
 def with_speaker(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message with who speaks under the name that is read, where it stands under another."""
+    """Return a message with its speaker under the key that is read, wherever it was."""
     if any(message.get(key) is not None for key in ("role", *SPEAKER)):
         return message
     key = next((key for key in _NAMES if message.get(key)), None)
@@ -128,7 +128,7 @@ def _turns(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> I
 
 
 def _calls(message: Mapping[str, Any], tools: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield the calls beside the words of a message."""
+    """Yield the tool calls of a message."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list) else []:
         if isinstance(call, Mapping):
@@ -141,7 +141,7 @@ def _calls(message: Mapping[str, Any], tools: dict[str, str]) -> Iterator[dict[s
 
 
 def _said(message: Mapping[str, Any], tools: dict[str, str], skips: Skips) -> Iterator[dict[str, Any]]:
-    """Yield the words of a message, and the calls and results among its typed parts."""
+    """Yield the text of a message, and the tool calls and results among its typed parts."""
     left = {key: one for key, one in message.items() if key not in (*_CALLS, *TIME_KEYS, *UNSAID)}
     role, content = message.get("role"), message.get("content")
     if role in ("tool", "function"):
@@ -177,7 +177,7 @@ def _result(
 
 
 def _text(content: object, skips: Skips) -> str:
-    """Return the text of content, which may be a list of typed parts; parts that are no text are counted."""
+    """Return the text of a message's content, plain or in typed parts; count the parts that are no text."""
     if isinstance(content, str):
         return content if content.strip() else ""
     if not isinstance(content, list):
@@ -208,7 +208,7 @@ Convert = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def recognises_messages(sample: Sample) -> bool:
-    """Return whether it is messages or sessions of messages, in whichever protocol; or holds nothing where these should stand."""
+    """Return whether a file holds messages or sessions of any protocol, or an empty list in their place."""
     found = sample.messages
     return is_talk(found) or (
         not found and any("sessions" in one or held_in(one) is not None for one in sample.objects)
@@ -216,7 +216,7 @@ def recognises_messages(sample: Sample) -> bool:
 
 
 def recognises_openai(sample: Sample) -> bool:
-    """Return whether it is what the OpenAI APIs take or give: typed items, calls of tools, messages without text."""
+    """Return whether a file is input or output of the OpenAI APIs: typed items, tool calls, messages without text."""
     return is_talk(sample.messages) and (
         any(map(is_protocol_message, sample.messages))
         or any((held_in(one) or [""])[0] in ("choices", "output") for one in sample.objects)
@@ -230,7 +230,7 @@ def read_messages(reading: FileReader) -> Iterator[FileSession]:
 
 @dataclass(slots=True)
 class MessageReader:
-    """Reads the messages of one file; `convert` makes of each what `protocol.turns_of` reads."""
+    """A reader of the messages of one file; `convert` turns each into what `turns_of` reads."""
 
     reading: FileReader
     convert: Convert | None = None
@@ -253,7 +253,7 @@ class MessageReader:
             yield from self._grouped(records, last)
 
     def _object(self) -> Iterator[FileSession]:
-        """Read an object: sessions, one session, or one message; where it is cut off, what was whole."""
+        """Read an object of sessions, a session, or a message; if it is cut off, its whole part."""
         found: dict[str, Any] = {}
         with self.reading.json() as stream:
             for key in stream.fields():
@@ -281,7 +281,7 @@ class MessageReader:
             self.reading.skips.fail("", f"the object has {listed(found)}; it should hold {SHAPES}")
 
     def _user(self) -> str | None:
-        """Return whose memory an object of sessions says that it is, wherever in it that stands."""
+        """Return the user that an object of sessions names, wherever the field is."""
         scratch = FileReader(self.reading.source, self.reading.options, shape=self.reading.shape)
         found: dict[str, Any] = {}
         with scratch.json() as stream:
@@ -295,7 +295,7 @@ class MessageReader:
         return None if user is None else self._id(user, where, None)
 
     def _whole(self, records: Iterable[tuple[str, Any]], *, user: str | None = None) -> Iterator[FileSession]:
-        """Read session objects; one without an id is numbered, if it is not the only one."""
+        """Read session objects, and number those without an id if there are several."""
         waiting: tuple[str, Any] | None = None
         count = 0
         for record in chain(records, (None,)):
@@ -318,7 +318,7 @@ class MessageReader:
     def _grouped(
         self, records: Iterable[tuple[str, Mapping[str, Any]]], last: Mapping[str | None, int]
     ) -> Iterator[FileSession]:
-        """Read messages, one session for each ``session_id``; a session is yielded with its last message."""
+        """Yield a session for each ``session_id`` of the messages, at its last message."""
         held: dict[str | None, list[tuple[str, Mapping[str, Any]]]] = {}
         for at, (where, item) in enumerate(records):
             key = _key(item)
@@ -345,7 +345,7 @@ class MessageReader:
     def _session(
         self, value: Mapping[str, Any], where: str, default: str, user: str | None = None
     ) -> FileSession | None:
-        """Read a session object; what is wrong with it as a whole is named."""
+        """Return a session object as a session; report a wrong one, and return None."""
         skips = self.reading.skips
         key, items = held_in(value) or ("turns", None)
         if not isinstance(items, list) or not items:
@@ -394,7 +394,7 @@ class MessageReader:
         return FileSession(name, tuple(turns), time, metadata, where, user, tuple(places))
 
     def _id(self, value: Any, where: str, default: str | None) -> str | None:
-        """Return an id; None, with the place named, for what cannot be one."""
+        """Return an id; report a value that cannot be one, and return None."""
         if isinstance(value, int) and not isinstance(value, bool):
             return str(value)
         if isinstance(value, str) and value.strip():
@@ -412,13 +412,13 @@ class MessageReader:
 
 
 def _given(value: Mapping[str, Any]) -> list[Any]:
-    """Return what a response of the Responses API answers, where it is kept with it."""
+    """Return the input of a response of the Responses API, if it is kept."""
     given = value.get("input")
     return given if isinstance(given, list) else [{"role": "user", "content": given}] if given else []
 
 
 def _key(item: Mapping[str, Any]) -> str | None:
-    """Return what messages of one session have in common."""
+    """Return the session id of a message, by which messages are grouped."""
     found = item.get("session_id")
     return None if found is None else str(found)
 
@@ -436,7 +436,7 @@ _OUTSIDE = ("session_id", *TIME_KEYS)
 
 
 def recognises_langchain(sample: Sample) -> bool:
-    """Return whether there are messages in one of the forms, and what they say is a talk."""
+    """Return whether a file holds messages in a form of LangChain, and these are a chat."""
     found = sample.messages
     return any(map(_fields, found)) and is_talk([*map(converted, found)])
 
@@ -465,7 +465,7 @@ def role_of(kind: object) -> str | None:
 
 
 def converted(message: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a message of a file as OpenAI's protocol has it; as it is when it is in neither form."""
+    """Return a message in the form of OpenAI's protocol; unchanged if it is in no form of LangChain."""
     found = _fields(message)
     if found is None:
         return message

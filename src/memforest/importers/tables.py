@@ -38,7 +38,7 @@ _COLUMNS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """The columns of a file: what it is -> its number, and the names of the others."""
+    """The columns of a file: their names, and the numbers of the known ones."""
 
     delimiter: str
     names: tuple[str, ...]
@@ -90,7 +90,7 @@ def _with_order(reading: FileReader, header: _Header) -> FileReader:
 
 
 def _header(line: str) -> _Header | None:
-    """Return the columns that a line names; None if it is no header of a chat."""
+    """Return the header that a line is; None if it is no header of a chat."""
     for delimiter in sorted(DELIMITERS, key=line.count, reverse=True):
         if delimiter not in line:
             return None
@@ -117,7 +117,7 @@ def _header(line: str) -> _Header | None:
 
 
 def _rows(reading: FileReader, header: _Header) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line, fields) of the rows that have as many fields as the header; the others are named."""
+    """Yield (line, fields) of the rows with as many fields as the header, and report the others."""
     taken: list[int] = []  # numbers of the lines of the row that is being read
 
     def lines() -> Iterator[str]:
@@ -169,7 +169,7 @@ def _table_drafts(
 
 
 def _turn(row: Sequence[str], header: _Header) -> dict[str, Any]:
-    """Return a row as a turn; columns of other names become metadata."""
+    """Return a row as a turn; unknown columns become metadata."""
     known = {column: what for what, column in header.columns.items()}
     turn: dict[str, Any] = {"content": ""}
     for column, value in enumerate(row):
@@ -274,18 +274,18 @@ _SESSION_KEY = re.compile(r"session_(\d{1,9})")
 
 
 def recognises_locomo(sample: Sample) -> bool:
-    """Return whether it is samples with a conversation of numbered sessions."""
+    """Return whether a file holds samples with a conversation of numbered sessions."""
     found = sample.objects
     return bool(found) and all(_numbered(one.get("conversation")) for one in found)
 
 
 def recognises_longmemeval(sample: Sample) -> bool:
-    """Return whether it is questions with a haystack of sessions."""
+    """Return whether a file holds questions with a haystack of sessions."""
     return any("haystack_sessions" in one for one in sample.objects)
 
 
 def recognises_realtalk(sample: Sample) -> bool:
-    """Return whether it is a chat of numbered sessions."""
+    """Return whether a file is a chat of numbered sessions."""
     return any(_numbered(one) and ("name" in one or _is_realtalk(one)) for one in sample.objects)
 
 
@@ -309,7 +309,7 @@ def _numbered(value: object) -> list[tuple[int, str]]:
 
 
 def read_locomo(reading: FileReader) -> Iterator[FileSession]:
-    """Yield the sessions of each sample, which is a memory of its own, at their dates; captions are part of the text."""
+    """Yield the dated sessions of each sample, which is a memory of its own; captions are part of the text."""
     users: set[str | None] = set()
     many = reading.shape != "object"
     for number, (where, sample) in enumerate(reading.objects()):
@@ -333,23 +333,15 @@ def _locomo_sessions(
     found = 0
     for _, key in _numbered(talk):
         at = f"{where}, {key}" if where else key
-        turns = _turns(talk[key], at, reading)
-        if turns:
+        if drafts := _turns(talk[key], at, reading):
             found += 1
-            yield FileSession(
-                key,
-                tuple(turn for _, turn in turns),
-                talk.get(f"{key}_date_time"),
-                where=at,
-                user=user,
-                places=tuple(place for place, _ in turns),
-            )
+            yield session_of(key, drafts, timestamp=talk.get(f"{key}_date_time"), where=at, user=user)
     if not found:
         reading.skips.fail(where, "the conversation has no session with turns")
 
 
-def _turns(value: object, where: str, reading: FileReader) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the turns of a session with their places; a session that is announced by its date only has none."""
+def _turns(value: object, where: str, reading: FileReader) -> list[DraftTurn]:
+    """Return the turns of a session with their places; a session with only a date has none."""
     if value is not None and not isinstance(value, list):
         reading.skips.fail(
             where, f"{where.split(', ')[-1]!r} is a {kind_of(value)}; it should be a list of turns"
@@ -357,14 +349,14 @@ def _turns(value: object, where: str, reading: FileReader) -> list[tuple[str, Ma
     found = []
     for n, turn in enumerate(_list(value)):
         if isinstance(turn, Mapping):
-            found.append((f"{where}[{n}]", turn))
+            found.append(DraftTurn(f"{where}[{n}]", turn))
         else:
             reading.skips.fail(f"{where}[{n}]", f"there is a {kind_of(turn)} where a turn should be")
     return found
 
 
 def read_longmemeval(reading: FileReader) -> Iterator[FileSession]:
-    """Yield the sessions of each question's haystack, a memory of its own; marks of where the answer is are left out."""
+    """Yield the sessions of each question's haystack, a memory of its own, without the marks of the answer."""
     for where, question in reading.objects():
         sessions = question.get("haystack_sessions")
         dates, names = _list(question.get("haystack_dates")), _list(question.get("haystack_session_ids"))
@@ -375,19 +367,21 @@ def read_longmemeval(reading: FileReader) -> Iterator[FileSession]:
         seen: dict[str, int] = {}
         for n, session in enumerate(sessions):
             at = f"{where}, haystack_sessions[{n}]" if where else f"haystack_sessions[{n}]"
-            turns = _turns(session, at, reading)
-            if not turns:
+            drafts = [
+                replace(one, turn={key: value for key, value in one.turn.items() if key != "has_answer"})
+                for one in _turns(session, at, reading)
+            ]
+            if not drafts:
                 reading.skips.leave_out("session without turns")
                 continue
             name = str(names[n]) if n < len(names) else f"session-{n + 1}"
             seen[name] = seen.get(name, 0) + 1
-            yield FileSession(
+            yield session_of(
                 name if seen[name] == 1 else f"{name}#{seen[name]}",
-                tuple({key: one for key, one in turn.items() if key != "has_answer"} for _, turn in turns),
-                dates[n] if n < len(dates) else None,
+                drafts,
+                timestamp=dates[n] if n < len(dates) else None,
                 where=at,
                 user=None if user is None else str(user),
-                places=tuple(place for place, _ in turns),
             )
 
 
@@ -396,15 +390,9 @@ def read_realtalk(reading: FileReader) -> Iterator[FileSession]:
     for where, chat in reading.objects():
         for _, key in _numbered(chat):
             at = f"{where}, {key}" if where else key
-            turns = [(place, _realtalk_turn(turn)) for place, turn in _turns(chat[key], at, reading)]
-            if turns:
-                yield FileSession(
-                    key,
-                    tuple(turn for _, turn in turns),
-                    chat.get(f"{key}_date_time"),
-                    where=at,
-                    places=tuple(place for place, _ in turns),
-                )
+            drafts = [replace(one, turn=_realtalk_turn(one.turn)) for one in _turns(chat[key], at, reading)]
+            if drafts:
+                yield session_of(key, drafts, timestamp=chat.get(f"{key}_date_time"), where=at)
 
 
 def _realtalk_turn(turn: Mapping[str, Any]) -> dict[str, Any]:
