@@ -327,7 +327,7 @@ def least() -> Mapping[str, Least]:
 
 @cache
 def _given_names() -> frozenset[str]:
-    return load_word_lists("en").lists["given_names"]
+    return load_word_lists("en")["given_names"]
 
 
 def is_full(form: Form) -> bool:

@@ -22,7 +22,6 @@ import asyncio
 import json
 import math
 import re
-import sys
 import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,15 +36,10 @@ from memforest.ports import Answer, AnswerEvidence, Reranker
 from memforest.reading.clauses import MARK, PASSAGE_CHARS, asked_in, passage
 from memforest.reading.date_language import load_language
 from memforest.reading.entities import find_mentions, names_inside
-from memforest.reading.tokens import Code, detect_language, load_word_lists
+from memforest.reading.tokens import Code, detect_language, load_word_lists, read_toml
 from memforest.records import QuestionPlan
 from memforest.text import entity_key, fold, lexical_tokens, numbers, words
 from memforest.times import EARLIEST, Interval, format_interval, one_line
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Wanted = Literal["amount", "duration", "time", "person", "place", "reason"]
 
@@ -58,16 +52,15 @@ Tables = Mapping[str, Mapping[str, re.Pattern[str]]]
 @cache
 def _tables(code: str) -> Tables:
     """Return the patterns of a language, by table and kind; empty if it has none."""
-    text = files("memforest.data").joinpath("asked_for.toml").read_text(encoding="utf-8")
     return {
         table: {kind: re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE) for kind, words in rows.items()}
-        for table, rows in tomllib.loads(text).get(code, {}).items()
+        for table, rows in read_toml("data", "asked_for.toml").get(code, {}).items()
     }
 
 
 @cache
 def date_words(code: str) -> frozenset[str]:
-    """Return the words that dates of a language are made of, folded; none of a language without a calendar."""
+    """Return the date words of a language, folded; none of a language without a calendar."""
     found = load_language(code)
     if found is None:
         return frozenset()
@@ -81,7 +74,7 @@ def _units(code: str) -> frozenset[str]:
 
 
 def asked_for(question: str) -> frozenset[Wanted]:
-    """Return what a question asks for; nothing where its words do not tell, or its language has no table.
+    """Return the kinds of answer that a question asks for; none if its words do not tell or its language has no table.
 
     >>> sorted(asked_for("Where and when did you meet?"))
     ['place']
@@ -100,10 +93,10 @@ def asked_for(question: str) -> frozenset[Wanted]:
 def holds(
     kind: Wanted, text: str, *, besides: Collection[str] = (), names: Collection[str] = frozenset()
 ) -> bool:
-    """Return whether a text has something of a kind.
+    """Return whether a text has an answer of a kind ("time", "place", ...).
 
     Args:
-        kind: of what is asked for.
+        kind: of the answer asked for.
         text: without questions.
         besides: stems; a name that is made of them does not count, as those of the question.
         names: lower-case words that are names although they begin a sentence; see `names_inside`.
@@ -116,12 +109,12 @@ def holds(
     """
     code = detect_language(text)
     code = "en" if code == "other" and text.isascii() else code
-    told = _tables(code).get("holds", {})
-    if _has(told, kind, text):
+    patterns = _tables(code).get("holds", {})
+    if _has(patterns, kind, text):
         return True
     if kind in ("person", "place"):
         return _names(kind, text, code, frozenset(besides), names)
-    counted = any(one != "1" for one in numbers(text)) or _has(told, "amount", text)
+    counted = any(one != "1" for one in numbers(text)) or _has(patterns, "amount", text)
     if kind in ("amount", "reason"):
         return kind == "amount" and counted
     said = frozenset(_WORD.findall(fold(text)))
@@ -130,12 +123,12 @@ def holds(
     return not said.isdisjoint(_units(code) if counted else _SINCE)
 
 
-def _has(told: Mapping[str, re.Pattern[str]], kind: str, text: str) -> bool:
-    return kind in told and told[kind].search(text) is not None
+def _has(patterns: Mapping[str, re.Pattern[str]], kind: str, text: str) -> bool:
+    return kind in patterns and patterns[kind].search(text) is not None
 
 
 def _names(kind: Wanted, text: str, code: Code, besides: frozenset[str], names: Collection[str]) -> bool:
-    """Return whether a text names a person, or a place: what stands behind a word of place is taken for one."""
+    """Return whether a text names a person or a place; a name behind a word of place is taken for a place."""
     near = _tables(code).get("holds", {}).get("near")
     known = names_inside(text).union(names)
     for mention in find_mentions(text, participants={}, known=known, language=code):
@@ -149,10 +142,10 @@ def _names(kind: Wanted, text: str, code: Code, besides: frozenset[str], names: 
 
 @cache
 def _kin(code: str) -> frozenset[str]:
-    """Return the words of a language for relatives and other people close to somebody."""
+    """Return the kinship words of a language."""
     if code == "other":
         return frozenset()
-    lists = load_word_lists(code).lists
+    lists = load_word_lists(code)
     return lists["kinship_male"] | lists["kinship_female"] | lists["kinship_other"]
 
 
@@ -164,14 +157,14 @@ Weights = Mapping[str, float]
 
 @cache
 def weights_for(model: str | None) -> Weights | None:
-    """Return the weights for a cross-encoder, None if it was not calibrated; for None those of words alone."""
+    """Return the weights for a cross-encoder, or for words alone if `model` is None; None if it was not calibrated."""
     text = files("memforest.data").joinpath("answer_scores.json").read_text(encoding="utf-8")
     scorer = json.loads(text)["scorers"].get(model or "words")
     return None if scorer is None else scorer["weights"]
 
 
 def chances(known: Sequence[Mapping[str, float]], weights: Weights) -> list[float]:
-    """Return the chance of each piece to be a right answer, in [0, 1]; their sum is that any of them is.
+    """Return each piece's chance to be a right answer, in [0, 1]; the sum is the chance that any of them is.
 
     >>> [round(one, 2) for one in chances([{"said": 1.0}, {"said": 0.0}], {"said": 2.0, "bias": -1.0})]
     [0.67, 0.09]
@@ -186,7 +179,7 @@ def chances(known: Sequence[Mapping[str, float]], weights: Weights) -> list[floa
 
 
 READ_CHARS = 4_000
-"""Characters read of a statement or a turn; of a longer turn what was found in it is read."""
+"""Most characters read of a fact or a turn; of a longer turn only the sentences that were found are read."""
 PREFIX = 4
 """Least characters that two forms of a word share at their beginning, and `ALIKE` of the longer one."""
 ALIKE = 0.6
@@ -199,7 +192,7 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？؟])\s*|\n\s*")
 
 @dataclass(frozen=True, slots=True)
 class QuestionWords:
-    """A question as evidence is compared with it.
+    """A question prepared to be compared with evidence.
 
     `content` are the stems of its content words, `stems` those of all its words. `named` are the stems of each name that
     stands in it; `asker` is whom it means without that name, as by "I". `unknown` are capitalised
@@ -219,7 +212,7 @@ class QuestionWords:
 
 
 def read_question(text: str, plan: QuestionPlan) -> QuestionWords:
-    """Return a question as evidence is compared with it."""
+    """Return a question prepared to be compared with evidence."""
     stems = tuple(dict.fromkeys(lexical_tokens(text)))
     named = {
         name: frozenset(lexical_tokens(name)) or frozenset(filter(None, [entity_key(name)]))
@@ -250,18 +243,18 @@ def _stop_stems(code: str) -> frozenset[str]:
     """Return the stems of a language's question and function words; the lexical index leaves out the English ones."""
     if code == "other":
         return frozenset()
-    lists = load_word_lists(code).lists
+    lists = load_word_lists(code)
     return frozenset(lexical_tokens(" ".join(lists["question_words"] | lists["function_words"])))
 
 
 @cache
 def _date_stems() -> frozenset[str]:
-    """Return the stems of the words that dates are made of, in the languages with a calendar."""
+    """Return the stems of the date words of all languages with a calendar."""
     return frozenset(lexical_tokens(" ".join(date_words("en") | date_words("es"))))
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text as they stand in it; cut at marks and lines alone, so in every language.
+    """Return the sentences of a text; it is cut at marks and line ends only, so in every language.
 
     >>> sentences("Me? I sing. 我唱歌。你呢？")
     ['Me?', 'I sing.', '我唱歌。', '你呢？']
@@ -270,7 +263,7 @@ def sentences(text: str) -> list[str]:
 
 
 class TextStems:
-    """The stems of a text, found by any form of a word: one that begins alike."""
+    """The stems of a text, searchable by any form of a word, which is one that begins alike."""
 
     def __init__(self, *texts: str) -> None:
         self.stems = frozenset(stem for text in texts for stem in lexical_tokens(text[:READ_CHARS]))
@@ -292,7 +285,7 @@ class TextStems:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePiece:
-    """A piece of evidence as it is compared: the turn without its questions, its words, and those of the turn before."""
+    """A piece of evidence prepared for comparison: the turn without its questions, its stems, and those of the turn before."""
 
     index: int
     evidence: AnswerEvidence
@@ -317,31 +310,31 @@ class EvidencePiece:
 
 
 def read_pieces(evidence: Iterable[tuple[int, AnswerEvidence]]) -> list[EvidencePiece]:
-    """Return pieces of evidence, each with its index, as they are compared with a question."""
+    """Return pieces of evidence with their indices, prepared to be compared with a question."""
     pieces: list[EvidencePiece] = []
     for index, one in evidence:
         whole = len(one.quote) <= READ_CHARS or not one.spoken
-        told = _told(one.quote if whole else one.spoken[-1].text)
-        turn = TextStems(told, _told(one.text), one.speaker)
-        pieces.append(EvidencePiece(index, one, told, turn, TextStems(one.before[1])))
+        asserted = _told(one.quote if whole else one.spoken[-1].text)
+        turn = TextStems(asserted, _told(one.text), one.speaker)
+        pieces.append(EvidencePiece(index, one, asserted, turn, TextStems(one.before[1])))
     return pieces
 
 
 def _told(text: str) -> str:
-    """Return a text without its questions: who asks "How old is he?" has not said how old."""
+    """Return a text without its questions, as "How old is he?" does not say how old."""
     return " ".join(one for one in sentences(text[:READ_CHARS]) if not one.endswith(ASKS))
 
 
 def read_features(
     asked: QuestionWords, able: Sequence[EvidencePiece], pieces: Sequence[EvidencePiece]
 ) -> list[dict[str, float]]:
-    """Return the features of each piece that may answer, by name; `pieces` are all that were read.
+    """Return the features, by name, of each piece in `able`; `pieces` are all that were read.
 
     - ``place``: the logarithm of its place in the ranking;
     - ``said``, ``hits``: the share and number of the question's content words that the exchange says;
     - ``heard``: the share that any piece says;
     - ``replied``: the share that the turn before says, where it asks and another speaker replies;
-    - ``lacks``: whether the turn has nothing of what is asked for;
+    - ``lacks``: whether the turn lacks the kind of answer asked for;
     - ``new``: the logarithm of how many words are not the question's;
     - ``leads``: whether time order put it first.
     """
@@ -371,7 +364,7 @@ def _share(asked: QuestionWords, said: Sequence[bool], *, empty: float) -> float
 
 
 def _lacks(asked: QuestionWords, piece: EvidencePiece, names: frozenset[str]) -> bool:
-    """Return whether a turn lacks the form that is asked for; never if none is, or if a timeline has chosen the turn."""
+    """Return whether a turn lacks the kind of answer asked for; never if none is, or if a timeline chose the turn."""
     one = piece.evidence
     if not asked.wanted or one.leads or ("time" in asked.wanted and one.start not in (None, one.said)):
         return False
@@ -380,7 +373,7 @@ def _lacks(asked: QuestionWords, piece: EvidencePiece, names: frozenset[str]) ->
 
 
 def spoken_of(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> bool:
-    """Return whether some piece says most words of a question's topic; a timeline about another topic is no answer."""
+    """Return whether the pieces say most words of a question's topic; a timeline about another topic is no answer."""
     topic = asked.plan.topic
     stems = asked.content if topic is None else lexical_tokens(" ".join(topic))
     said = [any(piece.says(stem) for piece in pieces) for stem in stems]
@@ -388,7 +381,7 @@ def spoken_of(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> bool:
 
 
 def ruled_out(asked: QuestionWords, pieces: Sequence[EvidencePiece]) -> str:
-    """Return why no piece can answer: a name or event of the question that nothing found mentions; "" if none."""
+    """Return why no piece can answer, "" if one may: none mentions a name or event of the question."""
     for name in asked.unknown:
         if not any(piece.says(stem) for stem in lexical_tokens(name) for piece in pieces):
             return f"nothing that was found mentions {name}"
@@ -402,16 +395,16 @@ TOP = 10
 MAX_ITEMS = 5
 """Quotes in the answer to a list question."""
 LEAST_CHANCE = 0.05
-"""Of either turn of an exchange that is quoted as a whole."""
+"""Least chance of either turn of an exchange that is quoted as a whole."""
 LISTED = 0.25
-"""Chance of a quote in a list, in parts of that of the best one, from which on it is quoted."""
+"""Least chance of a quote in a list, as a share of the best one's."""
 BEFORE_CHARS = 120
 """Characters of the turn before that a cross-encoder reads in front of a piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredPiece:
-    """A piece that may answer, what is known of it by name, and its chance to be a right answer."""
+    """A piece that may answer, its features by name, and its chance to be a right answer."""
 
     piece: EvidencePiece
     known: Mapping[str, float]
@@ -449,15 +442,16 @@ class LocalAnswerer:
             StepError: if the cross-encoder cannot be used.
         """
         question = asked_in(question)
-        told = [  # each with its statement, or the turn and its speaker, as its text: who did it stands in it
+        # The text of each is its statement, or the turn with its speaker, so that it has the person who acts.
+        given = [
             (at, replace(one, text=one.statement or f"{one.speaker}: {one.text}"))
             for at, one in enumerate(evidence)
             if one.turns is None
         ][:TOP]
-        if not told:
+        if not given:
             why = "the evidence is summaries only, which are no statements to quote"
             return Answer(None, reason=why if evidence else "no evidence")
-        asked, pieces = await asyncio.to_thread(lambda: (read_question(question, plan), read_pieces(told)))
+        asked, pieces = await asyncio.to_thread(lambda: (read_question(question, plan), read_pieces(given)))
         if plan.attribute is None and not spoken_of(asked, pieces):  # else who moved there lives there
             pieces = [replace(piece, evidence=replace(piece.evidence, leads=False)) for piece in pieces]
         why = ruled_out(asked, pieces)
@@ -499,13 +493,12 @@ class LocalAnswerer:
             known = [{**one, "logit": float(logit)} for one, logit in zip(known, logits, strict=True)]
             model = self._reranker.model_id
         weights = weights_for(model)
-        assert (
-            weights is not None
-        )  # of the words there always are, of a reranker it was asked when it was taken
+        # There are always weights for words; those of a reranker were looked up when it was chosen.
+        assert weights is not None
         return [ScoredPiece(*one) for one in zip(able, known, chances(known, weights), strict=True)]
 
     def _worded(self, asked: QuestionWords, one: AnswerEvidence) -> str:
-        """Return the quote, and in front of it the value of a timeline, or the time for which it was asked."""
+        """Return the quote, with the value of a timeline or the time that was asked for in front of it."""
         words = _passage(asked, one.quote)
         if len(one.spoken) > 1 and one.spoken[-1].speaker == one.speaker:  # a bare answer behind its question
             words = " – ".join(part.text for part in one.spoken)
@@ -517,7 +510,7 @@ class LocalAnswerer:
         return f"{front}. {quote}" if front else quote
 
     def _stated(self, one: AnswerEvidence) -> str:
-        """Return the time that evidence states, "" if it states none: it is then stored as so since it was said."""
+        """Return the time that evidence states; "" if it states none, so that it holds since it was said."""
         if one.start is None or one.start == one.said or (one.start == EARLIEST and one.end is None):
             return ""
         end = one.end if one.end is not None and one.end > one.start else None
@@ -525,7 +518,7 @@ class LocalAnswerer:
 
 
 def quoted(text: str, speaker: str, said: datetime, zone: tzinfo) -> str:
-    """Return words with who said them and when, on one line: ``"I moved to Porto" - Ana, 4 May 2026``."""
+    """Return a quote with its speaker and day, on one line: ``"I moved to Porto" - Ana, 4 May 2026``."""
     who = f"{one_line(speaker)}, " if speaker else ""
     return f'"{one_line(text)}" - {who}{format_interval(Interval.at(said), "day", zone=zone)}'
 
@@ -540,7 +533,7 @@ def _may_answer(asked: QuestionWords, piece: EvidencePiece) -> bool:
 
 
 def _of_people(asked: QuestionWords, piece: EvidencePiece) -> bool:
-    """Return whether everybody whom the question names speaks or is named in an exchange, and the asker takes part in it.
+    """Return whether everybody named in the question speaks or is named in an exchange that the asker takes part in.
 
     Where the question names several, it will do that one of them is spoken to: "Where did Ida and Bo go?" "To the sea."
     """
@@ -557,7 +550,7 @@ def _of_people(asked: QuestionWords, piece: EvidencePiece) -> bool:
 
 
 def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
-    """Return whether evidence was said in the time that the question states, or states a time that overlaps it."""
+    """Return whether evidence was said in the question's window, or states a time that overlaps it."""
     if plan.start is None and plan.end is None:
         return True
 
@@ -573,7 +566,7 @@ def _in_window(plan: QuestionPlan, one: AnswerEvidence) -> bool:
 
 
 def best(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
-    """Return the piece with the best chance, or the turn and its reply that have a better one together."""
+    """Return the piece with the best chance, or a turn and its reply if their sum is better."""
     spoken = {(one.piece.evidence.speaker, one.piece.evidence.quote): one for one in scored}
     found = [([one], one.chance) for one in scored]
     for one in scored:
@@ -586,7 +579,7 @@ def best(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
 
 
 def listed(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
-    """Return the piece with the best chance and those of other words that are not much less likely, and the chance of any.
+    """Return the best piece with differently worded ones of similar chance, and the chance that any of them is right.
 
     At most `MAX_ITEMS`, best first.
     """
@@ -599,7 +592,7 @@ def listed(scored: Sequence[ScoredPiece]) -> tuple[list[ScoredPiece], float]:
 
 
 def _passage(asked: QuestionWords, quote: str) -> str:
-    """Return a quote, of a long one the sentences that say the question's words, with those behind them that fit."""
+    """Return a quote; of a long one the sentences with the question's words, and as many behind them as fit."""
     whole = one_line(quote)
     if len(whole) <= PASSAGE_CHARS:
         return whole
@@ -609,7 +602,7 @@ def _passage(asked: QuestionWords, quote: str) -> str:
 
 
 def _as_written(value: str, quote: str) -> str:
-    """Return a value as it stands in a quote; "" if it does not stand there."""
+    """Return a value as a quote writes it; "" if the quote does not have it."""
     text = one_line(quote)
     at = text.casefold().find(value.casefold()) if value else -1
     found = text[at : at + len(value)] if at >= 0 else ""

@@ -17,24 +17,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from memforest.reading.tokens import load_word_lists
+from memforest.reading.tokens import load_word_lists, load_word_tables
 from memforest.text import word_set
 
-_EN = load_word_lists("en")
-_ADVERBS = _EN.lists["adverbs"]
-_LY_VERBS = _EN.lists["ly_not_adverbs"]
-_MODALS = _EN.lists["modals"]
-_NOT_VERBS = _EN.lists["not_verbs"]
-_ED_BASES = _EN.lists["ed_bases"]
-_PAST = _EN.lists["irregular_past"]
-_PARTICIPLES = _EN.lists["participles"]
-_COMMON_VERBS = _EN.lists["common_verbs"]
-_FINITE = _EN.lists["finite"]
-_NO_SUBJECT = _EN.lists["before_object"] | _MODALS
-_AGREEMENT = _EN.tables["agreement"]
-_CONTRACTIONS = _EN.tables["contractions"]
-_ELIDED = _EN.tables["elided"]
-_NOT_ELIDED = _EN.lists["not_elided"]
+_EN, _TABLES = load_word_lists("en"), load_word_tables("en")
+_ADVERBS = _EN["adverbs"]
+_LY_VERBS = _EN["ly_not_adverbs"]
+_MODALS = _EN["modals"]
+_NOT_VERBS = _EN["not_verbs"]
+_ED_BASES = _EN["ed_bases"]
+_PAST = _EN["irregular_past"]
+_PARTICIPLES = _EN["participles"]
+_COMMON_VERBS = _EN["common_verbs"]
+_FINITE = _EN["finite"]
+_NO_SUBJECT = _EN["before_object"] | _MODALS
+_AGREEMENT = _TABLES["agreement"]
+_CONTRACTIONS = _TABLES["contractions"]
+_ELIDED = _TABLES["elided"]
+_NOT_ELIDED = _EN["not_elided"]
 
 # Protected stretches first, then words, then what stands between them. All repeats are bounded.
 _TOKEN = re.compile(
@@ -68,7 +68,7 @@ _STOPS_AGREEMENT = frozenset(".;:!?()—–…-")
 
 @dataclass(frozen=True, slots=True)
 class Voices:
-    """Who speaks, and to whom: `listener` is None unless exactly two people take part.
+    """The speaker and the listener of a sentence; `listener` is None unless exactly two people take part.
 
     `nicknames` maps a shortened first name to the participant it can only mean ("Mel": "Melanie"). With `for_side` the
     speaker's "we" is the speaker: an assistant's, or that of a company's agent ("we ship within 3 days").
@@ -80,21 +80,8 @@ class Voices:
     for_side: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Attributed:
-    """A rewritten sentence: its text, whether it names the speaker, and whether anything was replaced.
-
-    `general` is true when it speaks about people in general ("you never know"), so nothing was.
-    """
-
-    text: str
-    names_speaker: bool
-    changed: bool
-    general: bool = False
-
-
 def third_person(verb: str) -> str:
-    """Return the third person singular of a base form or auxiliary; past forms and modals come back as they are.
+    """Return the third person singular of a verb's base form; past forms and modals stay as they are.
 
     >>> [third_person(v) for v in ("go", "try", "have", "don't", "went", "will", "need", "play")]
     ['goes', 'tries', 'has', "doesn't", 'went', 'will', 'needs', 'plays']
@@ -116,7 +103,7 @@ def third_person(verb: str) -> str:
 
 
 def supply_subject(text: str) -> str:
-    """Return `text` with the "I" that its start leaves out, or as it is.
+    """Return `text` with the "I" that its opening omits, else unchanged.
 
     >>> supply_subject("Just went to Rome."), supply_subject("Looking into agencies - it's a lot.")
     ('I just went to Rome.', "I'm looking into agencies - it's a lot.")
@@ -159,7 +146,7 @@ _ADDRESSES = re.compile(
 
 
 def _opens_with_gerund(text: str) -> bool:
-    """Return whether a verb follows that the opening -ing word is the subject of: "Taking care of it helps"."""
+    """Return whether the opening -ing word is the subject of a verb: "Taking care of it helps"."""
     clause = re.split(r"[;:—–.!]|\s-\s", text, maxsplit=1)[0]
     previous = ""
     for word in clause.lower().replace("’", "'").replace(",", "").split()[1:]:
@@ -182,15 +169,17 @@ def is_present_verb(word: str) -> bool:
     )
 
 
-def attribute(text: str, voices: Voices | None) -> Attributed:
-    """Return `text` with first and second person replaced by the names of speaker and listener; as it is without voices.
+def attribute(text: str, voices: Voices | None) -> tuple[str, bool, bool]:
+    """Return `text` with names for the first and second person, whether it names the speaker, and whether anything was replaced.
 
-    >>> attribute("I love your dog, and my sister does too.", Voices("Ana", "Ben")).text
-    "Ana loves Ben's dog, and Ana's sister does too."
+    It stays as it is without voices, and where "you" are people in general ("you never know").
+
+    >>> attribute("I love your dog, and my sister does too.", Voices("Ana", "Ben"))
+    ("Ana loves Ben's dog, and Ana's sister does too.", True, True)
     """
     personal = voices and (_PERSONAL.search(text) or any(short in text for short, _ in voices.nicknames))
     if not voices or not personal:
-        return Attributed(text, names_speaker=False, changed=False)
+        return text, False, False
     flat = text.replace("’", "'")
     singular = _FIRST_SINGULAR.search(flat) is not None
     general_you = not singular and _GENERIC_YOU.search(flat) is not None
@@ -200,11 +189,11 @@ def attribute(text: str, voices: Voices | None) -> Attributed:
         speaker=voices.speaker,
         listener=None if general_you else voices.listener,
         nicknames=dict(voices.nicknames),
-        singular=_EN.tables["singular"] if voices.for_side and not both else {},
+        singular=_TABLES["singular"] if voices.for_side and not both else {},
         group=f"{voices.speaker} and {voices.listener if both else 'others'}",
         replace_we=singular or both or _WE_SUBJECT.search(flat) is not None,
     )
-    return Attributed(rewriter.run(), rewriter.named, rewriter.changed, general=general_you)
+    return rewriter.run(), rewriter.named, rewriter.changed
 
 
 @lru_cache(maxsize=1024)
@@ -215,7 +204,7 @@ def _is_adverb(word: str) -> bool:
 
 @dataclass(slots=True)
 class _Rewriter:
-    """One pass over the tokens of one sentence, carrying what the next verb has to agree with."""
+    """A single pass over a sentence's tokens, with the subject that the next verb has to agree with."""
 
     tokens: list[str]
     speaker: str
@@ -256,9 +245,8 @@ class _Rewriter:
             self.out.pop()
             return
         hyphens = self.tokens[max(0, index - 1) : index], self.tokens[index + 1 : index + 2]
-        tied = hyphens[0] == ["-"] or (
-            hyphens[1] == ["-"] and index + 2 < len(self.tokens)
-        )  # "me-time", "I-5"
+        # Not in "me-time" and "I-5".
+        tied = hyphens[0] == ["-"] or (hyphens[1] == ["-"] and index + 2 < len(self.tokens))
         replaced = self._first_person(index, token, lowered) if lowered in _FIRST and not tied else None
         if replaced is None and lowered in _SECOND and not tied:
             replaced = self._second_person(index, lowered)
@@ -301,7 +289,7 @@ class _Rewriter:
         return verb
 
     def _next_word(self, index: int) -> str:
-        """Return the next word after position `index` that is no adverb, lower case, or an empty string."""
+        """Return the next word after position `index` that is no adverb, in lower case; "" if there is none."""
         for token in self.tokens[index + 1 : index + 8]:
             lowered = token.lower().replace("’", "'")
             if token[0].isalnum() and not _is_adverb(lowered):
@@ -311,7 +299,7 @@ class _Rewriter:
         return ""
 
     def _first_person(self, index: int, token: str, lowered: str) -> str | None:
-        """Return what replaces a first-person word, or None if it stays."""
+        """Return the replacement of a first-person word, or None if it stays."""
         if token.islower() or lowered.startswith("we"):  # "US" is a country
             lowered = self.singular.get(lowered, lowered)
         if lowered in _PLURAL:
@@ -343,7 +331,7 @@ class _Rewriter:
         return "had" if participle else "would"
 
     def _plural(self, lowered: str) -> str:
-        """Return what replaces we, us, our: the group at first, then they, them, their."""
+        """Return the replacement of we, us or our: the group the first time, then they, them or their."""
         self.pending, self.chain = "", ()
         first, self.group_named = not self.group_named, True
         if lowered in ("our", "ours"):
@@ -362,7 +350,7 @@ class _Rewriter:
         return (self.group if first else "they") + verb
 
     def _second_person(self, index: int, lowered: str) -> str | None:
-        """Return what replaces a second-person word, or None if it stays."""
+        """Return the replacement of a second-person word, or None if it stays."""
         if self.listener is None:
             return None
         if lowered in ("your", "yours"):
@@ -382,6 +370,6 @@ class _Rewriter:
 _BEFORE_LIKES = word_set("hope glad if that think know what happy see whatever")
 _BEFORE_I = word_set("and or than do am have as like but")
 _NUMBERED = word_set("war part type phase level chapter volume act elizabeth henry stage")
-_PLURAL = _EN.lists["both"]
-_FIRST = _PLURAL | _EN.lists["asker"]
-_SECOND = _EN.lists["addressee"]
+_PLURAL = _EN["both"]
+_FIRST = _PLURAL | _EN["asker"]
+_SECOND = _EN["addressee"]

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,11 +36,12 @@ from hashlib import blake2b
 from importlib.resources import files
 from itertools import pairwise
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.reading.tokens import detect_language, load_word_lists
+from memforest.reading.tokens import detect_language, load_word_lists, read_toml
 from memforest.records import EntityKind, ExtractedFact, ResolvedDate
 from memforest.store import facts
 from memforest.store.connections import Tx
@@ -49,13 +49,8 @@ from memforest.store.entities import use_alias
 from memforest.text import entity_key, fold, numbers, word_set, words
 from memforest.times import to_ms
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _VERSION = 1
-"""Grows with every change of the code below that gives a text another wording."""
+"""Raised with every change of the code below that gives a text another wording."""
 
 _CLAUSE_END = re.compile(r"[.!?;:…]+(?=[\s\"”')\]]|$)|[。¿¡「」『』]+|[\"“”«»\[\]]")
 _COMMA = re.compile(r",(?!\d)|[、，]| [-–—] ")
@@ -73,50 +68,25 @@ _COUNTED_ARTICLE = word_set("few little")
 """Behind these "a" decides: "few friends" are not "a few friends"."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    fillers: Mapping[str, frozenset[str]]
-    unspaced: re.Pattern[str]
-    same: Mapping[str, str]
-    clitics: Mapping[str, str]
-    negatives: Mapping[str, str]
-    subjects: frozenset[str]
-    after_is: frozenset[str]
-    movable: frozenset[str]
-    fixing: frozenset[str]
-    participles: frozenset[str]
-    english: frozenset[str]
-    """Function words of English that are none of Spanish."""
-    spanish: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """A statement's words, clause by clause, and the signs in it that decide (a question mark)."""
-
-    clauses: tuple[tuple[str, ...], ...]
-    signs: frozenset[str]
+Wording = tuple[tuple[tuple[str, ...], ...], frozenset[str]]
+"""A statement's words, clause by clause, and the signs in it that decide (a question mark)."""
 
 
 @lru_cache(maxsize=1)
-def _lists() -> _Lists:
-    raw = tomllib.loads(files("memforest.data").joinpath("merge_words.toml").read_text(encoding="utf-8"))
-    lists = {name: word_set(text) for name, text in raw["lists"].items()}
-    english, spanish = (load_word_lists(code).lists["function_words"] for code in ("en", "es"))
-    return _Lists(
-        fillers={code: word_set(text) for code, text in raw["fillers"].items()},
-        unspaced=re.compile("|".join(map(re.escape, raw["unspaced_fillers"].split()))),
-        same=raw["same"],
-        clitics=raw["clitics"],
-        negatives=raw["negatives"],
-        subjects=lists["subjects"],
-        after_is=lists["after_is"],
-        movable=lists["movable"],
-        fixing=lists["fixing"],
-        participles=load_word_lists("en").lists["participles"],
-        english=english - spanish,
-        spanish=spanish - english,
-    )
+def _lists() -> Mapping[str, Any]:
+    """Return the word sets, the tables of synonyms and contractions, and the fillers of each language."""
+    raw = read_toml("data", "merge_words.toml")
+    english, spanish = (load_word_lists(code)["function_words"] for code in ("en", "es"))
+    sets = {name: word_set(text) for name, text in raw.pop("lists").items()}
+    return {
+        **raw,
+        **sets,
+        "fillers": {code: word_set(text) for code, text in raw["fillers"].items()},
+        "unspaced": re.compile("|".join(map(re.escape, raw["unspaced_fillers"].split()))),
+        "participles": load_word_lists("en")["participles"],
+        "english": english - spanish,
+        "spanish": spanish - english,
+    }
 
 
 @lru_cache(maxsize=1)
@@ -135,10 +105,10 @@ def wording_rules() -> bytes:
 
 @lru_cache(maxsize=256)  # a write asks three times: for what is near, for the plan, and for the store
 def wording(text: str) -> Wording:
-    """Return the wording of a statement.
+    """Return the wording of a fact's text.
 
     Example:
-        >>> wording("Ann doesn't really like the 2 dogs!").clauses
+        >>> wording("Ann doesn't really like the 2 dogs!")[0]
         (('ann', 'does', 'not', 'like', '2', 'dogs'),)
         >>> wording("Ann does not like two dogs.") == wording("Ann doesn't really like the 2 dogs!")
         True
@@ -155,13 +125,13 @@ def wording(text: str) -> Wording:
         )
     # Stricter about the language than the extractor: in "A Lucía llamó Mateo" the "a" says who called whom.
     lists, said = _lists(), words(plain)
-    english, spanish = (sum(word in known for word in said) for known in (lists.english, lists.spanish))
+    english, spanish = (sum(word in known for word in said) for known in (lists["english"], lists["spanish"]))
     code = "es" if spanish > english else "en" if english or plain.isascii() else ""
-    fillers = frozenset() if detect_language(plain) == "other" else lists.fillers.get(code, frozenset())
+    fillers = frozenset() if detect_language(plain) == "other" else lists["fillers"].get(code, frozenset())
     clauses: list[tuple[str, ...]] = []
     for clause in _CLAUSE_END.split(plain):
         found: list[str] = []  # the words that count, with `_MARK` where a comma stands between two of them
-        for piece in _COMMA.split(clause if clause.isascii() else lists.unspaced.sub("", clause)):
+        for piece in _COMMA.split(clause if clause.isascii() else lists["unspaced"].sub("", clause)):
             if found and found[-1] != _MARK:
                 found.append(_MARK)
             for word in _expanded(words(piece)):
@@ -170,9 +140,7 @@ def wording(text: str) -> Wording:
                 if word not in fillers:
                     found.append(digits[0] if cardinal else word)  # "two", "1,500"
         clauses.append(tuple(found[:-1] if found[-1:] == [_MARK] else found))
-    return Wording(
-        tuple(clause for clause in clauses if clause), _SIGNS.intersection(text.replace("？", "?"))
-    )
+    return tuple(clause for clause in clauses if clause), _SIGNS.intersection(text.replace("？", "?"))
 
 
 def _expanded(found: list[str]) -> Iterator[str]:
@@ -180,21 +148,21 @@ def _expanded(found: list[str]) -> Iterator[str]:
     lists = _lists()
     for word, after in pairwise([*found, ""]):
         head, mark, tail = word.rpartition("'")
-        head = lists.same.get(head, head)
-        done = after in lists.participles or after.endswith("ed")
+        head = lists["same"].get(head, head)
+        done = after in lists["participles"] or after.endswith("ed")
         if word == "a" and after in _COUNTED_ARTICLE:
             yield "some"
-        elif word in lists.negatives:
-            yield from lists.negatives[word].split()
+        elif word in lists["negatives"]:
+            yield from lists["negatives"][word].split()
         elif word.endswith("n't"):
             yield from (word[:-3], "not")
         elif not mark:
-            yield from lists.same.get(word, word).split()
-        elif tail in lists.clitics:
-            yield from (head, lists.clitics[tail])
+            yield from lists["same"].get(word, word).split()
+        elif tail in lists["clitics"]:
+            yield from (head, lists["clitics"][tail])
         elif tail == "d":
             yield from (head, "had" if done else "would")
-        elif tail == "s" and (head in lists.subjects or after in lists.after_is):
+        elif tail == "s" and (head in lists["subjects"] or after in lists["after_is"]):
             yield from (head, "has" if done else "is")
         else:
             yield from (head, f"'{tail}")
@@ -207,13 +175,14 @@ def same_wording(a: Wording, b: Wording) -> bool:
     other. A clause with a conjunction, a reporting verb, "only" or a negation must equal it as it stands,
     because there the place decides what the circumstance belongs to.
     """
-    if a.signs != b.signs or len(a.clauses) != len(b.clauses):
+    (clauses, signs), (others, other_signs) = a, b
+    if signs != other_signs or len(clauses) != len(others):
         return False
-    for one, other in zip(a.clauses, b.clauses, strict=True):
+    for one, other in zip(clauses, others, strict=True):
         left, right = (tuple(word for word in clause if word != _MARK) for clause in (one, other))
         if left == right:
             continue
-        if sorted(left) != sorted(right) or _lists().fixing.intersection(left):
+        if sorted(left) != sorted(right) or _lists()["fixing"].intersection(left):
             return False
         if not (_moved(one, right) and _moved(other, left)):
             return False
@@ -221,7 +190,7 @@ def same_wording(a: Wording, b: Wording) -> bool:
 
 
 def _moved(clause: tuple[str, ...], other: tuple[str, ...]) -> bool:
-    """Return whether `clause` turned at one place is `other`, with a circumstance as one part.
+    """Return whether `other` is `clause` with a circumstance moved from one end to the other.
 
     A comma may stand where the clause is turned and nowhere else: `other` has none.
     """
@@ -229,14 +198,14 @@ def _moved(clause: tuple[str, ...], other: tuple[str, ...]) -> bool:
         front, back = clause[:at], clause[at:]
         front = front[:-1] if front[-1] == _MARK else front
         back = back[1:] if back[0] == _MARK else back
-        if back + front == other and (front[0] in _lists().movable or back[0] in _lists().movable):
+        if back + front == other and (front[0] in _lists()["movable"] or back[0] in _lists()["movable"]):
             return True
     return False
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFact:
-    """A statement together with where it was said."""
+    """A fact and where it was said."""
 
     candidate: ExtractedFact
     chunk: int
@@ -248,7 +217,7 @@ class PlacedFact:
 
     @property
     def fact_id(self) -> str:
-        """The identity of the fact that this states."""
+        """The identity of the fact."""
         one = self.candidate
         return fact_identity(one.text, one.start, one.end, one.dates)
 
@@ -270,7 +239,7 @@ class PlacedFact:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What two statements must share before they may be one fact."""
+    """The properties that two facts must share to be merged."""
 
     wording: Wording
     negated: bool
@@ -283,15 +252,16 @@ class Signature:
 
     @property
     def digest(self) -> bytes:
-        """Return 8 bytes that are equal for any two that may merge, so that few are compared; the same in every process."""
-        clauses = tuple(tuple(sorted(w for w in clause if w != _MARK)) for clause in self.wording.clauses)
-        parts = (sorted(self.wording.signs), clauses, self.negated, self.start, self.end, *self.dates)
+        """Return 8 bytes that are equal for any two facts that may merge, so that few are compared; the same in every process."""
+        said, signs = self.wording
+        clauses = tuple(tuple(sorted(w for w in clause if w != _MARK)) for clause in said)
+        parts = (sorted(signs), clauses, self.negated, self.start, self.end, *self.dates)
         return blake2b(repr(parts).encode(), digest_size=16).digest()[:8]  # the half of what older files have
 
 
 @dataclass(frozen=True, slots=True)
 class Same:
-    """A judge's verdict: the identity of the statement that says the same, and the cosine of the two."""
+    """A judge's verdict: the identity of the fact that says the same, and the cosine of the two."""
 
     fact_id: str
     cosine: float
@@ -307,7 +277,7 @@ class FactPlan:
     joins: int | None = None
     """Row id of the stored fact that gets all of this as occurrences."""
     cosines: dict[str, float] = field(default_factory=dict)
-    """Fact id of what was said otherwise -> its cosine to the fact it was merged into."""
+    """Id of a fact in other words -> its cosine to the fact it was merged into."""
 
 
 def tie_end(fact_id: str) -> str:
@@ -319,7 +289,7 @@ def tie_end(fact_id: str) -> str:
 def fact_identity(
     text: str, start: datetime | None, end: datetime | None, dates: tuple[ResolvedDate, ...] = ()
 ) -> str:
-    """Return the tagged content hash that identifies a statement: ``f1:`` and 32 hex digits.
+    """Return the tagged content hash that identifies a fact: ``f1:`` and 32 hex digits.
 
     The digest is over the folded text, the stated interval in ms, and other days that its words mean, joined by NUL.
     """
@@ -331,7 +301,7 @@ def fact_identity(
 def stated_days(
     start: datetime | None, end: datetime | None, dates: tuple[ResolvedDate, ...]
 ) -> tuple[str, ...]:
-    """Return the days that words of a statement mean, in ms, without those that are its stated time.
+    """Return the days that a fact's date words mean, in ms, without those of its stated time.
 
     "Until Friday" states no time from when it was so, and is another statement each week.
     """
@@ -340,7 +310,7 @@ def stated_days(
 
 
 def signature(candidate: ExtractedFact) -> Signature:
-    """Return a statement's merge signature."""
+    """Return the merge signature of a fact."""
     return Signature(
         wording=wording(candidate.text),
         negated=candidate.negated,
@@ -352,7 +322,7 @@ def signature(candidate: ExtractedFact) -> Signature:
 
 
 def may_merge(a: Signature, b: Signature) -> bool:
-    """Return whether two similar statements may be merged into one fact.
+    """Return whether two similar facts may be merged.
 
     Polarity and stated time must be equal, the mentions the same with no role contradicting, and the
     wording the same: a "red car" is not a "blue car", and not a "car" either.
@@ -413,7 +383,7 @@ def plan_facts(
 def _merge_judged(
     plans: dict[str, FactPlan], stored_ids: Mapping[str, int], same: Mapping[str, Same]
 ) -> None:
-    """Merge the statements that a judge found equal; verdicts about facts that are gone are skipped."""
+    """Merge the facts that a judge found equal, and skip verdicts about facts that are gone."""
     now: dict[str, str] = {}
     for key in list(plans):  # in the order they were said
         verdict = same.get(key)
@@ -468,7 +438,7 @@ def _merge_near(
 
 
 JUDGE_BELOW = 0.03
-"""How far below the least merging cosine a pair may be and still be put to a judge, who reads what rules cannot."""
+"""How far below the least merging cosine a pair is still shown to a judge."""
 UNMEASURED = 0.93
 """Least cosine that is put to a judge with an embedder that was not measured (reference configuration:
 fact_manager.similarity_threshold)."""
@@ -483,7 +453,7 @@ def merge_threshold(model_id: str) -> float | None:
 
 
 def judge_threshold(model_id: str) -> float:
-    """Return the least cosine at which two statements are put to a judge, in [0, 1]."""
+    """Return the least cosine at which two facts are shown to a judge, in [0, 1]."""
     merging = merge_threshold(model_id)
     return UNMEASURED if merging is None else merging - JUDGE_BELOW
 
@@ -496,12 +466,12 @@ _QUOTES = "\"'\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u300c\u300d\u300e\u300f
 
 
 def speaker_key(name: str) -> str | None:
-    """Return the key of who speaks, which may be a sign without letters; None when nothing is left of it."""
+    """Return the key of a speaker, whose name may be a sign without letters; None for a blank name."""
     return entity_key(name) or (name.casefold().strip() or None)
 
 
 def spelling(name: str) -> str:
-    """Return a name as it is spelled: in the normal form C, without the quotation marks that a sentence has around it.
+    """Return a name in normal form C, with single spaces and without quotation marks around it.
 
     Example:
         >>> spelling("  \u201cJoe\u2019s  Diner\u201d ")

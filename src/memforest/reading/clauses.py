@@ -18,50 +18,26 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 
 from memforest.reading.attribution import is_present_verb
-from memforest.reading.tokens import Code, load_word_lists, split_sentences
+from memforest.reading.tokens import Code, load_word_lists, load_word_tables, split_sentences
 from memforest.records import SpokenText
 from memforest.text import STOP_WORDS, lexical_tokens, negated, word_set, words
 
 _ENGLISH_OPENINGS = load_word_lists("en")
-_INTERJECTIONS = _ENGLISH_OPENINGS.lists["interjections"]
-_FINITE = _ENGLISH_OPENINGS.lists["finite"]
-_PAST = _ENGLISH_OPENINGS.lists["irregular_past"]
-_PRONOUNS = _ENGLISH_OPENINGS.lists["subject_pronouns"]
-_YES_NO = _ENGLISH_OPENINGS.lists["yes_no"]
-_QUESTION_WORDS = _ENGLISH_OPENINGS.lists["question_words"]
-_AUXILIARIES = _ENGLISH_OPENINGS.lists["auxiliaries"]
-_IMPERATIVES = _ENGLISH_OPENINGS.lists["imperatives"]
+_INTERJECTIONS = _ENGLISH_OPENINGS["interjections"]
+_FINITE = _ENGLISH_OPENINGS["finite"]
+_PAST = _ENGLISH_OPENINGS["irregular_past"]
+_PRONOUNS = _ENGLISH_OPENINGS["subject_pronouns"]
+_YES_NO = _ENGLISH_OPENINGS["yes_no"]
+_QUESTION_WORDS = _ENGLISH_OPENINGS["question_words"]
+_AUXILIARIES = _ENGLISH_OPENINGS["auxiliaries"]
+_IMPERATIVES = _ENGLISH_OPENINGS["imperatives"]
 _BACKCHANNEL = (
-    _ENGLISH_OPENINGS.lists["backchannel"]
+    _ENGLISH_OPENINGS["backchannel"]
     | STOP_WORDS
-    | _ENGLISH_OPENINGS.lists["adverbs"]
-    | frozenset(
-        (
-            "i'm",
-            "i've",
-            "i'll",
-            "i'd",
-            "you're",
-            "you've",
-            "you'll",
-            "you'd",
-            "it's",
-            "that's",
-            "they're",
-            "we're",
-            "we'll",
-            "can't",
-            "don't",
-            "couldn't",
-            "there's",
-            "what's",
-            "let's",
-            "it'll",
-            "isn't",
-            "won't",
-            "haven't",
-            "guys",
-        )
+    | _ENGLISH_OPENINGS["adverbs"]
+    | word_set(
+        "i'm i've i'll i'd you're you've you'll you'd it's that's they're we're we'll can't don't couldn't there's "
+        "what's let's it'll isn't won't haven't guys"
     )
 )
 
@@ -73,7 +49,7 @@ _COPULAS = word_set("is are was were be been sounds sound looks look seems seem 
 
 _SUBJECTS = (
     _PRONOUNS
-    | _ENGLISH_OPENINGS.lists["determiners"]
+    | _ENGLISH_OPENINGS["determiners"]
     | frozenset(("now", "then", "here's", "there's", "that's", "the", "there"))
 )
 
@@ -117,7 +93,7 @@ _EVALUATION = re.compile(
 
 
 def is_question(text: str) -> bool:
-    """Return whether `text` asks: by its mark, or, without one, by an English question's opening.
+    """Return whether `text` is a question: by its mark, else by an English question's opening.
 
     A tag at the end of a statement ("…, right?") does not make a question.
     """
@@ -202,12 +178,12 @@ def lacks_content(text: str, names: Collection[str]) -> bool:
 
 @lru_cache(maxsize=256)
 def _lowered(text: str) -> tuple[str, ...]:
-    """Return the words of a sentence in lower case, apostrophes straight; several rules ask for the same one."""
+    """Return the words of a sentence in lower case, with straight apostrophes; cached, as several rules need them."""
     return tuple(words(text.lower().replace("’", "'")))
 
 
 def is_afterword(text: str) -> bool:
-    """Return whether `text` is a very short sentence without content of its own that says how the one before it is meant.
+    """Return whether `text` is a very short sentence that only comments on the one before it ("Just kidding.").
 
     Pleasantries are none, nor is what answers or asks.
 
@@ -221,13 +197,13 @@ def is_afterword(text: str) -> bool:
 
 
 def takes_back(text: str) -> bool:
-    """Return whether an afterword denies what stands before it, or says that it was not meant."""
+    """Return whether an afterword denies the sentence before it, or says that it was not meant."""
     return negated(text) or not _TAKES_BACK.isdisjoint(_lowered(text))
 
 
 AFTERWORDS = 3
 """Words of a sentence that only says how the one before it is meant, at most."""
-_TAKES_BACK = _ENGLISH_OPENINGS.lists["takes_back"] | load_word_lists("es").lists["takes_back"]
+_TAKES_BACK = _ENGLISH_OPENINGS["takes_back"] | load_word_lists("es")["takes_back"]
 _AFTERWORDS = STOP_WORDS | _TAKES_BACK | word_set("not never hardly barely")
 _NO_AFTERWORDS = _INTERJECTIONS - word_set("so actually but") | _YES_NO
 
@@ -261,7 +237,7 @@ _POINTS = re.compile(
     re.IGNORECASE,
 )
 MOST_POINTED = 9
-"""Words of an answer that only points to what is asked for; a longer one tells something."""
+"""Most words of an answer that only points to something; a longer one has content."""
 
 
 def is_yes_no_answer(text: str) -> bool:
@@ -271,7 +247,7 @@ def is_yes_no_answer(text: str) -> bool:
 
 
 def skip_reason(text: str, names: Collection[str], *, assistant: bool) -> str | None:
-    """Return why an English sentence that is no question is not worth a statement, or None if it is.
+    """Return why an English sentence that is no question makes no fact, or None if it makes one.
 
     ``"evaluation"`` ("It was so relaxing.") is worth keeping behind the statement that it is about, and only there.
 
@@ -334,7 +310,7 @@ Span = tuple[int, int]
 
 
 def kept_quote(said: str, pieces: Sequence[str]) -> str:
-    r"""Return the pieces of a turn as they are stored: what stands together as it stands there, the rest on lines.
+    r"""Return the quoted pieces of a turn as they are stored: neighbours joined as in the turn, the others on lines.
 
     >>> kept_quote("I moved. How are you? I like it.  A lot!", ["I moved.", "I like it.", "A lot!"])
     'I moved.\nI like it.  A lot!'
@@ -344,7 +320,7 @@ def kept_quote(said: str, pieces: Sequence[str]) -> str:
 
 
 def quoted(said: str, quote: str | None) -> str:
-    r"""Return the words of a turn that a stored quote is of, with `MARK` where others are left out.
+    r"""Return the words of a turn that a stored quote stands for, with `MARK` where others are left out.
 
     A quote that cannot be found, or is None, is the whole turn: what is returned was said, whatever the quote is.
 
@@ -361,7 +337,7 @@ def quoted(said: str, quote: str | None) -> str:
 
 
 def passage(said: str, wanted: Collection[str], shown: str | None = None) -> str:
-    """Return the sentences of a long text that say the words of a question best, `MARK` where others are left out.
+    """Return the sentences of a long text that match a question best, with `MARK` where others are left out.
 
     Args:
         said: all of the text.
@@ -381,19 +357,19 @@ def passage(said: str, wanted: Collection[str], shown: str | None = None) -> str
     def worth(tokens: Collection[str]) -> float:
         return sum(math.log1p(len(pieces) / times[token]) for token in tokens)
 
-    told = {
+    covered = {
         token
         for own, one in zip(words, pieces, strict=True)
         for token in own
         if any(start < one.end and one.start < end for start, end in spans)
     }
-    least, taken = worth(told) / 2, list[int]()
-    while len(taken) < PASSAGES and not told.issuperset(times):
-        best = max(range(len(pieces)), key=lambda at: (worth(words[at] - told), -at))
-        if worth(words[best] - told) < least:
+    least, taken = worth(covered) / 2, list[int]()
+    while len(taken) < PASSAGES and not covered.issuperset(times):
+        best = max(range(len(pieces)), key=lambda at: (worth(words[at] - covered), -at))
+        if worth(words[best] - covered) < least:
             break
         taken.append(best)
-        told |= words[best]
+        covered |= words[best]
     if not taken:
         return _marked(said, spans) if spans else said
     for at in taken:  # the first goes on as long as sentences fit, any with its afterwords
@@ -412,7 +388,7 @@ def passage(said: str, wanted: Collection[str], shown: str | None = None) -> str
 
 
 def in_full(spoken: Sequence[SpokenText], speaker: str, said: str, limit: int) -> tuple[SpokenText, ...]:
-    """Return what was said with all of one speaker's turn in the place of its sentences, if that has `limit` characters at most.
+    """Return quoted sentences extended to the speaker's whole turn, if that has `limit` characters at most.
 
     For a prompt: what the other sentences tell of the same thing is worth more than their tokens.
     """
@@ -422,7 +398,7 @@ def in_full(spoken: Sequence[SpokenText], speaker: str, said: str, limit: int) -
 
 
 def is_bare(text: str) -> bool:
-    """Return whether a text opens with an answer that needs its question to be understood; by the look of its first sentence.
+    """Return whether the first sentence of a text is an answer that cannot be understood without its question.
 
     >>> is_bare("In Porto, I think. It rains."), is_bare("Yes I do."), is_bare("I have lived there for years.")
     (True, True, False)
@@ -434,7 +410,7 @@ def is_bare(text: str) -> bool:
 
 
 def open_question(before: str) -> str | None:
-    """Return the question that a turn ends with, or with one sentence behind it; None if there is none.
+    """Return the question that is the last or last but one sentence of a turn; None if there is none.
 
     >>> open_question("Nice! Is it the 12th? I forgot."), open_question("It is the 12th.")
     ('Is it the 12th?', None)
@@ -449,7 +425,7 @@ def open_question(before: str) -> str | None:
 
 
 def _find(said: str, pieces: Sequence[str]) -> list[Span]:
-    """Return where the pieces stand in a turn, in order, neighbours together; nothing unless all of them do."""
+    """Return the positions of pieces in a turn, in order, neighbours joined; none unless the turn has all of them."""
     spans: list[Span] = []
     for piece in pieces:
         behind = spans[-1][1] if spans else 0
@@ -474,12 +450,12 @@ def _marked(said: str, spans: Sequence[Span]) -> str:
 
 
 ASKED_CHARS = 600
-"""Characters of the longest question that is one question; of a longer text, what it asks is looked for at its ends."""
+"""Most characters of a text that is one question; in a longer text the questions are looked for at its ends."""
 BESIDE_CHARS = 200
-"""Characters in front of a question, on its line, that say what it is about."""
+"""Characters kept in front of a question, on its line, as its context."""
 
-_ENGLISH_REQUESTS = load_word_lists("en").lists
-_ELIDED = frozenset(load_word_lists("en").tables["elided"])
+_ENGLISH_REQUESTS = load_word_lists("en")
+_ELIDED = frozenset(load_word_tables("en")["elided"])
 _VERBS = (
     (_ENGLISH_REQUESTS["imperatives"] | _ENGLISH_REQUESTS["common_verbs"] | _ENGLISH_REQUESTS["speech"])
     - _ENGLISH_REQUESTS["states"]
@@ -511,7 +487,7 @@ _ENCLITICS = ("me", "nos", "lo", "la", "los", "las", "te")
 
 @lru_cache(maxsize=64)
 def asked_in(text: str) -> str:
-    r"""Return what a long text asks: the questions at its end, else at its beginning, else both of its ends.
+    r"""Return the question in a long text: those at its end, else at its beginning, else both ends of the text.
 
     Whoever pastes a page and asks something behind it does not ask for the words of the page.
 
@@ -532,18 +508,18 @@ def asked_in(text: str) -> str:
 
 
 def is_request_question(text: str, code: Code) -> bool:
-    """Return whether a question asks somebody to do something, and not to tell something.
+    """Return whether a question asks for an action, not for information.
 
     >>> is_request_question("Could I get a refund after all?", "en")
     True
     >>> is_request_question("Can you tell me where my parcel is?", "en")
     False
     """
-    lists, found = load_word_lists(code).lists, list(_lowered(text))
+    lists, found = load_word_lists(code), list(_lowered(text))
     if code == "en" and _POSSIBLE.search(text.lower()):
         return True
     if code == "other" and _HAN.search(text):
-        chinese = load_word_lists("zh").lists
+        chinese = load_word_lists("zh")
         tells = any(word in text for word in chinese["speech"] | chinese["question_words"])
         return not tells and any(word in text[:_OPENING_CHARS] for word in chinese["asking_modals"])
     if code == "other":  # without a list of question words, the modal has to come first
@@ -565,7 +541,7 @@ def is_request_question(text: str, code: Code) -> bool:
 
 
 def is_imperative(text: str, code: Code, *, to_assistant: bool = False) -> bool:
-    """Return whether a sentence that is no question tells somebody what to do for the speaker.
+    """Return whether a sentence that is no question tells the listener to do something for the speaker.
 
     Between people, an imperative without "me", "my" or "please" mostly encourages ("Enjoy your trip"), unless it forbids.
 
@@ -580,7 +556,7 @@ def is_imperative(text: str, code: Code, *, to_assistant: bool = False) -> bool:
     if code == "es":
         first = next(iter(_lowered(text.lower().removeprefix("por favor, "))), "")
         by_form = first.endswith(_ENCLITICS) and not set("áéíóú").isdisjoint(first)  # "llámame"
-        return by_form or first in load_word_lists("es").lists["imperatives"]
+        return by_form or first in load_word_lists("es")["imperatives"]
     found = list(_lowered(_ADVERBIAL.sub("", text, count=1)))
     polite = "please" in found
     while found and found[0] in _OPENS:

@@ -45,34 +45,30 @@ one or in its neighbour's place. Only words of seven letters or more are mended,
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
-from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
+
+from memforest.reading.tokens import load_word_lists, read_toml
 
 _LAST_LATIN = 0x2100
 QUOTES = {0x2018: 0x27, 0x2019: 0x27, 0x201B: 0x27, 0x02BC: 0x27, 0xFF07: 0x27}
 
 
-class _Levels(dict[int, int]):
-    """Code point -> the one it is read as, worked out on first use."""
-
-    def __missing__(self, code: int) -> int:
-        if code >= _LAST_LATIN:
-            return code
+@cache
+def _levels() -> Mapping[int, int]:
+    """Return the replacement of each accented letter and typographic quote, by code point."""
+    levels = dict(QUOTES)
+    for code in range(_LAST_LATIN):
         parts = unicodedata.normalize("NFD", chr(code))
-        marked = len(parts) > 1 and all(map(unicodedata.combining, parts[1:]))
-        level = ord(parts[0]) if marked else code
-        self[code] = level
-        return level
-
-
-_LEVELS = _Levels(QUOTES)
+        if len(parts) > 1 and all(map(unicodedata.combining, parts[1:])):
+            levels[code] = ord(parts[0])
+    return levels
 
 
 def fold_word(text: str, *, lower: bool = True) -> str:
@@ -82,12 +78,12 @@ def fold_word(text: str, *, lower: bool = True) -> str:
         >>> fold_word("Miércoles  próximo")
         'miercoles proximo'
     """
-    folded = unicodedata.normalize("NFC", text).translate(_LEVELS)
+    folded = unicodedata.normalize("NFC", text).translate(_levels())
     return " ".join(folded.lower().split()) if lower else folded
 
 
 def fold_text(text: str) -> tuple[str, list[int] | None]:
-    """Return `text` without accents, and where each of its characters came from.
+    """Return `text` without accents, and the position that each of its characters came from.
 
     The positions are None when they are those of `text`, which is so for all composed (NFC) text. They
     have one entry more than the folded text, for its end.
@@ -95,7 +91,7 @@ def fold_text(text: str) -> tuple[str, list[int] | None]:
     if text.isascii():
         return text, None
     if unicodedata.is_normalized("NFC", text):
-        return text.translate(_LEVELS), None
+        return text.translate(_levels()), None
     kept: list[str] = []
     positions: list[int] = []
     for position, character in enumerate(text):
@@ -104,7 +100,7 @@ def fold_text(text: str) -> tuple[str, list[int] | None]:
         kept.append(character)
         positions.append(position)
     positions.append(len(text))
-    return "".join(kept).translate(_LEVELS), positions
+    return "".join(kept).translate(_levels()), positions
 
 
 CODE = "mul"
@@ -112,7 +108,7 @@ CODE = "mul"
 
 _DATA = "dateparser.data"
 _LANGUAGES = 60
-"""So many of dateparser's languages, the most used first."""
+"""Number of dateparser's languages that are read, the most used first."""
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june", "july"),
     *("august", "september", "october", "november", "december"),
@@ -162,7 +158,7 @@ Spelling = tuple[re.Pattern[str], Callable[[str], "str | None"]]
 
 
 def spelling_of(listed: Iterable[str]) -> Spelling:
-    """Return what the long ones among some folded words look like misspelt."""
+    """Return a pattern of possible misspellings of the long ones among some words, and a function that corrects one."""
     long = sorted({word for word in listed if len(word) >= _LEAST and word.isalpha()})
     known: dict[str, str] = {}
     for word in long:
@@ -177,7 +173,7 @@ def spelling_of(listed: Iterable[str]) -> Spelling:
 def mended(
     text: str, positions: Sequence[int] | None, spellings: Sequence[Spelling]
 ) -> tuple[str, Sequence[int] | None]:
-    """Return a folded text with such words spelt right, and where each of its characters came from.
+    """Return a folded text with misspelt words corrected, and the position that each of its characters came from.
 
     Args:
         text: folded; see `memforest.reading.date_language`.
@@ -209,7 +205,7 @@ def _replaced(
 
 
 def _meant(word: str, known: Mapping[str, str]) -> str | None:
-    """Return the word that is misspelt so; None if it is none, or spelt right, or in the plural."""
+    """Return the word that a misspelling stands for; None if it is no misspelling."""
     for near in _near(_DOUBLE.sub(r"\1", word)):
         meant = known.get(near)
         if meant and meant[0] == word[0] and abs(len(meant) - len(word)) < 3:
@@ -218,16 +214,11 @@ def _meant(word: str, known: Mapping[str, str]) -> str | None:
 
 
 def _near(word: str) -> Iterator[str]:
-    """Yield a word, and it with each letter but the first left out."""
+    """Yield a word, then the word without each of its letters but the first."""
     yield word
     for at in range(1, len(word)):
         yield word[:at] + word[at + 1 :]
 
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DIGIT, SLASH, WIDE = "@digit", "@slash", "@wide"
 """Stand for any digit, a slash, and any letter that is not of ASCII, among the words that rules need."""
@@ -276,15 +267,15 @@ class Language:
     doubts: Mapping[str, re.Pattern[str]]
     before: re.Pattern[str] | None
     ahead: re.Pattern[str] | None
-    """What stands in front of a date and looks ahead: "until", "by", "from"."""
+    """A word in front of a date that looks ahead: "until", "by", "from"."""
     onwards: re.Pattern[str] | None
     frame_before: re.Pattern[str] | None
-    """What may stand between a frame and what it holds: "next week on Tuesday"."""
+    """The words between a frame and the date within it: "next week on Tuesday"."""
     frame_behind: re.Pattern[str] | None
-    """The same the other way round: "Tuesday of next week"."""
+    """The words between a date and the frame behind it: "Tuesday of next week"."""
     joint: re.Pattern[str] | None
     through: re.Pattern[str] | None
-    """What alone makes a range of two neighbours: "to", and not "and"."""
+    """A word that makes a range of two neighbours by itself: "to", but not "and"."""
     between: re.Pattern[str] | None
     as_of: re.Pattern[str] | None
     spelling: Spelling | None
@@ -294,7 +285,7 @@ class Language:
     suffixes: tuple[Rule, ...]
     anaphors: tuple[Rule, ...]
     triggers: Mapping[str, tuple[tuple[int, frozenset[str]], ...]]
-    """Word -> the places of the rules that it may wake, and the words that must then stand there too."""
+    """Word -> the positions of the rules that it triggers, and the other words that the text must have."""
 
 
 @lru_cache(maxsize=64)
@@ -308,11 +299,9 @@ def load_language(code: str) -> Language | None:
         return None if data is None else _compile(data)
     if not _CODE.fullmatch(code):
         return None
-    folder = files("memforest.data") / "time"
     for name in (code.lower().replace("_", "-"), re.split("[-_]", code)[0]):
-        source = folder / f"{name}.toml"
-        if source.is_file():
-            return _compile(tomllib.loads(source.read_text(encoding="utf-8")))
+        with suppress(FileNotFoundError):
+            return _compile(read_toml("data", "time", f"{name}.toml"))
     return None
 
 
@@ -462,7 +451,7 @@ class _Tables:
         return self._build("|".join(rows), r"(?<![\w'])(?:%s)(?![\w'])", fold=False)
 
     def spelling(self) -> Spelling | None:
-        """Return what months, weekdays and the list ``spelt`` look like misspelt; None where that list is missing."""
+        """Return the misspellings of months, weekdays and the words of the list ``spelt``; None without that list."""
         listed = self.words("spelt")
         return (
             spelling_of(map(fold_word, [*listed, *self._all("months"), *self._all("weekdays")]))
@@ -492,13 +481,11 @@ class _Tables:
         return re.compile(fold_word(text, lower=False) if fold else text, re.IGNORECASE)
 
 
-def _irregular_past(code: str) -> list[str]:
+def _irregular_past(code: str) -> frozenset[str]:
     """Return the irregular past forms of a language, from its word lists; none if it has no such list."""
-    source = files("memforest.data") / "language" / f"{code}.toml"
-    if not source.is_file():
-        return []
-    lists = tomllib.loads(source.read_text(encoding="utf-8"))["lists"]
-    return str(lists.get("irregular_past", "")).split()
+    with suppress(FileNotFoundError):
+        return load_word_lists(code).get("irregular_past", frozenset())
+    return frozenset()
 
 
 def _one_line(text: str) -> str:

@@ -85,7 +85,7 @@ def _with_anaphors(found: list[FoundDate], rules: Sequence[tuple[Rule, Language]
 
 
 def _extended(found: Sequence[FoundDate]) -> list[FoundDate]:
-    """Let the words around each date change it; a date that they swallow whole disappears.
+    """Apply the words around each date to it; a date that becomes part of another one disappears.
 
     These are a suffix and up to two prefixes, the nearer first: "the end of the week before 9 June".
     """
@@ -123,7 +123,7 @@ def _changed(match: re.Match[str], rule: Rule, scene: Scene, base: Period) -> Pe
 
 
 def _framed(found: list[FoundDate]) -> list[FoundDate]:
-    """Make one date of a day and what holds it: "Tuesday of next week", "next month on the 3rd", "May last year"."""
+    """Join a day and its frame into one date: "Tuesday of next week", "next month on the 3rd", "May last year"."""
     kept: list[FoundDate] = []
     for hit in found:
         first = kept[-1] if kept and hit.start - kept[-1].end <= _JOINT_REACH else None
@@ -170,7 +170,7 @@ def _joined(found: list[FoundDate]) -> list[FoundDate]:
 
 
 def _pair(first: FoundDate, second: FoundDate) -> list[FoundDate]:
-    """Return two dates that a word joins: as one stretch where they are a range."""
+    """Return two dates that a word joins, as one stretch if they are a range."""
     scene = first.scene
     before = scene.text[max(0, first.start - _PREFIX_REACH) : first.start]
     opened = first.direction == "since" or any(
@@ -203,7 +203,7 @@ def _pair(first: FoundDate, second: FoundDate) -> list[FoundDate]:
 
 
 def _in_named_years(found: list[FoundDate]) -> list[FoundDate]:
-    """Give days and months without a year the one that their sentence names: "In 2018 we married on 4 August".
+    """Give days and months the year that their sentence names: "In 2018 we married on 4 August".
 
     When it names several, all are in doubt.
     """
@@ -266,11 +266,11 @@ class DateSpan:
 
     @property
     def readings(self) -> tuple[Interval, ...]:
-        """What the words may mean, first what they are taken to mean."""
+        """The possible meanings of the words, the chosen one first."""
         return (self.interval,) if self.other is None else (self.interval, self.other)
 
     def moved(self, count: int) -> DateSpan:
-        """Return the same so many characters further on."""
+        """Return the span moved by `count` characters."""
         return replace(self, start_char=self.start_char + count, end_char=self.end_char + count)
 
     @property
@@ -312,7 +312,7 @@ def find_dates(
             date where it is written both ways, as in English.
         before: what was said just before the text: a question whose tense an answer has ("When did you move?" "In March"),
             and dates of which the text says "two days later". None of its own dates is returned.
-        doubtful: also return those of which two days may be meant, with `DateSpan.decided` false; for who can ask which.
+        doubtful: also return dates that may mean either of two days, with `DateSpan.decided` false.
 
     Raises:
         TimestampError: if `reference` is naive.
@@ -322,7 +322,7 @@ def find_dates(
     known = [language for code in languages if (language := load_language(code)) is not None]
     words = set(_WORD.findall(text[:MAX_CHARS].lower())) if before else set()
     anaphors = [rule for one in known for rule in one.anaphors if not rule.words.isdisjoint(words)]
-    if before and (anaphors or before.rstrip().endswith("?")):  # its dates may hang on what was said before
+    if before and (anaphors or before.rstrip().endswith("?")):  # its dates may refer to the text before
         spans = find_dates(
             whole := f"{before}\n{text}", reference, tz, languages, day_first=day_first, doubtful=doubtful
         )
@@ -340,9 +340,8 @@ def find_dates(
         day_first = known[0].day_first
     ruled = tuple(one for one in known if one.verbs is not None)
     spoken = [(one, (one,)) for one in known] + [(one, ruled) for one in (load_language("any"),) if one]
-    ends = [
-        0
-    ]  # a long text is cut at sentence ends, so that a word in one place does not wake its rules in all
+    # A long text is cut at sentence ends, so that a word triggers its rules near itself only.
+    ends = [0]
     while len(folded) - ends[-1] > _PIECE:
         stop = _SENTENCE_END.search(folded, ends[-1] + _PIECE, ends[-1] + 2 * _PIECE)
         ends.append(stop.end() if stop else min(ends[-1] + 2 * _PIECE, len(folded)))
@@ -441,13 +440,15 @@ def _span(text: str, hit: FoundDate, positions: Sequence[int] | None, tz: tzinfo
 
 _MS = timedelta(milliseconds=1)
 _REACH = 24
+_ASKED_IN = ("en", "es")
+"""Languages whose dates are read in a question."""
 _MOST_YEARS = 200
 """How far back a day without a year is looked for; what a memory holds was said within a lifetime or two."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionTime:
-    """What a question says about time: the window that it states and the instant that it asks about; either may be None.
+    """The window that a question states and the instant that it asks about; either may be None.
 
     `words` are the stretches of the question that name them, in order, and `places` where they stand, in characters.
     `open_year` is true when all days named lack their year, so that another year's may be meant.
@@ -460,22 +461,19 @@ class QuestionTime:
     open_year: bool = False
 
 
-def question_time(
-    question: str, reference: datetime, tz: tzinfo, languages: Sequence[str] = ("en", "es")
-) -> QuestionTime:
-    """Return what a question says about time.
+def question_time(question: str, reference: datetime, tz: tzinfo) -> QuestionTime:
+    """Return the window and the instant that a question names.
 
     - "before June 2023" starts at `EARLIEST` and ends where June begins; "until" and "by" include the
       days named; "since 2016" includes them and is open; "after 2016" begins where they end.
     - "as of 1 June 2024" is an instant and no window: the last millisecond of the days named, since
       what began on that day counts; or the reference itself, if it lies within those days.
-    - "6 May", "Friday" are chosen as in what is said, and in doubt are the last ones: a memory holds what was.
+    - "6 May", "Friday" are chosen as in a turn; in doubt the latest past ones are meant, as a memory holds the past.
 
     Args:
         question: as it was typed.
         reference: aware; what "last summer" is relative to.
         tz: the zone whose calendar days are meant.
-        languages: as in `find_dates`.
 
     Raises:
         TimestampError: if `reference` is naive.
@@ -483,10 +481,10 @@ def question_time(
     windows: list[Interval] = []
     as_of: datetime | None = None
     read: list[DateSpan] = []
-    for found in find_dates(question, reference, tz, languages, doubtful=True):
+    for found in find_dates(question, reference, tz, _ASKED_IN, doubtful=True):
         span = found if found.decided else _last_by(found, reference)
         before, _ = fold_text(question[: span.start_char][-_REACH:])
-        if any(one and one.as_of and one.as_of.search(before) for one in map(load_language, languages)):
+        if any(one and one.as_of and one.as_of.search(before) for one in map(load_language, _ASKED_IN)):
             moment = reference.astimezone(timezone.utc)
             as_of = moment if span.start <= moment < span.end else span.end - _MS
         elif span.direction == "for" or span.window is None:
@@ -504,7 +502,7 @@ def question_time(
 
 
 def _last_by(span: DateSpan, moment: datetime) -> DateSpan:
-    """Return a date as the last of its readings that has begun by a moment; as it is if none has."""
+    """Return a date in its last reading that has begun by a moment; unchanged if none has."""
     begun = [days for days in span.readings if days.start <= moment]
     if not begun:
         return span
@@ -515,7 +513,7 @@ def _last_by(span: DateSpan, moment: datetime) -> DateSpan:
 def latest_within(
     start: datetime | None, end: datetime | None, first: datetime, last: datetime, tz: tzinfo
 ) -> int | None:
-    """Return by how many years the days ``[start, end)`` go back to the latest like days that a memory covers.
+    """Return how many years to move ``[start, end)`` back to the latest such days that a memory covers.
 
     Covered are days that begin no later than `last` and end after `first`; of a bound that is open, or the beginning
     of time, the other one decides. None if no year's are; bounds move with `years_back`.
@@ -531,7 +529,7 @@ def latest_within(
 
 
 def years_back(moment: datetime | None, years: int, tz: tzinfo, *, ends: bool = False) -> datetime | None:
-    """Return the same day and time of day so many years before; None if that year has no such day.
+    """Return a moment moved back by some years; None if that year has no such day.
 
     With `ends` the moment is the end of a window: what ends where 29 February begins then ends with February.
     """

@@ -50,13 +50,13 @@ _DAY = timedelta(days=1)
 _SOME_WEEKS, _SOME_YEARS = 3, 3
 _WEEKS = 60
 _YEARS = 60
-"""How far what is counted is looked for."""
+"""How far away counted periods are looked for."""
 _WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _SHIFTS = {"before_last": -2, "last": -1, "this": 0, "next": 1, "coming": 1, "after_next": 2}
 
 
 def cycle(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    """Read the last, this or the next one of what comes again."""
+    """Return the last, this or the next unit, weekday, month, season or holiday."""
     which = str(rule.args["which"])
     if group(match, "unit"):
         unit = unit_of(match, rule, scene)
@@ -75,7 +75,7 @@ def cycle(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
 
 
 def counted(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    """Read the second, third, ... such one before or behind today."""
+    """Return the second, third, ... weekday, month, season or holiday before or after today."""
     numbers, found = number_range(match, rule, scene), around(match, rule, scene, _WEEKS, _YEARS)
     if numbers is None or found is None or numbers[0] != numbers[1]:
         return None
@@ -86,7 +86,7 @@ def counted(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
 
 
 def bare_weekday(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
-    """Read a weekday that stands alone."""
+    """Return the day that a bare weekday means."""
     found = around(match, rule, scene)
     if found is None:
         return None
@@ -96,7 +96,7 @@ def bare_weekday(match: RuleMatch, rule: Rule, scene: Scene) -> Period | None:
 def around(
     match: RuleMatch, rule: Rule, scene: Scene, weeks: int = 1, years: int = 1
 ) -> tuple[Kind, Sequence[Period]] | None:
-    """Return what a match names and those of them near today, in order; None if its word is something else."""
+    """Return the kind that a match names and its periods near today, in order; None if its word is no date."""
     language = scene.language
     for name in ("weekday", "month", "season", "holiday"):
         word = capital_word(match, name, rule, scene)
@@ -119,7 +119,7 @@ def around(
 def holiday(name: str, year: int) -> Period | None:
     """Return a holiday of a year, by its name in a language file.
 
-    A fixed day is "12-24", one that goes by Easter "easter-2", the fourth Thursday of November "11-4thu".
+    A fixed day is "12-24", one relative to Easter "easter-2", the fourth Thursday of November "11-4thu".
     """
     movable, _, offset = name.partition("easter")
     if not movable:
@@ -185,7 +185,7 @@ def day_comes_first(first: int, second: int, known: bool | None) -> bool | None:
     Args:
         first: the first number.
         second: the second number.
-        known: the order that is used, if it is known.
+        known: the order in use, if it is known.
     """
     if first == second or second > 12:
         return False
@@ -246,7 +246,7 @@ def _month_day(
 def _on_weekday(
     match: RuleMatch, candidates: Sequence[Period], reach: timedelta, scene: Scene, kind: Kind
 ) -> Period | None:
-    """Return which of several like days is meant: the one near today on the weekday beside it, where there is one."""
+    """Return which of several like days is meant: the one near today on the given weekday, if there is one."""
     named = group(match, "dayname")
     if named is None:
         return choose_bare(candidates, scene, at(match), kind)
@@ -530,7 +530,7 @@ def _inside(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
 
 
 def _offset(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | None:
-    """Return the very day so many units from a day: "a week on Tuesday", "a month ago yesterday", "Monday week"."""
+    """Return the day a number of units away from a day: "a week on Tuesday", "a month ago yesterday", "Monday week"."""
     numbers, sign = number_range(match, rule, scene), rule.args["sign"]
     if numbers is None or numbers[0] != numbers[1] or base.end - base.start != _DAY:
         return None
@@ -551,7 +551,7 @@ def _offset(match: Match, rule: Rule, scene: Scene, base: Period) -> Period | No
 
 
 def framed(first: Period, second: Period, *, reverse: bool) -> Period | None:
-    """Return which day or month is meant that stands beside what holds it: "Tuesday" and "next week".
+    """Return the day or month within a frame: "Tuesday" and "next week".
 
     Args:
         first: what stands first.
@@ -568,7 +568,7 @@ def framed(first: Period, second: Period, *, reverse: bool) -> Period | None:
 
 
 def shared_year(first: Period, second: Period, *, ordered: bool) -> tuple[Period, Period]:
-    """Let the end of a range that names no year take the other's, keeping the two in order.
+    """Give the end of a range without a year the year of the other end, keeping the two in order.
 
     If neither names one and the words say that they are `ordered` ("between June and August"), the
     first is moved to before the second.
@@ -594,7 +594,7 @@ def shared_year(first: Period, second: Period, *, ordered: bool) -> tuple[Period
 
 
 def in_year(period: Period, year: int) -> Period:
-    """Return a period that names no year in the one that was found elsewhere.
+    """Return a period without a year, moved into a given year.
 
     Raises:
         ValueError: if the day does not exist in that year.

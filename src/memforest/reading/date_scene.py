@@ -137,7 +137,7 @@ def group(match: Match, name: str) -> str | None:
 
 
 def at(match: Match) -> tuple[int, int]:
-    """Return where the date itself stands: the group ``span``, else the whole match."""
+    """Return the position of the date in a match: the group ``span``, else the whole match."""
     return match.span("span") if "span" in match.re.groupindex else match.span()
 
 
@@ -212,7 +212,7 @@ def capital_word(match: Match, name: str, rule: Rule, scene: Scene) -> str | Non
 
 
 Side = Literal["past", "coming", "open"]
-"""``open``: there is no verb, and what is nearer may count."""
+"""``open``: there is no verb, and the nearer side may count."""
 
 _RECENT_DAYS = 10
 _TIMES_NEARER = 6
@@ -258,7 +258,7 @@ def choose_bare(
         scene: the text.
         at: where the words stand.
         kind: what they name.
-        strict: what goes on today counts on neither side.
+        strict: a period in progress counts on neither side.
     """
     behind = latest(candidates, scene.today, strict=strict)
     ahead = soonest(candidates, scene.today, strict=strict)
@@ -290,7 +290,7 @@ def choose_bare(
 def _nearer(
     behind: Period | None, ahead: Period | None, scene: Scene, at: tuple[int, int], kind: Kind
 ) -> Side | None:
-    """Return which side is meant where there is no verb: a day of the week just gone is in doubt, "Friday 3pm" is not."""
+    """Return the side of today without a verb: a weekday just past is in doubt, "Friday 3pm" is not."""
     clock = scene.language.doubts.get("clock")
     if behind is None or ahead is None or (clock is not None and clock.match(scene.text, at[1])):
         return "coming"
@@ -411,7 +411,7 @@ def shift(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 
 def away(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the unit so many units away, or the day itself where the words say so ("a year ago today")."""
+    """Return the unit a number of units away, or the exact day if the words say so ("a year ago today")."""
     exact = group(match, "exact")
     numbers = number_range(match, rule, scene) or ((1, 1) if exact else None)
     if numbers is None or not _looks_ahead(match, rule, scene):
@@ -455,7 +455,7 @@ def _looks_ahead(match: Match, rule: Rule, scene: Scene) -> bool:
 
 
 def _hours_on(scene: Scene, unit: str, count: int) -> date:
-    """Return the local day so many hours or minutes of absolute time after the reference.
+    """Return the local day `count` hours or minutes of absolute time after the reference.
 
     Raises:
         OverflowError: if it lies outside the years 1 to 9999.
@@ -466,7 +466,7 @@ def _hours_on(scene: Scene, unit: str, count: int) -> date:
 
 
 def lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return when what has lasted so long began; None without a perfect tense, where the rule wants one."""
+    """Return the start of a duration up to today; None without a perfect tense, if the rule requires one."""
     clause = scene.clause(*match.span())[0], match.start()
     if rule.args.get("requires") == "perfect" and not scene.says(scene.language.perfect, clause):
         return None
@@ -474,7 +474,7 @@ def lasting(match: Match, rule: Rule, scene: Scene) -> Period | None:
 
 
 def rolling(match: Match, rule: Rule, scene: Scene) -> Period | None:
-    """Return the days from so many units ago to today, or from today on."""
+    """Return the last or next number of units, up to today or from today on."""
     if not _looks_ahead(match, rule, scene):
         return None
     numbers = number_range(match, rule, scene) or (1, 1)

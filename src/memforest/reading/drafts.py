@@ -1,6 +1,6 @@
-"""A statement in the making (one sentence, and those that join it), and what is known before a turn is read.
+"""Drafts of facts (a sentence and those that join it), and the context in which a turn is read.
 
-That is who speaks to whom, what they are called, and what was just asked.
+The context is the speaker and the listeners, their names, and the question just asked.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPEAKER_RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _OPENING_NAME = re.compile(r"(?<![\w'’])(?P<name>[^\W\d_][\w'’-]+) (?=(?P<verb>[^\W\d_]+))")
-_ENGLISH_DRAFTS = load_word_lists("en").lists
+_ENGLISH_DRAFTS = load_word_lists("en")
 _MALE = _ENGLISH_DRAFTS["kinship_male"]
 _FINITE = _ENGLISH_DRAFTS["finite"]
 _PAST = _ENGLISH_DRAFTS["irregular_past"]
@@ -49,7 +49,7 @@ _KIN_SUBJECT = re.compile(rf"[\w'’ -]{{1,60}}['’]s (?:\w+ )?(?P<kin>{'|'.joi
 
 @dataclass(slots=True)
 class DraftFact:
-    """A statement in the making: one sentence, and those that join it."""
+    """A fact in the making: a sentence and those that join it."""
 
     text: str
     raw: list[str]
@@ -69,9 +69,9 @@ class DraftFact:
 
 
 def can_join(before: DraftFact, draft: DraftFact, most: int) -> bool:
-    """Return whether `draft` may join the statement before it: both undated or one a mere comment, and `most` words at most.
+    """Return whether `draft` may join the draft before it: undated or a mere comment, and at most `most` words together.
 
-    In a passage what is denied stands beside what is not, and what names the speaker beside what does not.
+    In a passage, denied and asserted sentences may be joined, and those that name the speaker with those that do not.
     """
     if before.language != draft.language:
         return False
@@ -86,7 +86,7 @@ def can_join(before: DraftFact, draft: DraftFact, most: int) -> bool:
 
 
 def join(before: DraftFact, draft: DraftFact) -> None:
-    """Add `draft` to the statement before it."""
+    """Add `draft` to the draft before it."""
     if draft.changed and not before.changed and not before.attributed:
         before.text = ended(before.text)
     before.text = f"{before.text} {draft.text}"
@@ -99,7 +99,7 @@ def join(before: DraftFact, draft: DraftFact) -> None:
 
 
 def afterword(before: DraftFact, raw: str) -> None:
-    """Add a sentence that is nothing without the statement before it ("Not.", "Just kidding.")."""
+    """Add a sentence that only comments on the draft before it ("Not.", "Just kidding.")."""
     before.text = f"{before.text} {raw}"
     before.raw.append(raw)
     if takes_back(raw):
@@ -107,7 +107,7 @@ def afterword(before: DraftFact, raw: str) -> None:
 
 
 def ended(text: str) -> str:
-    """Return `text` with a capital first and a full stop last: statements that differ in their "!" are the same."""
+    """Return `text` with a capital first and a full stop last, so that facts do not differ in their "!"."""
     text = text.strip()
     if not text:
         return text
@@ -117,7 +117,7 @@ def ended(text: str) -> str:
 
 
 def resolve_person(text: str, before: DraftFact) -> str | None:
-    """Return `text` with the "he" or "she" it starts with named, when the statement before leaves one choice."""
+    """Return `text` with a name for its opening "he" or "she", if the draft before leaves one choice, else None."""
     found = _PERSON_PRONOUN.match(text)
     if found is None:
         return None
@@ -139,13 +139,13 @@ def _only_person(draft: DraftFact, *, male: bool) -> str | None:
         return people[0] if len(people) == 1 else None
     if kin:
         return kin.group()
-    # The capitalised word that it opens with in front of a verb is a name, if "he" goes on.
+    # A capitalised opening word in front of a verb is a name, if "he" follows.
     opening = None if draft.attributed else _OPENING_NAME.match(draft.text)
     return opening["name"] if opening and _may_act(opening) else None
 
 
 def acting_names(text: str) -> list[str]:
-    """Return the capitalised words that open a sentence in front of a verb: "Zorka", but also "Pottery helps".
+    """Return the capitalised words that open a sentence and precede a verb: "Zorka", but also "Pottery".
 
     >>> acting_names("Zorka lives in Brno. She likes it there.")
     ['Zorka']
@@ -203,7 +203,7 @@ def asks_yes_or_no(question: str) -> bool:
 
 
 def asks_for_something(question: str) -> bool:
-    """Return whether an English question wants a thing named, also one within another: "Do you know which gym …?"."""
+    """Return whether an English question asks for a thing, also indirectly: "Do you know which gym …?"."""
     return not asks_yes_or_no(question) or _INDIRECT.match(question) is not None
 
 
@@ -213,7 +213,7 @@ _INDIRECT = re.compile(
 
 
 def is_bare_yes(raw: str, address: frozenset[str]) -> bool:
-    """Return whether the sentence is yes or no and a name at most."""
+    """Return whether a sentence is only yes or no, with a name at most."""
     return all(word.lower().strip(",.!") in _YES_NO_FILLERS | address for word in raw.split())
 
 
@@ -232,7 +232,7 @@ _PICTURE = re.compile(
     r"(?:an?|the|two|some)\s+(?:\w+ ){0,3}(?:photo|picture|image|painting|drawing|poster|screenshot)s?\b",
     re.I,
 )
-_ENGLISH_ANSWERS, _ES = load_word_lists("en").lists, load_word_lists("es").lists
+_ENGLISH_ANSWERS, _ES = load_word_lists("en"), load_word_lists("es")
 _BARE_QUESTION = (
     (
         _ENGLISH_ANSWERS["question_words"]
@@ -243,7 +243,7 @@ _BARE_QUESTION = (
     | word_set("long much many one time day exactly then wait really huh")
     | word_set("desde hasta adónde tiempo por con para de a y o pero entonces cuando donde")
 )
-"""Words of a question that has no content of its own: it asks about what was said just before."""
+"""Words of a question without content of its own, which asks about the turn before."""
 _ASKING = frozenset(("when", "where", "why", "how", "who", "since", "until"))
 """Of these words, one makes a question of it; "what?" and "really?" may only show surprise."""
 _ABOUT_WORDS = 15
@@ -251,42 +251,42 @@ _ABOUT_WORDS = 15
 
 @dataclass(slots=True)
 class Context:
-    """What is known while one turn is read."""
+    """The context in which a turn is read."""
 
     turn: Turn
     called: str
-    """What the speaker is called in a statement; their id where another participant would be called the same."""
+    """The speaker's name in a fact; their id if another participant would have the same name."""
     voices: Voices | None
-    """None where the speaker is nobody that a sentence could name: what they say is quoted."""
+    """None where a sentence cannot name the speaker, so that their words are quoted."""
     language: Code
     participants: dict[str, str]
-    """Entity key -> what a participant is called."""
+    """Entity key -> name of a participant in a fact."""
     ids: dict[str, str]
-    """What a participant is called -> their name as it is stored, where they differ."""
+    """Name of a participant in a fact -> their stored name, where the two differ."""
     address: frozenset[str]
     known: frozenset[str]
     question: str | None
     question_turn: tuple[int, ...]
     about: str | None
-    """The statement that the question is about, when it has no content of its own ("Since when?")."""
+    """The sentence that the question is about, if it has no content of its own ("Since when?")."""
     assistant: bool
     to_assistant: bool
-    """An assistant is the only one that the turn is said to, or its speaker has the role of a user."""
+    """Whether only an assistant listens, or the speaker has the role of a user."""
     day_first: bool | None
     heard: str
-    """What was said just before: the end of the turn before, of the same day, and of this turn so far."""
+    """The end of the turn before, if of the same day, and of this turn so far."""
     words: int = GROUP_WORDS
     """Up to how many neighbouring sentences are joined here."""
     drafts: list[DraftFact] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
 
     def skip(self, text: str, reason: str) -> None:
-        """Record that `text` became no statement."""
+        """Record that `text` became no fact."""
         self.skipped.append(Skipped(self.turn.ordinal, cut(text, _SHOWN_CHARS), reason))
 
 
 def picture_of(caption: str) -> str:
-    """Return what a caption in brackets shows: "a photo of a dog on a beach"; empty if it says nothing."""
+    """Return the content of a caption in brackets: "a photo of a dog on a beach"; "" if it has none."""
     inner = _CAPTION_LABEL.sub("", caption).strip("[] \n")
     return inner if not inner or _PICTURE.match(inner) else f"a photo of {inner}"
 
@@ -333,7 +333,7 @@ _NO_QUESTION: tuple[None, tuple[int, ...], None] = None, (), None
 
 @lru_cache(maxsize=256)
 def _forms_of_address(people: tuple[str, ...]) -> frozenset[str]:
-    """Return what the participants are called, lower case: full names, their parts, beginnings of first names."""
+    """Return the participants' forms of address, lower case: full names, their parts, beginnings of first names."""
     parts = {part.lower() for name in people for part in (name, *name.split())}
     return frozenset(
         parts | {name[:2].lower() for name in people} | {short.lower() for short, _ in _nicknames(people)}
@@ -354,7 +354,7 @@ def _nicknames(people: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
 def _open_question(
     previous: Turn, turn: Turn, chunk: Chunk, people: tuple[str, ...]
 ) -> tuple[str | None, tuple[int, ...], str | None]:
-    """Return the question that the turn before ends with, its turn if in the chunk, and the statement that it is about.
+    """Return the question at the end of the turn before, its turn if in the chunk, and the sentence that it is about.
 
     There is such a statement where the question has no content of its own ("Since when?"): the one said last before it.
     """
@@ -374,13 +374,13 @@ def _open_question(
     if _BARE_QUESTION.issuperset(word.lower() for word in words(question)):
         for said in (*(one for one in before if one.speaker == turn.speaker), previous):
             sentences = split_sentences(CAPTION.sub(" ", said.text[-600:]))
-            told = [
+            asserting = [
                 one.text
                 for one in sentences
                 if not is_question(one.text) and not lacks_content(one.text, address)
             ]
-            if told:
-                shown = told[-1].replace('"', "'").rstrip(".!… ").split()
+            if asserting:
+                shown = asserting[-1].replace('"', "'").rstrip(".!… ").split()
                 about = " ".join(shown if len(shown) <= _ABOUT_WORDS else ["…", *shown[-_ABOUT_WORDS:]])
     if about is None and lacks_content(question, _forms_of_address(people)):
         return _NO_QUESTION

@@ -1,4 +1,4 @@
-"""Names in a sentence: who and what it mentions, which part each plays, and what it is about.
+"""Finds the entities that a sentence mentions, the role of each, and its topics.
 
 Capitalised runs, quoted titles, hashtags and handles; participants wherever they stand. Kinds come from small
 lists and the words around a name, and are ``"unknown"`` where neither speaks. Scripts without capitals yield
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from memforest.reading.tokens import Code, Token, is_verb_form, load_word_lists, tokenise
+from memforest.reading.tokens import Code, Token, is_verb_form, load_word_lists, load_word_tables, tokenise
 from memforest.records import EntityKind, Mention
 from memforest.text import STOP_WORDS, entity_key, word_set
 
@@ -26,43 +26,36 @@ MAX_TOPICS = 3
 Role = Literal["subject", "object", "other"]
 
 _EN = load_word_lists("en")
-_GIVEN = _EN.lists["given_names"]
-_NOT_NAMES = _EN.lists["not_names"]
-_PLACE_WORDS = _EN.lists["place_words"]
-_ORG_WORDS = _EN.lists["organisation_words"]
-_PLACES = _EN.lists["places"]
-_PREPOSITIONS = _EN.lists["prepositions"]
+_GIVEN = _EN["given_names"]
+_NOT_NAMES = _EN["not_names"]
+_PLACE_WORDS = _EN["place_words"]
+_ORG_WORDS = _EN["organisation_words"]
+_PLACES = _EN["places"]
+_PREPOSITIONS = _EN["prepositions"]
 _SPANISH_PREPOSITIONS = word_set(
     "a al ante con contra de del desde en entre hacia hasta para por según sin sobre"
 )
 _PERSON_CUES = (
-    _EN.lists["kinship_male"]
-    | _EN.lists["kinship_female"]
-    | _EN.lists["kinship_other"]
-    | load_word_lists("es").lists["kinship_male"]
-    | load_word_lists("es").lists["kinship_female"]
-    | load_word_lists("es").lists["kinship_other"]
+    _EN["kinship_male"]
+    | _EN["kinship_female"]
+    | _EN["kinship_other"]
+    | load_word_lists("es")["kinship_male"]
+    | load_word_lists("es")["kinship_female"]
+    | load_word_lists("es")["kinship_other"]
     | word_set("named called mr mrs ms dr llamado llamada")
 )
-_FINITE = _EN.lists["finite"] | frozenset(load_word_lists("es").tables["verbs"].values())
-_PAST = _EN.lists["irregular_past"]
-_COMMON_VERBS = _EN.lists["common_verbs"]
-_BACKCHANNEL = _EN.lists["backchannel"]
-_DETERMINERS = _EN.lists["determiners"]
+_FINITE = _EN["finite"] | frozenset(load_word_tables("es")["verbs"].values())
+_PAST = _EN["irregular_past"]
+_COMMON_VERBS = _EN["common_verbs"]
+_BACKCHANNEL = _EN["backchannel"]
+_DETERMINERS = _EN["determiners"]
 
 # A word that may start with a capital, behind another word and a blank; re has no class of capitals.
 _CAPITAL = re.compile(r"(?<=[\w,;:)] )[^\W\d_a-z][\w'’-]{1,60}")
 _SMALL = word_set("of the de la del van von der di da y")
-_NO_NAME_BEFORE_NAME = (
-    STOP_WORDS | _EN.lists["interjections"] | _EN.lists["adverbs"] | _EN.lists["not_verbs"] | _PREPOSITIONS
-)
+_NO_NAME_BEFORE_NAME = STOP_WORDS | _EN["interjections"] | _EN["adverbs"] | _EN["not_verbs"] | _PREPOSITIONS
 _NO_NAME_STARTS = (
-    STOP_WORDS
-    | _BACKCHANNEL
-    | _EN.lists["adverbs"]
-    | _EN.lists["not_verbs"]
-    | _EN.lists["imperatives"]
-    | _PREPOSITIONS
+    STOP_WORDS | _BACKCHANNEL | _EN["adverbs"] | _EN["not_verbs"] | _EN["imperatives"] | _PREPOSITIONS
 )
 
 
@@ -167,7 +160,7 @@ def _run_end(tokens: Sequence[Token], start: int, participants: Collection[str])
 
 
 def _others_begin(tokens: Sequence[Token], start: int, end: int, participants: Collection[str]) -> bool:
-    """Return whether another name begins at `end`, inside of a capitalised run, because of who takes part.
+    """Return whether a participant's name begins at `end`, inside a capitalised run.
 
     So pronouns that were replaced leave it: "Nora told Bo Nora's plan" ("my plan"), "Call Ana Costa Bo Lind" ("me").
     """
@@ -239,19 +232,10 @@ def _verb_follows(tokens: Sequence[Token], index: int) -> bool:
     lower, first = tokens[index].lower, tokens[index - 1].lower
     if first.endswith(("ing", "s", "tion", "ness", "ity", "ment", "ed", "ly")):
         return False
-    return lower in (
-        "moved",
-        "lent",
-        "said",
-        "told",
-        "asked",
-        "lives",
-        "works",
-        "gave",
-        "bought",
-        "married",
-        "went",
-    )
+    return lower in _TOLD_OF_PEOPLE
+
+
+_TOLD_OF_PEOPLE = word_set("moved lent said told asked lives works gave bought married went")
 
 
 def _kind(tokens: Sequence[Token], start: int, end: int, language: Code) -> EntityKind:
@@ -336,7 +320,7 @@ _MARKS = "\"'“”‘’«»「」『』《》 "
 
 
 def with_kinds(text: str, mentions: Iterable[Mention], language: Code) -> tuple[Mention, ...]:
-    """Return mentions with the kind event or work in place of an unknown kind or "thing", where their words show it.
+    """Return mentions with the kind "event" or "work" for an unknown kind or "thing", where the words show it.
 
     Args:
         text: the statement that they stand in.
@@ -355,7 +339,7 @@ def with_kinds(text: str, mentions: Iterable[Mention], language: Code) -> tuple[
 
 
 def _told(text: str, mention: Mention, language: Code) -> Mention:
-    lists = load_word_lists(language).lists
+    lists = load_word_lists(language)
     own = [word.casefold() for word in mention.name.split()]
     outer = own[:1] if language == "es" else own[-1:]  # "Feria del Libro", "Book Fair"
     if lists["event_words"].intersection(outer) or lists["holidays"].intersection(own):
@@ -380,7 +364,7 @@ _ID = re.compile(
 
 
 def is_id(name: str) -> bool:
-    """Return whether a participant's name is no name but an id: an address, a UUID, a hash, a number.
+    """Return whether a participant's name is an id: an e-mail address, a UUID, a hash or a number.
 
     >>> [is_id(name) for name in ("ana@example.org", "user_123", "+49 170 1", "3f2c9a51-77aa-41d4", "Ana", "Agent 47")]
     [True, True, True, True, False, False]
@@ -391,14 +375,14 @@ def is_id(name: str) -> bool:
 
 def is_assistant(name: str, role: str | None) -> bool:
     """Return whether somebody is an AI assistant, or an agent who speaks for a company: by role, else by name."""
-    return (role or name).lower() in load_word_lists("en").lists["assistants"]
+    return (role or name).lower() in load_word_lists("en")["assistants"]
 
 
 def called(name: str, role: str | None, code: str) -> str:
-    """Return what a participant is called in a sentence: by name, and where it is no name by their role.
+    """Return a participant's name for a sentence; if it is an id, their role ("the user").
 
     >>> called("Ana", "user", "en"), called("3f2c9a51-77aa", "user", "en"), called("user", None, "es")
     ('Ana', 'the user', 'el usuario')
     """
-    roles = load_word_lists("es" if code == "es" else "en").tables["roles"]
+    roles = load_word_tables("es" if code == "es" else "en")["roles"]
     return roles.get(name.casefold()) or (roles.get(role or "user", name) if is_id(name) else name)

@@ -48,7 +48,7 @@ def _coverage(value: Any) -> Any:
 
 
 class PlannedPart(Reply):
-    """One of the questions that a question is made of; `when`, `start` and `end` are for its time, in words and as days."""
+    """A part of a question; `when`, `start` and `end` are its time, in words and as days."""
 
     id: str
     text: str
@@ -61,7 +61,7 @@ class PlannedPart(Reply):
 
 
 class QuestionParts(Reply):
-    """Reply of the step "plan" about a question that is to be taken apart."""
+    """Reply of the step "plan" with the parts of a question."""
 
     queries: Items[PlannedPart]
 
@@ -95,7 +95,7 @@ MOST_YEARS = 200
 PARAPHRASE = 0.6
 """Jaccard likeness of the search tokens of two questions from which on one is a paraphrase of the other."""
 MISSING_SHARE = 0.5
-"""A follow-up has to have this part of the search tokens of what is missing."""
+"""Least share of the search tokens of the missing information that a follow-up has."""
 FOLLOW_UP_CHARS = 400
 _A_DAY = timedelta(days=1)
 _SHOWN = 60
@@ -131,7 +131,7 @@ def plan_problem(reply: QuestionParts, question: str, most: int = MOST_PARTS) ->
 
 
 def in_order(reply: QuestionParts) -> list[PlannedPart]:
-    """Return the parts of a plan that has no problem so that each stands behind those it depends on, else as they stand."""
+    """Return the parts of a valid plan, each behind those it depends on, else in the order of the reply."""
     parts = {one.id: one for one in reply.queries}
     sorter = TopologicalSorter({id: one.depends_on for id, one in parts.items()})
     sorter.prepare()
@@ -181,7 +181,7 @@ def _day(text: str | None) -> date | None:
 
 
 def answer_problem(answer: str, known: Iterable[str]) -> str | None:
-    """Return a message about a name in an answer that stands in nothing the model was shown; None if there is no such name.
+    """Return a message about a name in an answer that the model was not shown; None if there is none.
 
     Other words, and numbers and dates that may have been worked out, are let pass: the synthesis goes by the evidence.
     """
@@ -194,7 +194,7 @@ def answer_problem(answer: str, known: Iterable[str]) -> str | None:
 
 
 def anchors_of(texts: Iterable[str]) -> frozenset[str]:
-    """Return the search tokens of evidence, by which a follow-up may be tied to it: names, numbers and things."""
+    """Return the search tokens of evidence, one of which a follow-up has to name."""
     return frozenset(token for text in texts for token in lexical_tokens(text))
 
 
@@ -210,7 +210,7 @@ def follow_up_refused(
         query: the follow-up.
         sub: the sub-query that it follows.
         anchors: search tokens of the first evidence (`anchors_of`).
-        missing: what is missing, in words; None where nobody says, and it is not compared.
+        missing: the missing information, in words; None if it is not known.
 
     Example:
         >>> sub = SubQuery("1", "Who repaired the tandem?")
@@ -250,36 +250,16 @@ PLAN_TOKENS, REASON_TOKENS = 1_024, 512
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
-    """The parts of a question, in the order in which they can be answered, and what was left out of the plan, in words."""
-
-    parts: tuple[SubQuery, ...]
-    notes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class EvidenceLine:
-    """A line of evidence that a model is shown: what was said, or the text of a memory with its time ``[start, end)``.
+    """A line of evidence shown to a model: a turn, or the text of a memory with its time ``[start, end)``.
 
-    Of what was said `start` is when, and `end` is None.
+    For a turn, `start` is its time and `end` is None.
     """
 
     text: str
     start: datetime
     end: datetime | None = None
     speaker: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Reasoned:
-    """What a model made of one part: its answer, and what is missing with the question that asks for it; each may be empty.
-
-    Whether that question may be asked, `follow_up_refused` says.
-    """
-
-    answer: str = ""
-    missing: str = ""
-    query: str = ""
 
 
 async def plan_parts(
@@ -290,8 +270,10 @@ async def plan_parts(
     *,
     zone: tzinfo = timezone.utc,
     most: int = MOST_PARTS,
-) -> Planned:
-    """Return the parts of a question, by the chat model of the step "plan": one call.
+) -> tuple[list[SubQuery], list[str]]:
+    """Return the parts of a question, each behind those it depends on, and what was left out of the plan, in words.
+
+    The chat model of the step "plan" makes them: one call.
 
     A plan with a circle, an unknown or repeated id, or more than `most` parts is sent back once, and then refused. A time that
     is reversed, or lies further away than a lifetime or two, is left out and noted.
@@ -299,7 +281,7 @@ async def plan_parts(
     Args:
         steps: those of the memory.
         question: as it was asked.
-        participants: who is known in the memory.
+        participants: names of the people in the memory.
         reference: what "today" is.
         zone: whose days are meant.
         most: most parts.
@@ -320,9 +302,7 @@ async def plan_parts(
         check=lambda found: plan_problem(found, text, most),
     )
     notes: list[str] = []
-    return Planned(
-        tuple(_sub_query(one, text, reference, zone, notes) for one in in_order(reply)), tuple(notes)
-    )
+    return [_sub_query(one, text, reference, zone, notes) for one in in_order(reply)], notes
 
 
 def _sub_query(
@@ -349,8 +329,11 @@ async def reason(
     reference: datetime,
     *,
     zone: tzinfo = timezone.utc,
-) -> Reasoned:
-    """Return what the chat model of the step "answer" makes of a part of a question: one call, none without lines.
+) -> tuple[str, str, str]:
+    """Return the answer to a part of a question, what is missing, and the question that asks for it; each may be empty.
+
+    The chat model of the step "answer" gives them: one call, none without lines. Whether the question may be asked,
+    `follow_up_refused` says.
 
     Args:
         steps: those of the memory.
@@ -366,7 +349,7 @@ async def reason(
         BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
     """
     if not lines:
-        return Reasoned()
+        return "", "", ""
     values: dict[str, Value] = {
         "query": [{"query": sub.text[:QUESTION_CHARS], "now": shown_day(reference, zone)}],
         "answers": [
@@ -385,7 +368,8 @@ async def reason(
         check=lambda found: answer_problem(found.answer or "", known),
     )
     missing, query = cut(reply.missing or "", FOLLOW_UP_CHARS), cut(reply.query or "", FOLLOW_UP_CHARS)
-    return Reasoned(cut(reply.answer or "", ANSWER_CHARS), missing if query else "", query if missing else "")
+    answer = cut(reply.answer or "", ANSWER_CHARS)
+    return (answer, missing, query) if missing and query else (answer, "", "")
 
 
 def shown_lines(lines: Sequence[EvidenceLine], zone: tzinfo) -> list[dict[str, Any]]:
@@ -425,7 +409,7 @@ async def entity_file(
     zone: tzinfo = timezone.utc,
     most: int = MOST_LINES,
 ) -> EntityFile:
-    """Return a profile of an entity made of some lines, by the chat model of the step "summarise": one call, none without lines.
+    """Return a profile of an entity, which the chat model of the step "summarise" makes of some lines in one call.
 
     Every line has the positions, from 0, of the given lines that it was made of. Its names, numbers, dates and quotations stand in its sources, and so does
     a part of its other words. A file with a line that does not keep to that is sent back once, and then refused.
@@ -455,7 +439,7 @@ async def entity_file(
         "lines": shown,
         "most": most,
     }
-    # The days of a line are part of what it tells, and so is who the file is about.
+    # A line of the file may repeat the days of its sources.
     texts = [f"{row.get('said') or row.get('days')}: {row['text']}" for row in shown]
 
     def problem(reply: EntityFile) -> str | None:

@@ -12,14 +12,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import tzinfo
 from typing import Any, Literal
-from zoneinfo import ZoneInfo
 
 from memforest.concurrency import all_of
 from memforest.errors import BudgetError, ModelRequestError, ModelUnavailableError, StepError
-from memforest.models.calls import Calls
 from memforest.reading.attribution import Voices, attribute
 from memforest.reading.clauses import is_question
 from memforest.reading.entities import (
@@ -31,7 +27,7 @@ from memforest.reading.entities import (
     merge_mentions,
 )
 from memforest.reading.grounding import Dated, date_statement, is_name, language_of, support_of, unsupported
-from memforest.reading.prompts import CUT_SHORT, Prompt, Value, ask, load_prompt
+from memforest.reading.prompts import CUT_SHORT, PromptStep, Value, ask
 from memforest.reading.replies import EntityReply, Extraction, FactReply
 from memforest.reading.reply_source import (
     MAX_TURN_CHARS,
@@ -55,7 +51,7 @@ from memforest.text import DATA_RUN, cut, entity_key, fold, negated, shorten_run
 STATEMENT_CHARS = 150
 """Characters of a long turn for which it may have a statement."""
 MAX_STATEMENT_CHARS = 600
-"""Longest statement in characters; what is longer is a copy of the conversation."""
+"""Most characters of a statement; a longer one is a copy of the conversation."""
 _READ_PER_KEPT = 4
 _MAX_NAME_CHARS = 80
 _MAX_TOPIC_CHARS = 40
@@ -92,43 +88,40 @@ _KINDS: dict[str, EntityKind] = {
 
 
 def most_statements(turns: int, chars: int = 0) -> int:
-    """Return how many statements a chunk may have (reference configuration: 15, or 7.5 a turn), of long turns by characters."""
+    """Return the most statements of a chunk by its turns (reference configuration: 15, or 7.5 a turn) or characters."""
     return max(15, 15 * turns // 2, chars // STATEMENT_CHARS)
 
 
-@dataclass(slots=True)
-class _Checked:
-    """The statements of a reply that were kept and skipped so far."""
-
-    source: ChunkSource
-    candidates: list[ExtractedFact] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-
-    def skip(self, turns: Sequence[int], text: str, reason: str, *, statement: bool = False) -> None:
-        """Record that a text was not kept, and whether it is a whole statement."""
-        turn = turns[0] if turns else min(self.source.said, default=0)
-        self.skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason, statement))
-
-
 def check_extraction(reply: Extraction, source: ChunkSource) -> tuple[list[ExtractedFact], list[Skipped]]:
-    """Return the statements of a reply that pass the checks, in order, and those left out, with reasons."""
-    done = _Checked(source)
+    """Return the facts of a reply that pass the checks, in order, and what was left out, with reasons."""
+    facts: list[ExtractedFact] = []
+    skipped: list[Skipped] = []
+    seen: set[str] = set()
+
+    def skip(turns: Sequence[int], text: str, reason: str, *, statement: bool = False) -> None:
+        turn = turns[0] if turns else min(source.said, default=0)
+        skipped.append(Skipped(turn, cut(text, _SHOWN_CHARS), reason, statement))
+
     most = most_statements(len(source.said), sum(len(one.text) for one in source.said.values()))
     read = reply.statements[: _READ_PER_KEPT * most]
     for statement in read:
         turns = tuple(sorted({one for one in statement.turns if one in source.said}))
-        if len(done.candidates) >= most:
-            done.skip(turns, statement.text, "over the limit", statement=True)
+        if len(facts) >= most:
+            skip(turns, statement.text, "over the limit", statement=True)
             continue
-        reason = _malformed(statement, turns) or _keep(done, statement, turns)
-        if reason is not None:
-            done.skip(turns, statement.text, reason, statement=True)
+        made = _malformed(statement, turns) or _checked(statement, turns, source, seen)
+        if isinstance(made, str):
+            skip(turns, statement.text, made, statement=True)
+            continue
+        fact, refused = made
+        for text, reason in refused:
+            skip(turns, text, reason)
+        facts.append(fact)
     if len(reply.statements) > len(read):
-        done.skip((), f"{len(reply.statements) - len(read)} more statements", "over the limit")
+        skip((), f"{len(reply.statements) - len(read)} more statements", "over the limit")
     for note in reply.notes:
-        done.skip((), "", note)
-    return done.candidates, done.skipped
+        skip((), "", note)
+    return facts, skipped
 
 
 def _malformed(statement: FactReply, turns: Sequence[int]) -> str | None:
@@ -142,9 +135,17 @@ def _malformed(statement: FactReply, turns: Sequence[int]) -> str | None:
     return "question" if is_question(statement.text) else None
 
 
-def _keep(done: _Checked, statement: FactReply, turns: tuple[int, ...]) -> str | None:
-    """Add the candidate that a statement makes, or return why it makes none."""
-    source = done.source
+def _checked(
+    statement: FactReply, turns: tuple[int, ...], source: ChunkSource, seen: set[str]
+) -> tuple[ExtractedFact, Refused] | str:
+    """Return the fact that a statement makes and what of it was left out; or the reason why it makes none.
+
+    Args:
+        statement: one of a reply.
+        turns: those of the chunk that it names.
+        source: the chunk.
+        seen: the folded texts of the statements before it; its own is added.
+    """
     supports = [source.said[turn] for turn in turns]
     speaker = _speaker(supports)
     text = _in_third_person(" ".join(statement.text.split()), speaker, source)
@@ -157,16 +158,11 @@ def _keep(done: _Checked, statement: FactReply, turns: tuple[int, ...]) -> str |
     lack = unsupported(text, dated.dateless, language, statement.entities, supports, source)
     if lack is not None:
         return f"not supported by the turns ({lack})"
-    if (key := fold(text)) in done.seen:
+    if (key := fold(text)) in seen:
         return "repeated"
-    done.seen.add(key)
-    if dated.left_out is not None:
-        done.skip(turns, *dated.left_out)
-    candidate, refused = _candidate(statement, dated, text, language, supports, speaker, source)
-    for joined, reason in refused:
-        done.skip(turns, joined, reason)
-    done.candidates.append(candidate)
-    return None
+    seen.add(key)
+    fact, refused = _fact(statement, dated, text, language, supports, speaker, source)
+    return fact, refused if dated.left_out is None else (dated.left_out, *refused)
 
 
 def _speaker(supports: Sequence[SourceTurn]) -> SourceTurn:
@@ -175,7 +171,7 @@ def _speaker(supports: Sequence[SourceTurn]) -> SourceTurn:
 
 
 def _in_third_person(text: str, speaker: SourceTurn, source: ChunkSource) -> str:
-    """Return an English statement with names for "I" and "the user", as it was asked for."""
+    """Return an English statement with names for "I" and "the user", as the prompt asks for."""
     names = list(source.participants.values())
     users = {one.turn.speaker for one in source.everything if (one.turn.role or "").lower() == "user"}
     if len(users) == 1 and "user" not in source.participants:
@@ -185,10 +181,10 @@ def _in_third_person(text: str, speaker: SourceTurn, source: ChunkSource) -> str
         return text
     others = [name for name in names if name != speaker.turn.speaker]
     listener = called(others[0], None, "en") if len(others) == 1 else None
-    return attribute(text, Voices(called(speaker.turn.speaker, speaker.turn.role, "en"), listener)).text
+    return attribute(text, Voices(called(speaker.turn.speaker, speaker.turn.role, "en"), listener))[0]
 
 
-def _candidate(
+def _fact(
     statement: FactReply,
     dated: Dated,
     text: str,
@@ -197,7 +193,7 @@ def _candidate(
     speaker: SourceTurn,
     source: ChunkSource,
 ) -> tuple[ExtractedFact, Refused]:
-    """Return the finished statement, and the relations that it does not say; `text` may have dates that were worked out wrongly."""
+    """Return the finished fact and the refused relations; `text` may still have wrongly calculated dates."""
     own = _mentions(statement.entities, text, language, source)
     shown = _ended(dated.text, language)
     if not own:
@@ -248,7 +244,7 @@ def _mentions(
 
 
 def _mention(entity: EntityReply, text: str, source: ChunkSource) -> Mention | None:
-    """Return a listed entity if it stands in the text and is a name at all."""
+    """Return a listed entity as a mention; None if it is no name, or the text does not have it."""
     name, key = " ".join(entity.name.split()), entity_key(entity.name)
     whole, own = folded(text), folded(name)
     if key is None or not is_name(entity) or len(name) > _MAX_NAME_CHARS or not stands_in(own, whole):
@@ -277,21 +273,11 @@ _CONTEXT_CHARS = 2_000
 _SHOWN_CHARS = 240
 
 
-class ChatExtractor:
-    """The `Extractor` that asks a chat model.
+class ChatExtractor(PromptStep[Extraction]):
+    """The `Extractor` that asks a chat model."""
 
-    Args:
-        calls: the way to the model.
-        timezone: the zone in which "yesterday" is meant and dates are written: a name or a tzinfo.
-    """
-
+    prompt = "extract"
     remote = True
-
-    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
-        self._calls = calls
-        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
-        self._prompt: Prompt[Extraction] = load_prompt("extract")
-        self.name = self._prompt.maker(calls.model_id)
 
     async def extract(self, chunks: Sequence[Chunk]) -> list[ChunkOutcome]:
         """Return one outcome per chunk, in order; all calls are under way at once.
@@ -312,15 +298,13 @@ class ChatExtractor:
             return ChunkOutcome(failure=str(exc), left=True)
         except (StepError, ModelUnavailableError, ModelRequestError) as exc:
             return ChunkOutcome(failure=f"{type(exc).__name__}: {exc}")
-        candidates, skipped = await asyncio.to_thread(check_extraction, reply, source)
+        facts, skipped = await asyncio.to_thread(check_extraction, reply, source)
         self._calls.trace_refused(
             self._prompt.step, [(one.turn, one.text, one.reason) for one in skipped if one.statement]
         )
-        # What is complete is kept, and the chunk is read again by `resume`.
-        failure = (
-            f"{CUT_SHORT}: {len(candidates)} statements of it are kept" if CUT_SHORT in reply.notes else None
-        )
-        return ChunkOutcome(tuple(candidates), (*withheld, *skipped), failure)
+        # The complete facts are kept, and `resume` reads the chunk again.
+        failure = f"{CUT_SHORT}: {len(facts)} statements of it are kept" if CUT_SHORT in reply.notes else None
+        return ChunkOutcome(tuple(facts), (*withheld, *skipped), failure)
 
 
 def _withheld(chunk: Chunk) -> tuple[Skipped, ...]:
@@ -346,7 +330,7 @@ def _data(source: ChunkSource) -> Mapping[str, Value]:
 
 
 def _row(said: SourceTurn, source: ChunkSource, *, cut_at: int | None = None) -> dict[str, Any]:
-    """Return a turn as data; of one that is only context, the end."""
+    """Return a turn as data; only the end of it if it is context."""
     role = {} if said.turn.role is None else {"role": said.turn.role}
     text = said.text if cut_at is None or len(said.text) <= cut_at else "…" + said.text[-cut_at:]
     time = {"time": show_time(said.turn.said, source.zone)} if cut_at is None else {}

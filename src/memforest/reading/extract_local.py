@@ -79,13 +79,13 @@ from memforest.reading.entities import (
 from memforest.reading.relations import find_relations
 from memforest.reading.states import find_states
 from memforest.reading.timestamps import date_languages, resolved_dates, valid_time
-from memforest.reading.tokens import load_word_lists, split_sentences
+from memforest.reading.tokens import load_word_lists, load_word_tables, split_sentences
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Mention, Relation, Skipped, Turn
 from memforest.settings import MAX_TURN_CHARS
 from memforest.text import DATA_RUN, negated, words
 
 RULES = 5
-"""Raised when the code of the rules changes what they make."""
+"""Raised with every change of the code that changes the facts it makes."""
 
 _DATA = ("language", "time", "states", "stance", "relations")
 """Folders of `memforest/data` that the rules read."""
@@ -106,10 +106,10 @@ def rules_version() -> str:
 
 
 _ES = load_word_lists("es")
-_VERBS = _ES.tables["verbs"]
-_BACKCHANNEL = _ES.lists["backchannel"]
-_INTERJECTIONS = _ES.lists["interjections"]
-_ADVERBS = _ES.lists["adverbs"]
+_VERBS = load_word_tables("es")["verbs"]
+_BACKCHANNEL = _ES["backchannel"]
+_INTERJECTIONS = _ES["interjections"]
+_ADVERBS = _ES["adverbs"]
 _START = re.compile(
     rf"(?P<yo>yo )?(?P<adverbs>(?:(?:{'|'.join(sorted(_ADVERBS - {'no'}))}) ){{0,2}})"
     r"(?P<no>no )?(?P<clitic>me |lo |la |te )?(?P<verb>\w+)\b",
@@ -189,7 +189,7 @@ class LocalExtractor:
         return await asyncio.to_thread(list, map(self.extract_chunk, chunks))
 
     def extract_chunk(self, chunk: Chunk) -> ChunkOutcome:
-        """Return the statements of one chunk in order of its turns, and everything skipped."""
+        """Return the facts of one chunk in order of its turns, and what was skipped."""
         statements: list[ExtractedFact] = []
         skipped: list[Skipped] = []
         known = names_inside(" . ".join(turn.text[:MAX_TURN_CHARS] for turn in (*chunk.before, *chunk.turns)))
@@ -286,17 +286,17 @@ class LocalExtractor:
             context.skip(raw, "pleasantry" if reason == "evaluation" else reason)
             return None
         full = supply_subject(text)
-        made = attribute(full, context.voices)
-        resolved = resolve_person(made.text, context.drafts[-1]) if context.drafts else None
+        third_person, names_speaker, changed = attribute(full, context.voices)
+        resolved = resolve_person(third_person, context.drafts[-1]) if context.drafts else None
         draft = self._finish(
             context,
             raw,
-            resolved or made.text,
-            attributed=made.names_speaker or resolved is not None,
-            changed=made.changed or resolved is not None or full != text,
+            resolved or third_person,
+            attributed=names_speaker or resolved is not None,
+            changed=changed or resolved is not None or full != text,
             dates=self._spans(context, full),
         )
-        continues = resolved is None and not made.names_speaker and _CONTINUES.match(text) is not None
+        continues = resolved is None and not names_speaker and _CONTINUES.match(text) is not None
         draft.comment = reason is not None
         draft.joins = (
             draft.comment or continues or not is_clause(text) or is_present_verb(text.split()[0].lower())
@@ -304,12 +304,12 @@ class LocalExtractor:
         return draft
 
     def _request(self, context: Context, raw: str, text: str) -> DraftFact:
-        """Return the draft of a request: who asked, and for what; in the words that were said where they stay as they are."""
+        """Return the draft of a request: the asker and the request, quoted where the words cannot be rewritten."""
         if context.language != "en" or context.voices is None:
             verb = "pidió" if context.language == "es" else "asked"
             asked = f'{context.called} {verb}: "{text}"'
         else:
-            asked = attribute(text, context.voices).text.rstrip("?! ")
+            asked = attribute(text, context.voices)[0].rstrip("?! ")
             asked = f"{context.called} asked: {uncapitalised(asked, always=True)}"
         dates = self._spans(context, text)
         return self._finish(context, raw, asked, attributed=True, changed=True, dates=dates)
@@ -333,9 +333,9 @@ class LocalExtractor:
             )
         ) or skip_reason(text, context.address, assistant=False) not in (None, "fragment"):
             return None
-        made = attribute(text, context.voices)
+        third_person, _, _ = attribute(text, context.voices)
         dates = self._spans(context, asked or text)  # "Is it the 12th?" "Yes"
-        draft = self._finish(context, raw, made.text, attributed=True, changed=True, dates=dates)
+        draft = self._finish(context, raw, third_person, attributed=True, changed=True, dates=dates)
         about = "" if context.about is None else f' about "{context.about}"'
         draft.text = f'{context.called}, asked "{question}"{about}: {uncapitalised(draft.text)}'
         draft.turns = (*context.question_turn, context.turn.ordinal)
@@ -384,7 +384,7 @@ class LocalExtractor:
         )
 
     def _statement(self, context: Context, draft: DraftFact) -> ExtractedFact:
-        """Return the finished statement: attributed in its text, with mentions, topics and states."""
+        """Return the finished fact of a draft: attributed in its text, with mentions, topics and states."""
         speaker, ids = context.called, context.ids
         part: Role = "subject" if draft.text.casefold().startswith(f"{speaker} ".casefold()) else "other"
         mentions = merge_mentions((*draft.names, Mention(speaker, "participant", part)))
@@ -403,9 +403,8 @@ class LocalExtractor:
         kinds = with_kinds(draft.text, mentions, draft.language)
         names = {word for mention in mentions for word in mention.name.lower().split()}
         start, end, precision = valid_time(draft.date)
-        text = (
-            draft.text
-        )  # "Bob moved to Miami in July 2024." stands for itself, whoever said it; a "we" would not
+        # "Bob moved to Miami in July 2024." needs no speaker in front; a "we" would.
+        text = draft.text
         people = [
             one.name for one in draft.names if one.kind in ("participant", "person") and one.role == "subject"
         ]
@@ -435,7 +434,7 @@ class LocalExtractor:
 def read_statement(
     text: str, *, speaker: str, participants: Sequence[str], said: datetime, zone: tzinfo
 ) -> ExtractedFact:
-    """Return a statement as written, with the mentions, states, topics and time that local rules find in it.
+    """Return a fact with its text as written, and the mentions, states, topics and time that local rules find in it.
 
     It is read as if `speaker` had said it at `said`, so "I" is the speaker and "yesterday" the day before. Deterministic.
 

@@ -1,12 +1,12 @@
-"""Whether a statement is supported by the turns it claims to come from, and which days it means.
+"""Checks whether the turns that a fact names support it, and finds the days that it means.
 
-What must never be made up is held strictly: numbers, names, dates, what is denied, and who says "I". Of the other words,
-which may be paraphrased, a part has to be there. This catches what a model made up, copied from the prompt's
+Numbers, names, dates, denials and the person behind "I" are checked strictly, as a model must never make them up. Other
+words may be paraphrased; the turns must have some of them. This catches what a model made up, copied from the prompt's
 examples, or was talked into; it cannot tell a true reading from a false one that uses the same words.
 
-A model's own arithmetic is not trusted with a date. What it says is used to choose among the dates that the turns
-state, and among the days that words may mean there: "on Monday" is either of two, and the model has read which. The
-chosen one is resolved against the turn that states it, as the local extractor does.
+A model's date arithmetic is not trusted. Its dates only choose among those that the turns state, and among the days that
+their words may mean: "on Monday" is either of two Mondays, and the model has read which. The chosen date is resolved
+against the turn that states it, as by the local extractor.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from memforest.text import STOP_WORDS, lexical_tokens, strip_accents, word_set, 
 from memforest.times import Interval, local_time
 
 _SMALL = frozenset("0123")
-"""Numbers that a statement may count by itself when it writes them out: "two cats, Tom and Kit"."""
+"""Numbers that a fact may count by itself if it writes them out: "two cats, Tom and Kit"."""
 _MAX_NAME_CHARS = 24
 _DOUBLED = re.compile(r"(.)\1")
 _MENDED_CHARS = 4
-"""How much of a name is compared to tell whether it is one of the chunk, as it may be misspelt there."""
+"""Compared characters of a name and a word of the chunk, which may be misspelt there."""
 _TELLING_FORMS = 4
-"""A statement with fewer content words may well be a paraphrase that shares none: "I'm vegetarian", "Ann eats no meat"."""
+"""A fact with fewer content words may be a paraphrase that shares none: "I'm vegetarian", "Ann eats no meat"."""
 _FUNCTION_WORD_EVERY = 5
-"""A sentence of a language has a function word of it among so many words at least."""
+"""At least one in so many words of a sentence is a function word of its language."""
 _STEM_CHARS = 3
-"""A longer word begins with so much of a word that is said: "beekeeper", "bees"."""
+"""Least characters of a stem that a compound begins with: "beekeeper", "bees"."""
 
 _WEEKDAYS = (
     "monday lunes",
@@ -80,14 +80,14 @@ def unsupported(
     supports: Sequence[SourceTurn],
     source: ChunkSource,
 ) -> Lack | None:
-    """Return what of a statement the turns do not say, None if all of it is supported.
+    """Return the first kind of content of a fact that its turns do not support; None if they support all of it.
 
     Args:
-        text: the statement.
-        plain: the statement without its dates, which are checked by themselves.
-        language: of the statement.
-        entities: what the model listed as named.
-        supports: the turns that it rests on.
+        text: of the fact.
+        plain: the text without its dates, which are checked by themselves.
+        language: of the text.
+        entities: those that the model listed.
+        supports: the turns that the fact names.
         source: the chunk.
     """
     translated = source.is_translated(language, supports)
@@ -106,12 +106,12 @@ def unsupported(
 def invented(
     text: str, language: Code, source: ChunkSource, *, translated: bool = False
 ) -> tuple[Lack, str] | None:
-    """Return the first name, number or word of a date that a source does not say, and which of them it is; None if all are said.
+    """Return the first name, number or date word that the source lacks, with its kind; None if it has all of them.
 
     Args:
         text: a sentence without its dates, which are checked by themselves.
         language: of the sentence.
-        source: what it may be taken from.
+        source: what the sentence is checked against.
         translated: whether the source is in another language, so that names may end otherwise.
     """
     lacks: Iterable[tuple[Lack, str]] = (
@@ -127,7 +127,7 @@ def invented(
 
 
 def _is_abstract(name: str) -> bool:
-    """Return whether a single word is no name by its ending, as what opens a sentence in a paraphrase: "Singing matters".
+    """Return whether a single word has the ending of an abstract noun, so that it is no name: "Singing matters".
 
     >>> [_is_abstract(name) for name in ("Singing", "Dedication", "Marit", "Inging Lee")]
     [True, True, False, False]
@@ -136,37 +136,37 @@ def _is_abstract(name: str) -> bool:
 
 
 def language_of(text: str, supports: Sequence[SourceTurn], source: ChunkSource) -> Code:
-    """Return the language of a statement; without a word that tells it, that of its turns where it has their words.
+    """Return the language of a fact; if no word tells it, the language of its turns, where they share its words.
 
-    In a chunk of a language without rules a stray word tells none: "in" and "am" are German, too.
+    In a chunk of a language without rules one word is not enough: "in" and "am" are German, too.
     """
-    found, told = detect_language(text), {one.language for one in supports}
+    detected, spoken = detect_language(text), {one.language for one in supports}
     forms = forms_of(text)
     said = {form for one in supports for form in one.forms}
-    if found == "other" and len(told) == 1 and 2 * len(forms & said) >= len(forms):
-        return told.pop()
-    if source.language == "other" and found != "other":
-        known = load_word_lists(found).lists["function_words"]
+    if detected == "other" and len(spoken) == 1 and 2 * len(forms & said) >= len(forms):
+        return spoken.pop()
+    if source.language == "other" and detected != "other":
+        known = load_word_lists(detected)["function_words"]
         own = [word.casefold() for word in words(text)]
-        return found if sum(word in known for word in own) * _FUNCTION_WORD_EVERY >= len(own) else "other"
-    return found
+        return detected if sum(word in known for word in own) * _FUNCTION_WORD_EVERY >= len(own) else "other"
+    return detected
 
 
 def _names(text: str, language: Code, entities: Collection[EntityReply], source: ChunkSource) -> list[str]:
-    """Return the names in a text: those that its capitals show, and those of the model's that stand in it."""
+    """Return the names in a text: capitalised ones, and those the model listed that occur in it."""
     whole = folded(text)
     found: list[str] = []
-    if language != "other":  # capitals tell no names in German, and other scripts have none
+    if language != "other":  # in German capitals do not mark names, and other scripts have none
         found = [one.name for one in find_mentions(text, participants=source.participants, language=language)]
     if language == "en":
-        # What opens a sentence as its subject is not told from a name, but "Two" is none.
+        # The subject that opens a sentence may be a name or not; a number ("Two") is none.
         found += [name for name in acting_names(text) if not figures(name)]
     listed = [one.name for one in entities if is_name(one) and stands_in(folded(one.name), whole)]
     return list(dict.fromkeys((*found, *listed)))
 
 
 def is_name(entity: EntityReply) -> bool:
-    """Return whether what a model listed is a name, and not a common noun: it has a capital, or cannot have one.
+    """Return whether a listed entity is a name and no common noun: it has a capital, or its script has none.
 
     >>> [is_name(EntityReply(name=n, type=t)) for n, t in (("Porto", ""), ("boat", "thing"), ("东京", "place"), ("船", "thing"))]
     [True, False, True, False]
@@ -179,7 +179,7 @@ def is_name(entity: EntityReply) -> bool:
 
 
 def _is_said(name: str, source: ChunkSource, *, translated: bool) -> bool:
-    """Return whether a name is said as a whole, or every word of it somewhere, or in one word, or by its initials."""
+    """Return whether the source has a name: as a whole, word by word, joined into one word, or by its initials."""
     whole = folded(name)
     if any(stands_in(whole, one.folded) for one in source.everything):
         return True
@@ -195,7 +195,7 @@ def _is_said(name: str, source: ChunkSource, *, translated: bool) -> bool:
 
 
 def _is_told(word: str, source: ChunkSource, *, translated: bool = False) -> bool:
-    """Return whether a word is said, in another form, or misspelt."""
+    """Return whether the source has a word, another form of it, or a misspelling."""
     near = source.words.get(word[:3], ())
     return (
         any(one.startswith(word) or word.startswith(one) for one in near)  # "Mel", "Melanie"
@@ -216,7 +216,7 @@ def _alike(word: str, known: Mapping[str, frozenset[str]]) -> Iterable[str]:
 
 
 def _is_typo(name: str, said: str, *, translated: bool) -> bool:
-    """Return whether a name mends another, misspelt one.
+    """Return whether a name corrects a misspelt one.
 
     The ends must be the same, as "Maria" is not "Mario", and short names differ by a letter: "Martin" is not "Marvin".
     A translation may end otherwise.
@@ -240,7 +240,7 @@ def _is_typo(name: str, said: str, *, translated: bool) -> bool:
 
 
 def _edits(one: str, other: str) -> int:
-    """Return how many letters to insert, delete, replace, or swap with the next one make one word the other.
+    """Return the edit distance of two words; to swap neighbouring letters counts as one edit.
 
     Optimal string alignment, https://en.wikipedia.org/wiki/Damerau%E2%80%93Levenshtein_distance.
     """
@@ -256,7 +256,7 @@ def _edits(one: str, other: str) -> int:
 
 
 def _is_counted(figure: Figure, source: ChunkSource) -> bool:
-    """Return whether a number is said, or is a small one that the statement writes out in a word and nothing contradicts."""
+    """Return whether the source has a number, or the fact counts up to three in words and nothing contradicts it."""
     if not figure.readings.isdisjoint(source.numbers) or not converted(figure).isdisjoint(source.numbers):
         return True
     if figure.ordinal and not figure.readings.isdisjoint(source.days):
@@ -266,7 +266,7 @@ def _is_counted(figure: Figure, source: ChunkSource) -> bool:
 
 
 def _day_words(text: str) -> list[str]:
-    """Return the months and days of the week in a text; "may" and "march" with a capital alone."""
+    """Return the names of months and weekdays in a text; "may" and "march" only with a capital."""
     found = ((word, strip_accents(word.casefold())) for word in words(text))
     return [
         plain
@@ -276,7 +276,7 @@ def _day_words(text: str) -> list[str]:
 
 
 def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
-    """Return whether every word and number of a date stands in one sentence of the turns, which may order them otherwise.
+    """Return whether one sentence of the turns has every word and number of a date, in any order.
 
     "9 October" is "the ninth of October", and "for three years" is "three years", the answer to "How long?".
     """
@@ -297,31 +297,31 @@ def date_is_spelt(text: str, supports: Sequence[SourceTurn]) -> bool:
 
 
 def says_number(number: int, said: SourceTurn) -> bool:
-    """Return whether a turn has a number, of whatever it is."""
+    """Return whether a turn has a number."""
     return any(str(number) in one.readings for _, numbers in said.spelt for one in numbers)
 
 
 def says_weekday(day: int, said: SourceTurn) -> bool:
-    """Return whether a turn names a day of the week, 0 being Monday, outside of what the calendar reads in it."""
+    """Return whether a turn names a weekday (0 is Monday) outside the dates that were found in it."""
     names = set(_WEEKDAYS[day].split())
     read = " ".join(one.text for one in said.dates)
-    told, known = (
+    in_text, in_dates = (
         sum(word.removesuffix("s") in names or word in names for word in plain_words(text))
         for text in (said.told, read)
     )
-    return told > known
+    return in_text > in_dates
 
 
 def _is_about(text: str, names: Sequence[str], numbers: Sequence[Figure], source: ChunkSource) -> bool:
-    """Return whether a statement has a content word, name or number of the chunk itself, or is too short to tell.
+    """Return whether a fact shares a content word, name or number with the chunk, or is too short to tell.
 
-    Where a turn gives orders to its reader, a short one tells enough.
+    It is never too short where a turn gives orders to its reader.
     """
     mine = forms_of(text) - people_forms(source)
     counted = [one.text for one in numbers if not one.readings.isdisjoint(source.numbers)]
     checked = forms_of(" ".join((*names, *counted))) & mine
     mended = {form[:_MENDED_CHARS] for form in checked} & {form[:_MENDED_CHARS] for form in source.own}
-    stems = [stem for stem in source.own if len(stem) >= _STEM_CHARS]  # of which a compound begins with one
+    stems = [stem for stem in source.own if len(stem) >= _STEM_CHARS]  # a compound may begin with one
     said = (
         counted
         or mended
@@ -335,7 +335,7 @@ def _is_about(text: str, names: Sequence[str], numbers: Sequence[Figure], source
 
 
 def support_of(text: str, said: SourceTurn, source: ChunkSource) -> str:
-    """Return the sentences of a turn that a statement rests on, as they were said; all of it if none shows."""
+    """Return the sentences of a turn that support a fact, as they were said; the whole turn if none stands out."""
     mine = forms_of(text) - people_forms(source)
     shared = [len(mine & forms) for _, forms in said.sentences]
     best = max(shared, default=0)
@@ -355,10 +355,10 @@ _EXCLUDED = "a date that the words exclude was left out"
 
 @dataclass(frozen=True, slots=True)
 class Dated:
-    """A statement's text without dates that were worked out wrongly, its date, and all dates of its words.
+    """A fact's text without wrongly calculated dates, its date, and all dates of its words.
 
-    `invented` is a date of the text that no turn states; `left_out` is what the model gave as its time and the turns do
-    not state, or the words exclude, with the reason.
+    `invented` is a date of the text that no turn states; `left_out` is a time that the model gave and that the turns do
+    not state or their words exclude, with the reason.
     """
 
     text: str
@@ -373,13 +373,13 @@ class Dated:
 def date_statement(
     statement: FactReply, text: str, language: Code, supports: Sequence[SourceTurn], source: ChunkSource
 ) -> Dated:
-    """Return a statement with its date.
+    """Return a fact's text with its date.
 
     Args:
-        statement: as the model gave it.
-        text: its text, already in the third person.
+        statement: the fact as the model gave it.
+        text: of the fact, already in the third person.
         language: of the text.
-        supports: the turns that it rests on, at least one.
+        supports: the turns that the fact names, at least one.
         source: the chunk.
     """
     own = _own_dates(text, language, supports, source)
@@ -389,17 +389,17 @@ def date_statement(
     out, plain, found = text, text, []
     for one in sorted(own, key=lambda found: found.start_char, reverse=True):
         spoken = [Interval(day.start, day.end) for day in days]
-        own_days = [] if one.direction == "for" else spoken  # how long something takes is no day
+        own_days = [] if one.direction == "for" else spoken  # a duration is no day
         known = any(meant.covers(other) for meant in one.readings for other in (*source.stated, *own_days))
         if not known and (one.direction == "for" or date_is_spelt(one.text, supports)):
-            continue  # how long something takes is checked as a number, and words may be no date by themselves
+            continue  # a duration is checked as a number, and words need not be a date
         plain = plain[: one.start_char] + " " + plain[one.end_char :]
         if not known and _may_be_meant(one, supports, source, translated=translated):
             continue
         if not known and (span is None or one.relative):
             return Dated(text, None, plain, invented=one.text)
         if not known:
-            out = _without(out, one)  # the model worked it out, and wrongly; the chosen one is the date
+            out = _without(out, one)  # the model calculated it wrongly; the chosen date replaces it
         elif span is not None and span.interval in one.readings:
             found.append(_read_as(one, span.interval))
         elif one.decided:
@@ -412,14 +412,14 @@ def date_statement(
 def _may_be_meant(
     span: DateSpan, supports: Sequence[SourceTurn], source: ChunkSource, *, translated: bool
 ) -> bool:
-    """Return whether a written date may be meant by words that the calendar does not read: it is not shown to be wrong.
+    """Return whether words that the calendar cannot read may mean a date, so that nothing shows it to be wrong.
 
-    Its month or season is said, and the year is the next but one at most; the number of its day is said, and its weekday,
-    too, or a time that has it, or it is a month away at most; its weekday is said, and it is two weeks away at most; or the
-    language is one without rules and it is a week away at most. Words that the calendar reads mean what it says.
+    A turn has its month or season and the year differs by one at most; or a turn has the number of its day, and its weekday,
+    a time that covers it, or a distance of a month at most; or a turn has its weekday and it is two weeks away at most; or
+    the language has no rules and it is a week away at most. Words that the calendar reads mean what the calendar says.
     """
     if span.relative or span.start is None:
-        # Of a translation it is not known which words it has been.
+        # The original words of a translated date are not known.
         return span.relative and source.language == "other" and translated
     yearless = _YEAR.sub("", span.text).strip(" ,")
     day = local_time(span.start, source.zone).date()
@@ -440,7 +440,7 @@ def _may_be_meant(
 
 
 def _is_unread(text: str, said: SourceTurn) -> bool:
-    """Return whether the calendar reads no date of a turn in the words of a text, in whatever order."""
+    """Return whether no date of a turn has all words of a text."""
     wanted = set(plain_words(text))
     return not any(wanted <= set(plain_words(one.text)) for one in said.dates)
 
@@ -448,7 +448,7 @@ def _is_unread(text: str, said: SourceTurn) -> bool:
 def _own_dates(
     text: str, language: Code, supports: Sequence[SourceTurn], source: ChunkSource
 ) -> list[DateSpan]:
-    """Return the dates of a statement's text; relative ones mean what they mean in the turn that has these words."""
+    """Return the dates of a fact's text, relative ones as the turn with the same words means them."""
     beside = "\n".join(one.told for one in supports)
 
     def read(said: SourceTurn) -> tuple[DateSpan, ...]:
@@ -468,13 +468,13 @@ def _own_dates(
 def _chosen(
     statement: FactReply, own: Sequence[DateSpan], supports: Sequence[SourceTurn], source: ChunkSource
 ) -> tuple[DateSpan | None, tuple[str, str] | None]:
-    """Return the date that the model points at, and what it gave that cannot be, with the reason."""
+    """Return the date that the model points at, and a time it gave that was rejected, with the reason."""
     given, plan = _given(statement, source.zone), statement.kind == "plan"
     named = _meant(_by_own(own, supports), given, plan=plan)
     shown = f"{statement.start} - {statement.end}"
     if statement.when is not None:
         near = _by_words(statement.when, supports)
-        if near or _says(statement.when, supports):  # what is said may be no date: "when I was ten"
+        if near or _says(statement.when, supports):  # the words may be no date: "when I was ten"
             excluded = given is not None and near and not any(_meets(one, given) for one in near)
             return _meant(near, given, plan=plan) or named, (shown, _EXCLUDED) if excluded else None
         given = given or _as_date(statement.when, supports[0], source)
@@ -488,9 +488,9 @@ def _chosen(
 
 
 def _meant(spans: Sequence[DateSpan], given: Interval | None, *, plan: bool) -> DateSpan | None:
-    """Return the date that the model means: one with a reading that has the days it gave, else the first.
+    """Return the date that the model means: the one that covers the days it gave, else the first.
 
-    One in doubt is dated only where the model says which days it means, or that it is a plan: then the later ones.
+    A doubtful date counts only if the model gives its days or says that the fact is a plan, which takes the later reading.
     """
     found = None if given is None else _covering(spans, given)
     if found is not None or not spans:
@@ -502,7 +502,7 @@ def _meant(spans: Sequence[DateSpan], given: Interval | None, *, plan: bool) -> 
 
 
 def _covering(spans: Iterable[DateSpan], given: Interval) -> DateSpan | None:
-    """Return the first date that may mean days, as it means them."""
+    """Return the first date with a reading that covers the given days, in that reading."""
     return next((_read_as(one, days) for one in spans for days in one.readings if days.covers(given)), None)
 
 
@@ -511,12 +511,12 @@ def _meets(span: DateSpan, given: Interval) -> bool:
 
 
 def _read_as(span: DateSpan, days: Interval) -> DateSpan:
-    """Return a date that means one of its readings."""
+    """Return a date in one of its readings."""
     return replace(span, start=days.start, end=days.end or span.end, decided=True, other=None)
 
 
 def _as_date(when: str, said: SourceTurn, source: ChunkSource) -> Interval | None:
-    """Return the days that a model means by words of its own: "3 June 2024" for "3 June"."""
+    """Return the days of a date in the model's own words: "3 June 2024" for "3 June"."""
     found = dates_of(when, "en", said.turn.said, source.zone, source.day_first)
     return found[0].interval if found else None
 
@@ -527,12 +527,12 @@ def _says(when: str, supports: Sequence[SourceTurn]) -> bool:
 
 
 def _by_words(when: str, supports: Sequence[SourceTurn]) -> list[DateSpan]:
-    """Return the dates that words tell in the first turn in which they stand and tell any."""
+    """Return the dates of some words in the first turn that has the words and a date in them."""
     words = folded(when)
     for said in supports:
         if words not in said.folded:
             continue
-        # The words alone may read otherwise: "every Friday" is no date, and "Friday" is one.
+        # The words alone may read differently: "every Friday" is no date, but "Friday" is one.
         near = [one for one in said.dates if folded(one.text) in words or words in folded(one.text)]
         if near:
             return near
@@ -540,7 +540,7 @@ def _by_words(when: str, supports: Sequence[SourceTurn]) -> list[DateSpan]:
 
 
 def _by_own(own: Sequence[DateSpan], supports: Sequence[SourceTurn]) -> list[DateSpan]:
-    """Return the first date of the text that a supporting turn states, too, as the turn states it."""
+    """Return the first date of the text that a supporting turn states as well, as the turn states it."""
     stated = list(_stated(supports))
     for one in own:
         same = next((other for other in stated if set(other.readings) & set(one.readings)), None)
@@ -554,7 +554,7 @@ def _stated(supports: Sequence[SourceTurn]) -> Iterable[DateSpan]:
 
 
 def _given(statement: FactReply, zone: tzinfo) -> Interval | None:
-    """Return the interval of the days that the model gave; None if it gave none, or invalid ones."""
+    """Return the days that the model gave; None if it gave none, or invalid ones."""
     first, last = (_iso(text) for text in (statement.start, statement.end))
     first, last = first or last, last or first
     if first is None or last is None or not 1 < first.year <= last.year < 9999 or first > last:
@@ -570,7 +570,7 @@ def _iso(text: str | None) -> date | None:
 
 
 def _without(text: str, span: DateSpan) -> str:
-    """Take a date out, with its preposition, and with the brackets around it."""
+    """Return a text without a date, its preposition and the brackets around it."""
     before, behind = _PREPOSITION.sub("", text[: span.start_char]), text[span.end_char :]
     if (before[-1:], behind[:1]) in (("(", ")"), ("（", "）")):
         before, behind = _PREPOSITION.sub("", before[:-1]), behind[1:]

@@ -19,11 +19,9 @@ as 30 December 2024 lies in week 1 of 2025: "2024-12/2025-W01".
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
-from itertools import takewhile
-from types import MappingProxyType
 from typing import Literal, get_args
 
 from memforest.errors import InputError
@@ -31,7 +29,7 @@ from memforest.records import Precision
 from memforest.times import EARLIEST, floor_ms, shown
 
 Kind = Literal["weekday", "weekend", "day_of_month", "day", "month", "quarter", "season", "holiday"]
-"""What is named without a year; "day" is a day with its month."""
+"""Kinds of periods named without a year; "day" is a day with its month."""
 
 _DAY = timedelta(days=1)
 SEASON_STARTS = {"spring": 3, "summer": 6, "autumn": 9, "winter": 12}
@@ -61,21 +59,21 @@ class Period:
     open_year: bool = False
     doubt: bool = False
     kind: Kind | None = None
-    """What stands alone and comes again, such as a bare "Friday" or "May": its partner may say which is meant."""
+    """The kind of a recurring period named alone, such as "Friday" or "May"; a partner may tell which one is meant."""
     ahead: bool | None = None
-    """Of such one that was chosen: whether it is to come; None where that was not asked."""
+    """Whether the chosen one of a recurring period is yet to come; None if it was not chosen so."""
     other: Period | None = None
-    """What the same words may mean instead: the May before or behind this one."""
+    """The other period that the words may mean: the May before or after this one."""
 
     def later(self, count: int) -> Period:
-        """Return the same so many days later."""
+        """Return the period moved by `count` days."""
         return replace(self, start=self.start + count * _DAY, end=self.end + count * _DAY, other=None)
 
 
 def to_utc(local: date, zone: tzinfo) -> datetime:
-    """Return the moment at which the day `local` begins in `zone`, in aware UTC: when its date is first on the clock.
+    """Return the moment, in aware UTC, at which the day `local` begins in `zone`.
 
-    A midnight that comes twice is the first of the two. One that the clocks skip is the moment at which they do, so a
+    Of a midnight that comes twice it is the first. If the clocks skip midnight, it is the moment at which they do, so a
     day that is skipped begins when the next one does.
 
     Raises:
@@ -201,7 +199,7 @@ def nth_weekday(base: Period, weekday: int, number: int) -> Period | None:
 
 
 def stepped(inside: date, unit: str, count: int) -> date:
-    """Return the day so many units after a day, cut to the last day of a shorter month.
+    """Return the day `count` units after a day, at most the last day of a shorter month.
 
     Example:
         >>> stepped(date(2024, 1, 31), "month", 1)
@@ -221,7 +219,7 @@ def part(period: Period, which: str) -> Period:
     cut at days ("early June" is the 1st to the 10th, "late June" the 21st on).
 
     Args:
-        period: what is divided.
+        period: the period to divide.
         which: ``early``, ``mid``, ``late``, ``half1`` or ``half2``.
     """
     pieces, low, high = _PARTS[which]
@@ -259,17 +257,6 @@ Unit = Literal["day", "week", "week_of_month", "month", "year"]
 
 UNITS: tuple[Unit, ...] = get_args(Unit)
 
-WITHIN: Mapping[Unit, tuple[Unit, ...]] = MappingProxyType(
-    {
-        "day": ("week_of_month", "week", "month", "year"),
-        "week_of_month": ("week", "month", "year"),
-        "week": (),
-        "month": ("year",),
-        "year": (),
-    }
-)
-"""The units of which one window holds each whole window of a unit. An ISO week may lie in two months and two years."""
-
 END_OF_TIME = datetime.max.replace(tzinfo=timezone.utc)
 """Where the last window ends: after every instant that can be stored, which are whole milliseconds."""
 
@@ -293,7 +280,7 @@ class CalendarWindow:
     end: datetime
 
     def contains(self, moment: datetime) -> bool:
-        """Tell whether an aware `moment` lies in the window; the end does not."""
+        """Return whether an aware `moment` lies in the window; the end does not."""
         return self.start <= moment < self.end
 
 
@@ -305,7 +292,7 @@ def window_of(instant: datetime, unit: Unit, zone: tzinfo) -> CalendarWindow:
         '2024-12/2025-W01'
 
     Args:
-        instant: aware; what is finer than a millisecond is cut off, as where it is stored.
+        instant: aware; it is cut to the millisecond, as in the store.
         unit: one of `UNITS`.
         zone: whose calendar days are meant.
 
@@ -313,7 +300,16 @@ def window_of(instant: datetime, unit: Unit, zone: tzinfo) -> CalendarWindow:
         TimestampError: if `instant` is naive, or outside the years 1 to 9999 in UTC.
         InputError: if there is no such unit.
     """
-    return next(_walk(unit, _first_day(unit, _local_day(floor_ms(instant), zone)), zone))
+    moment = floor_ms(instant)
+    try:
+        local = moment.astimezone(zone)
+    except OverflowError:  # a local day outside the years 1 to 9999
+        return _window(unit, _first_day(unit, date.min if moment.year == 1 else date.max), zone)
+    day = local.date()
+    # Heard for the second time: the day after may have begun before the clocks were put back.
+    if local.fold and day < date.max and to_utc(day + _DAY, zone) <= moment:
+        day += _DAY
+    return _window(unit, _first_day(unit, day), zone)
 
 
 def window_with_key(key: str, unit: Unit, zone: tzinfo) -> CalendarWindow:
@@ -326,60 +322,18 @@ def window_with_key(key: str, unit: Unit, zone: tzinfo) -> CalendarWindow:
     first = _day_of_key(key, unit)
     if first is None or _key(unit, first) != key:
         raise InputError(f"{shown(key, _SHOWN)} is no key of a {unit}; one is {_EXAMPLES[unit]!r}")
-    found = next(_walk(unit, first, zone))
+    found = _window(unit, first, zone)
     if found.start >= found.end:
         raise InputError(f"there was no {unit} {key} in {zone}: its clocks skipped it")
     return found
 
 
-def windows_between(start: datetime, end: datetime, unit: Unit, zone: tzinfo) -> Iterator[CalendarWindow]:
-    """Return the windows of a unit that overlap ``[start, end)``, in time order, each made when it is asked for.
-
-    Raises:
-        TimestampError: if a bound is naive, or outside the years 1 to 9999 in UTC.
-        InputError: if `end` is before `start`, or there is no such unit.
-    """
-    low, high = floor_ms(start), floor_ms(end)
-    if high < low:
-        raise InputError(f"the end {end!r} is before the start {start!r}")
-    windows = _walk(unit, _first_day(unit, _local_day(low, zone)), zone)
-    overlapping = takewhile(lambda one: low < high and one.start < high, windows)
-    return (one for one in overlapping if one.start < one.end)  # the others were skipped by the zone
-
-
-def window_around(window: CalendarWindow, unit: Unit, zone: tzinfo) -> CalendarWindow:
-    """Return the larger window in which a window lies.
-
-    Raises:
-        InputError: if windows of its unit need not lie in one of `unit`; see `WITHIN`.
-    """
-    if unit not in WITHIN[window.unit]:
-        larger = ", ".join(WITHIN[window.unit]) or "no other unit"
-        raise InputError(f"a {window.unit} need not lie in one {unit}; it lies in one of: {larger}")
-    return window_of(window.start, unit, zone)
-
-
-def _walk(unit: Unit, first: date | None, zone: tzinfo) -> Iterator[CalendarWindow]:
-    """Yield the windows from a first day on; one that the zone has skipped is empty."""
-    start = EARLIEST if first is None or first == date.min else to_utc(first, zone)
-    while first is not None:
-        after = _next_first_day(unit, first)
-        end = END_OF_TIME if after is None else to_utc(after, zone)
-        yield CalendarWindow(unit, _key(unit, first), start, end)
-        first, start = after, end
-
-
-def _local_day(moment: datetime, zone: tzinfo) -> date:
-    """Return the day to which a moment belongs: the latest that has begun."""
-    try:
-        local = moment.astimezone(zone)
-    except OverflowError:  # a local day outside the years 1 to 9999
-        return date.min if moment.year == 1 else date.max
-    day = local.date()
-    # Heard for the second time: the day after may have begun before the clocks were put back.
-    if local.fold and day < date.max and to_utc(day + _DAY, zone) <= moment:
-        return day + _DAY
-    return day
+def _window(unit: Unit, first: date, zone: tzinfo) -> CalendarWindow:
+    """Return the window that begins with a day; it is empty if the zone has skipped it."""
+    after = _next_first_day(unit, first)
+    start = EARLIEST if first == date.min else to_utc(first, zone)
+    end = END_OF_TIME if after is None else to_utc(after, zone)
+    return CalendarWindow(unit, _key(unit, first), start, end)
 
 
 def _first_day(unit: Unit, day: date) -> date:
@@ -403,7 +357,7 @@ def _first_day(unit: Unit, day: date) -> date:
 
 
 def _next_first_day(unit: Unit, first: date) -> date | None:
-    """Return the first day of the next window, from that of one; None beyond the year 9999."""
+    """Return the first day of the window after one that begins on `first`; None beyond the year 9999."""
     if unit == "week_of_month":
         ends = (_next_first_day(larger, _first_day(larger, first)) for larger in ("week", "month"))
         return min((end for end in ends if end is not None), default=None)
@@ -425,7 +379,7 @@ def _key(unit: Unit, first: date) -> str:
 
 
 def _day_of_key(key: str, unit: Unit) -> date | None:
-    """Return the first day of what a key may name; None when it names nothing. Any spelling is taken here."""
+    """Return the first day of the window that a key names in any spelling; None if it names none."""
     try:
         if unit == "day":
             return date.fromisoformat(key)

@@ -13,21 +13,21 @@ between them and in front of them show which is the new one, whatever the verb i
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from itertools import pairwise
 from typing import Any, Literal
 
-from memforest.reading.tokens import Code, detect_language, is_verb_form, load_word_lists, split_sentences
+from memforest.reading.tokens import (
+    Code,
+    detect_language,
+    is_verb_form,
+    load_word_lists,
+    read_toml,
+    split_sentences,
+)
 from memforest.text import STOP_WORDS
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 Stance = Literal["is", "event", "start", "back", "end", "over", "unreal"]
 """``is``: so at the time of speaking. ``event``: something happened with it once, which may or may not be a
@@ -37,7 +37,7 @@ habit. ``start`` and ``back``: it began, or began again. ``end``: it ended. ``ov
 
 def word_list(name: str) -> frozenset[str]:
     """Return one of the word lists of English; they are read at the first use, as importing should cost nothing."""
-    return load_word_lists("en").lists[name]
+    return load_word_lists("en")[name]
 
 
 @lru_cache(maxsize=4_096)
@@ -79,8 +79,7 @@ def past_forms() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def _raw() -> Mapping[str, Any]:
-    path = resources.files("memforest") / "data" / "stance" / "en.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    return read_toml("data", "stance", "en.toml")
 
 
 @lru_cache(maxsize=1)
@@ -142,7 +141,7 @@ _NO_NOUN = (
     "prepositions", "determiners", "adverbs", "finite", "irregular_past", "modals", "not_names", "backchannel",
     "interjections", "evaluative_topics", "generic_topics",
 )  # fmt: skip
-"""Word lists none of which may begin a noun phrase, or be one."""
+"""Word lists whose words neither begin a noun phrase nor are one."""
 
 
 @lru_cache(maxsize=1)
@@ -371,7 +370,7 @@ def contrasted(text: str, phrases: Sequence[Phrase], found: Mapping[Phrase, Stan
 def _order(
     text: str, one: Phrase, other: Phrase, found: Mapping[Phrase, Stance]
 ) -> tuple[Phrase, Phrase] | None:
-    """Return the old and the new one of two things, or None if a sentence does not tell."""
+    """Return two phrases as the old and the new one, or None if the sentence does not tell."""
     linked = linked_order(text, one, other)
     if linked is not None:
         taken_back = linked[0] is other and (found[one] == "unreal" or found[other] == "back")
@@ -387,7 +386,7 @@ def _order(
 
 
 def linked_order(text: str, one: Phrase, other: Phrase) -> tuple[Phrase, Phrase] | None:
-    """Return the old and the new one of two things by the words that link them alone, or None if none do."""
+    """Return two phrases as the old and the new one by the words between them, or None if these do not tell."""
     before, between = text[: one.start], text[one.end : other.start]
     if len(between) > LONGEST_LINK:
         return None
@@ -425,7 +424,7 @@ _REACH = 48
 
 @dataclass(frozen=True, slots=True)
 class PhrasePosition:
-    """The phrases that start at one place of a sentence, and what the words before them say."""
+    """The phrases that start at one place of a sentence, and the change that the words before them express."""
 
     phrases: tuple[Phrase, ...]
     before: int

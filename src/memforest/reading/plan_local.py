@@ -1,4 +1,4 @@
-"""Plans a question by rule: whom it is about and whose words it wants, which state it asks for, and which time operator it applies.
+"""Plans a question by rule: its entities, the speakers it asks for, the state it asks for, and its time operator.
 
 The operator is the one that the question's words show (`memforest.reading.question_parts`), whatever they ask about. "before",
 "first" or "last" stand in many questions about events as well, so the plan has the operator for its *kind* only where it
@@ -19,12 +19,10 @@ English, Spanish and Chinese).
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone, tzinfo
 from functools import cache, lru_cache
-from importlib.resources import files
 from itertools import pairwise
 from operator import itemgetter
 from typing import Literal
@@ -41,20 +39,15 @@ from memforest.reading.question_parts import (
     with_wording,
 )
 from memforest.reading.states import asked_state
-from memforest.reading.tokens import load_word_lists
+from memforest.reading.tokens import load_word_lists, read_toml
 from memforest.records import OperatorKind, QuestionKind, QuestionPlan, TimeOperator
 from memforest.text import STOP_WORDS, fold, snowball_stem, strip_accents, words
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _APOSTROPHES = re.compile("['’ʼ]")
 
 
 def without_dates(text: str, dates: Iterable[str]) -> str:
-    """Return a text with the first of each of the given stretches taken out, whatever their case.
+    """Return a text without the first occurrence of each date, whatever its case.
 
     >>> without_dates("Did Ana bake on 4 March?", ["4 March"])
     'Did Ana bake on  ?'
@@ -65,7 +58,7 @@ def without_dates(text: str, dates: Iterable[str]) -> str:
 
 
 def as_talk(plan: QuestionPlan, masked: str) -> QuestionPlan:
-    """Return a plan as one of the kind ``sessions`` or ``events`` if its question is one, else as it is.
+    """Return a plan with the kind ``sessions`` or ``events`` if its question is about a time as a whole, else unchanged.
 
     Args:
         plan: with its window and the stretches that name it.
@@ -100,9 +93,8 @@ _ENDS: tuple[OperatorKind, ...] = ("first", "last")
 @cache
 def _tables() -> Sequence[Mapping[str, re.Pattern[str]]]:
     """Return the words of each language, each set as a pattern, and ``all`` of them as one."""
-    raw = tomllib.loads(files("memforest.data").joinpath("talk.toml").read_text(encoding="utf-8"))
     tables: list[Mapping[str, re.Pattern[str]]] = []
-    for table in raw.values():
+    for table in read_toml("data", "talk.toml").values():
         frame = r"(?<!\w)(?:%s)(?!\w)" if table.pop("spaces", True) else "(?:%s)"
         words = {name: text.split() for name, text in table.items()}
         words["all"] = [word for part in words.values() for word in part]
@@ -126,37 +118,27 @@ Sides = Sequence[tuple[str, ...]]
 """The two sides of a dialogue, as far as they are known: who asks, and who is asked."""
 
 _REACH = 4
-"""Words between an act of speech and its subject, or whom it is said to."""
+"""Most words between an act of speech and its subject or listener."""
 _HAN = re.compile("[\u3400-\u9fff]")
 _CLITICS = frozenset(("s", "ve", "d", "m", "ll", "re"))
 
 
 @dataclass(frozen=True, slots=True)
-class AskedSpeakers:
-    """Whom a question asks for.
-
-    `speakers` are those whose words are wanted: nobody in particular if empty, None if the question does not say.
-    `asker` is who says "I", None if the memory does not know. `about` are the asker and who is asked, as far as the
-    question is about them and not only put by or to them. `acts` are its words for acts of speech.
-    """
-
-    speakers: tuple[str, ...] | None
-    asker: str | None
-    about: tuple[str, ...]
-    acts: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
 class _Word:
-    """A word of a question: what it is there, and whom it means."""
+    """A word of a question, its part in it, and the people it means."""
 
     text: str
     kind: Kind
     who: tuple[str, ...] = ()
 
 
-def read_asked(question: MaskedQuestion, names: Mapping[str, str], code: str) -> AskedSpeakers:
-    """Return whom a question asks for.
+def read_asked(
+    question: MaskedQuestion, names: Mapping[str, str], code: str
+) -> tuple[tuple[str, ...] | None, str | None, tuple[str, ...], frozenset[str]]:
+    """Return whose words a question wants, who asks, whom of the two sides it is about, and its words for acts of speech.
+
+    The speakers are empty where nobody's words in particular are wanted, None where the question does not say. The asker is
+    None where the memory does not know who says "I". The question is about a side only where it is not just put by or to it.
 
     Args:
         question: with its names found.
@@ -186,16 +168,12 @@ def read_asked(question: MaskedQuestion, names: Mapping[str, str], code: str) ->
         if word in spoken and word.kind != "object" and not serves:
             about += word.who
     said = {found[at].text for at in acts} | {word.text for word in every[: len(every) - len(found)]}
-    return AskedSpeakers(
-        speakers=None if speakers is None else _namesakes(speakers, question, names),
-        asker=asker,
-        about=tuple(dict.fromkeys(about)),
-        acts=frozenset(said - {""}),
-    )
+    wanted = None if speakers is None else _namesakes(speakers, question, names)
+    return wanted, asker, tuple(dict.fromkeys(about)), frozenset(said - {""})
 
 
 def asked_entities(
-    asked: MaskedQuestion, who: AskedSpeakers, names: Mapping[str, str]
+    asked: MaskedQuestion, asker: str | None, about: Sequence[str], names: Mapping[str, str]
 ) -> tuple[tuple[str, int], ...]:
     """Return the entities of a question with their places: whom it names, and who asks or is asked if it is about them.
 
@@ -204,10 +182,10 @@ def asked_entities(
     found: list[tuple[str, int]] = []
     for name, at in asked.entities:
         pronoun = asked.text[at] == "I" and not asked.text[at + 1 : at + 2].isalnum()
-        if name in who.about or not pronoun:
+        if name in about or not pronoun:
             found += [(one, at) for one in _namesakes((name,), asked, names)]
-    first = next((at for name, at in asked.entities if name == who.asker), 0)
-    found += [(one, first) for one in who.about if not any(one == name for name, _ in found)]
+    first = next((at for name, at in asked.entities if name == asker), 0)
+    found += [(one, first) for one in about if not any(one == name for name, _ in found)]
     return tuple(sorted(found, key=itemgetter(1)))
 
 
@@ -224,8 +202,8 @@ def _namesakes(wanted: Sequence[str], asked: MaskedQuestion, names: Mapping[str,
 
 @lru_cache(maxsize=4)
 def _lists(code: str) -> Mapping[str, frozenset[str]]:
-    """Return the word lists of a language for what is read here, empty where it has none; ``acts`` are stems."""
-    own = load_word_lists(code).lists
+    """Return the word lists of a language that this module reads, empty where it has none; ``acts`` are stems."""
+    own = load_word_lists(code)
     found = {name: own.get(name, frozenset()) for name in _NAMES}
     found["modals"] = found["asking_modals"] | found["advice_modals"]
     found["light"] = STOP_WORDS.union(*(found[name] for name in ("between", "to", "question_words")))
@@ -247,7 +225,7 @@ def _stem(word: str, code: str) -> str:
 
 
 def _read(question: MaskedQuestion, sides: Sides, code: str) -> list[_Word]:
-    """Return the words of a question, its names among them, each with what it is by the lists of its language."""
+    """Return the words of a question, names included, each with its kind by the lists of the language."""
     lists, found = _lists(code), list[_Word]()
     persons = (("asker", sides[0]), ("addressee", sides[1]), ("both", sides[0]))
     for place, piece in enumerate(question.masked.split(MASK)):
@@ -273,7 +251,7 @@ def _read(question: MaskedQuestion, sides: Sides, code: str) -> list[_Word]:
 
 
 def _split(text: str) -> list[str]:
-    """Return the known words of a Chinese text; what stands between them is content."""
+    """Return a Chinese text cut at its known words; the pieces between them are content."""
     known = {word for name in _NAMES for word in _lists("zh")[name]}
     return re.split(f"({'|'.join(sorted(known, key=len, reverse=True))}|[^\\w]+)", text)
 
@@ -296,7 +274,7 @@ def _without_lead(found: list[_Word], code: str) -> list[_Word]:
 
 
 def _teller(found: Sequence[_Word], at: int, sides: Sides, code: str) -> tuple[str, ...] | None:
-    """Return who performs the act of speech at `at`; None if it is none that this memory has heard."""
+    """Return the performers of the act of speech at `at`; None if nobody in this memory performed it."""
     lists = _lists(code)
     first, subject = max(0, at - _REACH), None
     for place in range(at - 1, first - 1, -1):
@@ -320,7 +298,7 @@ def _teller(found: Sequence[_Word], at: int, sides: Sides, code: str) -> tuple[s
         return None  # "¿qué me recomendó el médico?"
     if code == "es" and found[at].text.endswith(("ste", "steis")):
         return sides[1]
-    # Without a subject: by its form, or the other side than whom it is said to.
+    # Without a subject: by its form, or the side that is not the listener.
     near = found[at + 1 : at + 1 + _REACH] if code == "en" else found[max(0, at - _REACH) : at + 1 + _REACH]
     by = next((one for before, one in pairwise(near) if before.text == "by" and one.who), None)
     addressee = next((one for one in near if one.kind == "object"), None)
@@ -328,13 +306,10 @@ def _teller(found: Sequence[_Word], at: int, sides: Sides, code: str) -> tuple[s
 
 
 def _other(who: Sequence[str], sides: Sides) -> tuple[str, ...]:
-    """Return the side that `who` is not on; nobody for somebody who is on none."""
+    """Return the other side of a dialogue than `who` is on; nobody if `who` is on neither."""
     both = sides[0] + sides[1]
     return tuple(one for one in both if one not in who) if set(who) & set(both) else ()
 
-
-TimeReader = Callable[[str, datetime, tzinfo], QuestionTime]
-"""Reads what a question, asked at a reference in a zone, says about time."""
 
 _QUOTED = re.compile(r'"[^"]*"|“[^“”]*”|«[^«»]*»|「[^「」]*」')
 _POSSESSOR = re.compile(rf"{MASK}'s \w+ (?={MASK})")
@@ -346,19 +321,13 @@ class RulePlanner:
 
     name = "rule-planner-1"
 
-    def __init__(self, *, zone: tzinfo = timezone.utc, window: TimeReader = question_time) -> None:
-        """Make a planner.
-
-        Args:
-            zone: in which "last May" begins and ends.
-            window: reads the dates of a question.
-        """
+    def __init__(self, *, zone: tzinfo = timezone.utc) -> None:
+        """Make a planner that reads "last May" as the days of a zone."""
         self._zone = zone
-        self._window = window
 
     async def plan(self, question: str, *, reference: datetime, names: Mapping[str, str]) -> QuestionPlan:
         """Return the plan of a question; see `Planner.plan`."""
-        return plan_question(question, reference=reference, names=names, zone=self._zone, window=self._window)
+        return plan_question(question, reference=reference, names=names, zone=self._zone)
 
 
 def plan_question(
@@ -367,7 +336,6 @@ def plan_question(
     reference: datetime,
     names: Mapping[str, str],
     zone: tzinfo = timezone.utc,
-    window: TimeReader = question_time,
 ) -> QuestionPlan:
     """Return the plan of a question.
 
@@ -376,17 +344,16 @@ def plan_question(
         reference: aware UTC; what "now" and "last month" are relative to.
         names: case-folded surface form -> display name.
         zone: in which days begin.
-        window: reads the dates of a question.
     """
     question = asked_in(question)
-    # Spanish by any word that asks, else English; what is a name only with a capital inside the question.
-    spanish = not load_word_lists("es").lists["question_words"].isdisjoint(words(question))
+    # Spanish if it has a Spanish question word, else English; `common` are words that are names only with a capital.
+    spanish = not load_word_lists("es")["question_words"].isdisjoint(words(question))
     code = "es" if spanish or "¿" in question or language_of(question) == "es" else "en"
-    common = load_word_lists("en").lists["names_too"] | load_word_lists("es").lists["names_too"]
+    common = load_word_lists("en")["names_too"] | load_word_lists("es")["names_too"]
     asked = read_mentions(question, names, common)
-    who = read_asked(asked, names, code)
-    time = window(asked.text, reference, zone)
-    entities = asked_entities(asked, who, names)
+    speakers, asker, about, acts = read_asked(asked, names, code)
+    time = question_time(asked.text, reference, zone)
+    entities = asked_entities(asked, asker, about, names)
     plan = replace(
         _planned(asked, entities, time),
         start=time.window.start if time.window else None,
@@ -394,10 +361,10 @@ def plan_question(
         as_of=time.as_of,
         dates=time.words,
         open_year=time.open_year,
-        speakers=who.speakers,
-        asker=who.asker,
+        speakers=speakers,
+        asker=asker,
     )
-    plan = with_wording(plan, question, [name for name, _ in entities], asked.without(time.places), who.acts)
+    plan = with_wording(plan, question, [name for name, _ in entities], asked.without(time.places), acts)
     return as_talk(plan, asked.masked)
 
 

@@ -16,32 +16,27 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from functools import cached_property, lru_cache
-from importlib import resources
 from string import Template
-from typing import Any, Generic, TypeVar, get_origin
+from typing import Any, ClassVar, Generic, TypeVar, get_origin
+from zoneinfo import ZoneInfo
 
 from pydantic import ValidationError
 
-from memforest.endpoint import STEPS, prompt_step
+from memforest.endpoint import prompt_step
 from memforest.errors import ConfigError, InputError, ReplyError
 from memforest.models.calls import Calls
 from memforest.models.ledger import current_ledger
 from memforest.ports import ChatReply, ChatRequest, Message
 from memforest.reading.replies import Reply, find_json, json_schema, problems_of
-from memforest.reading.tokens import count_words, cut_words, split_sentences
+from memforest.reading.tokens import count_words, cut_words, read_toml, split_sentences
 from memforest.records import StepUsage, TreeCard
 from memforest.text import cut, shorten_runs
 from memforest.times import EARLIEST, UNSAFE, json_escape, local_time
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 T = TypeVar("T", bound=Reply)
 
@@ -55,17 +50,9 @@ _IDENTIFIER = re.compile(r"\$(?:\$|\{?([a-z_]+)\}?)")
 _UNSAFE = re.compile(f"[<>&\ud800-\udfff]|{UNSAFE.pattern}")
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A worked example: what is put in, and the JSON text of the reply to it."""
-
-    input: Mapping[str, Value]
-    reply: str
-
-
 @dataclass(frozen=True)
 class Prompt(Generic[T]):
-    """A prompt of one step. `version` grows with every change of the file that changes what is asked."""
+    """A prompt of one step. `version` is raised with every change of the file that changes the request."""
 
     id: str
     version: int
@@ -74,7 +61,8 @@ class Prompt(Generic[T]):
     variables: frozenset[str]
     system: str
     user: str
-    examples: tuple[Example, ...]
+    examples: tuple[tuple[Mapping[str, Value], str], ...]
+    """The values of the variables, and the JSON text of the reply to them."""
 
     @property
     def schema(self) -> Mapping[str, Any]:
@@ -89,10 +77,8 @@ class Prompt(Generic[T]):
     def first(self) -> Message:
         """The message that every request begins with."""
         parts = [self.system.strip()]
-        for number, example in enumerate(self.examples, 1):
-            parts.append(
-                f"Example {number}. The data:\n\n{self._data(example.input)}\n\nThe reply:\n\n{example.reply}"
-            )
+        for number, (values, reply) in enumerate(self.examples, 1):
+            parts.append(f"Example {number}. The data:\n\n{self._data(values)}\n\nThe reply:\n\n{reply}")
         schema = json.dumps(self.schema, ensure_ascii=False, separators=(",", ":"))
         parts.append(f"Reply with one JSON object and nothing else. It fits this JSON schema:\n\n{schema}")
         return Message("system", "\n\n".join(parts))
@@ -149,15 +135,6 @@ def read_data_block(text: str, name: str) -> tuple[dict[str, Any], ...]:
         raise InputError(f"the block {name!r} holds a line that is no JSON: {exc}") from exc
 
 
-def all_prompts() -> list[Prompt[Any]]:
-    """Return the prompts of all registered steps, in the order of the steps, then of their ids.
-
-    Raises:
-        ConfigError: as `load_prompt`.
-    """
-    return [load_prompt(id) for step in STEPS.values() for id in sorted(step.prompts)]
-
-
 @lru_cache(maxsize=64)
 def load_prompt(id: str) -> Prompt[Any]:
     """Return a prompt of a registered step, read once per process.
@@ -176,16 +153,16 @@ def load_prompt(id: str) -> Prompt[Any]:
             variables=frozenset(data["variables"]),
             system=data["system"],
             user=data["user"],
-            examples=tuple(Example(one["input"], one["reply"].strip()) for one in data.get("example", ())),
+            examples=tuple((one["input"], one["reply"].strip()) for one in data.get("example", ())),
         )
-        told = data["reply"]
+        kind = data["reply"]
     except KeyError as exc:
         raise ConfigError(f"prompt {id!r} lacks or misnames {exc}") from exc
     if not (isinstance(prompt.reply, type) and issubclass(prompt.reply, Reply)):
         raise ConfigError(f"prompt {id!r}: what its step names for the reply is no Reply")
-    if step is None or (prompt.step, told) != (step.name, prompt.reply.__name__):
+    if step is None or (prompt.step, kind) != (step.name, prompt.reply.__name__):
         owner = "none" if step is None else f"step {step.name!r} and reply {prompt.reply.__name__!r}"
-        raise ConfigError(f"prompt {id!r} is of step {prompt.step!r} and reply {told!r}; registered: {owner}")
+        raise ConfigError(f"prompt {id!r} is of step {prompt.step!r} and reply {kind!r}; registered: {owner}")
     used = {name for name in _IDENTIFIER.findall(prompt.user) if name}
     if prompt.id != id or used != prompt.variables:
         raise ConfigError(f"prompt {id!r} names {sorted(prompt.variables)} and uses {sorted(used)}")
@@ -198,10 +175,10 @@ def prompt_data(id: str) -> dict[str, Any]:
     Raises:
         ConfigError: if there is no such prompt.
     """
-    file = resources.files("memforest") / "prompts" / f"{id}.toml"
-    if not _NAME.fullmatch(id) or not file.is_file():
-        raise ConfigError(f"there is no prompt {id!r}")
-    return tomllib.loads(file.read_text(encoding="utf-8"))
+    if _NAME.fullmatch(id):
+        with suppress(FileNotFoundError):
+            return read_toml("prompts", f"{id}.toml")
+    raise ConfigError(f"there is no prompt {id!r}")
 
 
 MAX_CHARS = 64_000
@@ -223,7 +200,7 @@ def shown_day(when: datetime, zone: tzinfo) -> str:
 
 
 def shown_days(start: datetime, end: datetime | None, zone: tzinfo) -> str:
-    """Return the days of the half-open interval [start, end): the only one, first and last, or what is bounded.
+    """Return the days of the interval [start, end): one day, the first and the last, or the only bound.
 
     Example:
         >>> from datetime import timezone
@@ -243,7 +220,7 @@ def shown_days(start: datetime, end: datetime | None, zone: tzinfo) -> str:
 
 
 def head_and_tail(text: str, chars: int) -> str:
-    """Return a text in about `chars` characters: of a longer one its beginning and its end, an ellipsis between them.
+    """Return a text of about `chars` characters; a longer one is cut to its beginning and end, with an ellipsis between.
 
     >>> head_and_tail("one two three four", 8), head_and_tail("one two", 8)
     ('one  … four', 'one two')
@@ -253,24 +230,24 @@ def head_and_tail(text: str, chars: int) -> str:
 
 
 def not_blank(texts: Sequence[str]) -> list[str]:
-    """Return texts trimmed and without runs of data, those that are blank left out."""
+    """Return the texts that are not blank, trimmed and with long runs of data shortened."""
     return [shorten_runs(text) for one in texts if (text := one.strip())]
 
 
 def numbered(name: str, texts: Sequence[str]) -> list[dict[str, Any]]:
-    """Return texts as rows, numbered from 1; `name` is what the number is called."""
+    """Return texts as rows, numbered from 1; `name` is the key of the number."""
     return [{name: number, "text": text} for number, text in enumerate(texts, 1)]
 
 
 def readable(texts: Sequence[str]) -> list[str]:
-    """Return texts within `MAX_CHARS` together."""
+    """Return texts of at most `MAX_CHARS` together; longer ones are cut to head and tail."""
     if not texts or sum(map(len, texts)) <= MAX_CHARS:
         return list(texts)
     return [head_and_tail(text, MAX_CHARS // len(texts)) for text in texts]
 
 
 def within(text: str, most: int) -> str:
-    """Return a text in at most so many words: whole sentences of it, or what there is room for of the first.
+    """Return a text of at most `most` words: its first whole sentences, or the beginning of the first one.
 
     >>> within("Ann sails. Bo rows on Sundays.", 3), within("Bo rows on Sundays.", 3)
     ('Ann sails.', 'Bo rows on…')
@@ -297,7 +274,7 @@ def shown_cards(
         zone: whose days are shown.
         number: what the number is called.
         chars: most characters of a summary.
-        scope: show the kind of the tree and what it is about.
+        scope: show the kind and the label of the tree.
     """
     rows = []
     for at, card in enumerate(cards, 1):
@@ -313,8 +290,26 @@ def shown_cards(
     return rows
 
 
+class PromptStep(Generic[T]):
+    """A step that asks a chat model with one prompt.
+
+    Args:
+        calls: the way to the model.
+        timezone: the zone of the days that the model is shown, and of "yesterday": a name or a tzinfo.
+    """
+
+    prompt: ClassVar[str]
+    """The id of the prompt."""
+
+    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
+        self._calls = calls
+        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
+        self._prompt: Prompt[T] = load_prompt(self.prompt)
+        self.name = self._prompt.maker(calls.model_id)
+
+
 CUT_SHORT = "the reply was cut short"
-"""The note on a reply of which only the complete items are there."""
+"""The note on a reply with only its complete items."""
 
 _SHOWN_CHARS = 8_000
 """Characters of an unusable reply that are sent back; the rest would not help to mend it."""
@@ -327,7 +322,6 @@ async def ask(
     *,
     max_tokens: int,
     check: Callable[[T], str | None] | None = None,
-    form: type[T] | None = None,
 ) -> T:
     """Return the model's reply to a prompt.
 
@@ -336,18 +330,17 @@ async def ask(
 
     Args:
         calls: the way to the model.
-        prompt: what is asked.
+        prompt: the prompt to send.
         values: the prompt's variables.
         max_tokens: most tokens of the reply.
         check: returns what is wrong with a well-formed reply, None if nothing.
-        form: a narrower form of the prompt's reply, which holds for this request only.
 
     Raises:
         ReplyError: if the second reply is unusable, too.
         BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
     """
     messages = prompt.messages(**values)
-    kind = form or prompt.reply
+    kind = prompt.reply
     problem, text = "", ""
     for _ in range(2):
         request = ChatRequest(prompt.step, messages, json_schema(kind), max_tokens, strict=not kind.sparse)
@@ -369,7 +362,7 @@ async def ask(
 
 
 def read_reply(answer: ChatReply, kind: type[T]) -> T:
-    """Return a model's reply as its type.
+    """Return a model's reply as an object of type `kind`.
 
     Raises:
         ReplyError: if there is no reply of that type in it; says what is wrong, without what was given.
@@ -406,5 +399,5 @@ def _repair_text() -> Template:
 
 
 def _repair(problem: str) -> str:
-    """Return the message that asks for another reply; what is wrong may hold words of the reply, so it is data."""
+    """Return the message that asks for another reply; the problem is data, as it may quote the reply."""
     return _repair_text().substitute(problem=data_block("problem", [{"problem": problem}]))

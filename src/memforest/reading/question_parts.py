@@ -24,31 +24,23 @@ the time before Porto says which of the answers is meant. A time that is only in
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from importlib import resources
-from importlib.resources import files
 from itertools import pairwise
 from typing import Any
 
 from memforest.reading.entities import find_mentions
-from memforest.reading.tokens import detect_language
+from memforest.reading.tokens import detect_language, read_toml
 from memforest.records import Complexity, OperatorKind, QuestionPlan, SubQuery, SubQueryScope, TimeOperator
-from memforest.text import lexical_tokens, lexical_words
+from memforest.text import lexical_tokens, lexical_words, word_set
 from memforest.times import EARLIEST
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 LANGUAGES = ("en", "es", "fr", "de")
 """Languages with a table, in the order in which they are preferred."""
 LEAST_SHARE = 5
-"""A question is of a language if at least one in so many of its words is in that language's table."""
+"""A question is of a language if that language's table has at least one in so many of its words."""
 _RELATIVE: tuple[OperatorKind, ...] = ("last", "changed_back", "since", "predecessor", "successor")
 _NO_SIGNS = ("language", "view", "places", "prepositions", "past")
 _WORD = re.compile(r"[^\W\d_]{2,}")
@@ -61,8 +53,7 @@ Patterns = Mapping[str, tuple[re.Pattern[str], ...]]
 
 @lru_cache(maxsize=len(LANGUAGES))
 def _table(code: str) -> Mapping[str, Mapping[str, Any]]:
-    path = resources.files("memforest") / "data" / "operators" / f"{code}.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    return read_toml("data", "operators", f"{code}.toml")
 
 
 @lru_cache(maxsize=len(LANGUAGES))
@@ -93,7 +84,7 @@ def _words(code: str) -> frozenset[str]:
 
 @lru_cache(maxsize=64)
 def language_of(question: str) -> str | None:
-    """Return the language with a table that most words of a question are of; None if few are of any."""
+    """Return the language whose table has most words of a question; None if no table has enough of them."""
     words = _WORD.findall(question.lower())
     signs = {code: _words(code).union(_table(code)["words"]["language"].split()) for code in LANGUAGES}
     votes = {code: sum(word in signs[code] for word in words) for code in LANGUAGES}
@@ -161,7 +152,7 @@ def _neighbour(
 
 
 def asks(name: str, question: str) -> bool:
-    """Return whether a question asks in a way that its language's table has patterns for.
+    """Return whether a question matches the patterns of a name in its language's table.
 
     Args:
         name: of the patterns: ``manner`` (how or why something was, which no state answers), ``asks_when`` ("In which
@@ -181,7 +172,7 @@ def operator_words(question: str) -> frozenset[str]:
 
 
 def gap_of(question: str) -> frozenset[str]:
-    """Return the prepositions behind which the thing asked for stands: "What does she work *on*", "*Where*"."""
+    """Return the prepositions in front of the thing asked for: "What does she work *on*", "*Where*"."""
     text = _plain(question)
     code = language_of(text)
     if code is None:
@@ -285,18 +276,8 @@ def _name_end(folded: str, inside: Sequence[bool], at: int, names: Mapping[str, 
 
 
 MOST = 5
-"""Parts of a question at most; one that would have more is left whole."""
-_OF_A_TIME = (
-    "when",
-    "current",
-    "as_of",
-    "predecessor",
-    "successor",
-    "first",
-    "last",
-    "since",
-    "changed_back",
-)
+"""Most parts of a question; a question with more is left whole."""
+_OF_A_TIME = word_set("when current as_of predecessor successor first last since changed_back")
 _OF_MANY = ("list", "sessions", "events")
 _NO_PEOPLE = ("place", "organisation", "event", "product", "work", "date", "time", "thing")
 _DOES = re.compile(r"\s+(?:does|do|did|is|was|has|had|can|will)\b", re.IGNORECASE)
@@ -307,36 +288,24 @@ _HELPS = re.compile(
 _POSSESSIVE = re.compile(r"['’]s(?!\w)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """What shows in one language how a question is made."""
-
-    long: re.Pattern[str]
-    short: re.Pattern[str]
-    joiners: re.Pattern[str]
-    both: re.Pattern[str]
-    joint: re.Pattern[str]
-    than: re.Pattern[str]
-    when: str
-    agree: Mapping[str, str]
+_Words = Mapping[str, Any]
+"""What shows in one language how a question is made: patterns by name, "when" and "agree" as they stand in the data."""
 
 
 @cache
 def _tables() -> Mapping[str, _Words]:
-    text = files("memforest.data").joinpath("parts.toml").read_text(encoding="utf-8")
     found: dict[str, _Words] = {}
-    for code, table in tomllib.loads(text).items():
+    for code, table in read_toml("data", "parts.toml").items():
         any_of = {name: f"(?:{'|'.join(words)})" for name, words in table.items() if isinstance(words, list)}
         frames = {
             "joiners": r"\s*%s\s*",
             "joint": r"(?<!\w)%s",
             "than": r"(?:,|(?<!\s))\s{1,8}%s\s{1,8}$",
         }
-        patterns = {
+        found[code] = table | {
             name: re.compile(frames.get(name, r"(?<!\w)%s(?!\w)") % words, re.IGNORECASE)
             for name, words in any_of.items()
         }
-        found[code] = _Words(**patterns, when=table["when"], agree=table["agree"])
     return found
 
 
@@ -345,9 +314,7 @@ def _words_of(question: str) -> _Words | None:
     return _tables().get(language_of(question) or detect_language(question))
 
 
-def parts_of(
-    plan: QuestionPlan, question: str, *, people: Collection[str] | None = None, most: int = MOST
-) -> list[SubQuery]:
+def parts_of(plan: QuestionPlan, question: str, *, most: int = MOST) -> list[SubQuery]:
     """Return the parts of a question, each behind those it depends on; those of its plan if it has any.
 
     People who are named side by side, or compared, get a part each. What was before or after an event is asked for behind a part
@@ -356,7 +323,6 @@ def parts_of(
     Args:
         plan: that of the question.
         question: as it was typed, not blank.
-        people: names in it that are people's, as they stand in the plan; None where nobody knows, and the words around tell.
         most: most parts.
 
     Raises:
@@ -372,7 +338,7 @@ def parts_of(
     text = " ".join(question.replace("’", "'").split())
     words = _words_of(text)
     anchor = None if words is None else _anchor(plan, words)
-    texts = [] if words is None else _of_each(text, _names(plan, text, people, words), words)
+    texts = [] if words is None else _of_each(text, _names(plan, text, words), words)
     if words is None or len(texts) + (anchor is not None) > most:
         anchor, texts = None, [" ".join(question.split())]
     parts = [] if anchor is None else [SubQuery("1", anchor, scope="short", coverage="one")]
@@ -399,16 +365,16 @@ def alone(plan: QuestionPlan, question: str) -> SubQuery:
 def scope_of(plan: QuestionPlan, question: str) -> SubQueryScope:
     """Return which memories answer a question: turns, the texts about longer times, or both.
 
-    ``"long"`` for what is usual or liked and how people get on, ``"short"`` for a time, a state and who or where; else ``"mixed"``.
+    ``"long"`` for habits, likes and relationships, ``"short"`` for a time, a state, a person or a place; else ``"mixed"``.
 
     Example:
         >>> scope_of(QuestionPlan(), "Where does Ana work?"), scope_of(QuestionPlan(), "Where does Ana usually eat?")
         ('short', 'long')
     """
     words = _words_of(question)
-    if plan.complexity == "complex" or (words is not None and words.long.search(question)):
+    if plan.complexity == "complex" or (words is not None and words["long"].search(question)):
         return "long"
-    asks = words is not None and words.short.search(question) is not None
+    asks = words is not None and words["short"].search(question) is not None
     return "short" if plan.kind in _OF_A_TIME or (asks and plan.kind == "simple") else "mixed"
 
 
@@ -421,22 +387,18 @@ def _anchor(plan: QuestionPlan, words: _Words) -> str | None:
     if operator is None or operator.kind not in ("predecessor", "successor"):
         return None
     named = {token for name in plan.mentions for token in lexical_tokens(name)}
-    told = set(lexical_tokens(operator.anchor))
-    if not told - named:
+    tokens = set(lexical_tokens(operator.anchor))
+    if not tokens - named:
         return None
-    asked = words.when.format(operator.anchor)
-    about = plan.entities and all(told.isdisjoint(lexical_tokens(name)) for name in plan.entities)
+    asked = words["when"].format(operator.anchor)
+    about = plan.entities and all(tokens.isdisjoint(lexical_tokens(name)) for name in plan.entities)
     return f"{', '.join(plan.entities)}: {asked}" if about else asked[0].upper() + asked[1:]
 
 
-def _names(
-    plan: QuestionPlan, text: str, people: Collection[str] | None, words: _Words
-) -> list[re.Match[str]]:
-    """Return where a question names people, in the order in which they stand in it."""
+def _names(plan: QuestionPlan, text: str, words: _Words) -> list[re.Match[str]]:
+    """Return where a question names people, in the order in which they stand in it; the words around tell who is one."""
     found: list[re.Match[str]] = []
     for name in sorted(dict.fromkeys((*plan.mentions, *plan.entities)), key=len, reverse=True):
-        if people is not None and name not in people:
-            continue
         spelt = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
         for part in () if spelt else name.split():  # "Ana" for "Ana Costa"
             spelt = spelt or (
@@ -444,24 +406,23 @@ def _names(
             )
         if spelt and not any(one.start() < spelt.end() and spelt.start() < one.end() for one in found):
             found.append(spelt)
-    if people is None:
-        kinds = {one.name: one.kind for one in find_mentions(text, participants={}, language="en")}
-        found = [  # "compared to Bo" looks like a place
-            one
-            for one in found
-            if kinds.get(one[0]) not in _NO_PEOPLE or words.than.search(text[: one.start()])
-        ]
-    return sorted(found, key=lambda one: one.start())
+    kinds = {one.name: one.kind for one in find_mentions(text, participants={}, language="en")}
+    people = (  # "compared to Bo" looks like a place
+        one
+        for one in found
+        if kinds.get(one[0]) not in _NO_PEOPLE or words["than"].search(text[: one.start()])
+    )
+    return sorted(people, key=lambda one: one.start())
 
 
 def _of_each(text: str, names: Sequence[re.Match[str]], words: _Words) -> list[str]:
-    """Return the question about each of those whom it puts side by side, or compares; else the question itself."""
-    if len(names) < 2 or words.joint.search(text):
+    """Return the question once for each person that it lists or compares, else the question itself."""
+    if len(names) < 2 or words["joint"].search(text):
         return [text]
     group = [names[0]]  # the first who stand side by side: "Ana and Bo", "Ana, Bo or Cy", "Ana's and Bo's"
     for one in names[1:]:
         between = _POSSESSIVE.sub("", text[group[-1].end() : one.start()])
-        if words.joiners.fullmatch(between):
+        if words["joiners"].fullmatch(between):
             group.append(one)
         elif len(group) > 1:
             break
@@ -473,26 +434,28 @@ def _of_each(text: str, names: Sequence[re.Match[str]], words: _Words) -> list[s
         texts = [_agreeing(front, one[0], behind, words) for one in group]
     else:
         for one, other in pairwise(names):  # "Does Ana ski more than Bo?"
-            than = words.than.search(text[: other.start()])
+            than = words["than"].search(text[: other.start()])
             if than is not None and than.start() >= one.end():
                 verb = _DOES.match(text, other.end())
                 first = text[: than.start()] + text[verb.end() if verb else other.end() :]
                 texts = [first, first[: one.start()] + other[0] + first[one.end() :]]
                 break
     # Words for both go, and blanks that they leave.
-    return [re.sub(r" ([?.!,])", r"\1", " ".join(words.both.sub("", one).split())) for one in texts] or [text]
+    return [re.sub(r" ([?.!,])", r"\1", " ".join(words["both"].sub("", one).split())) for one in texts] or [
+        text
+    ]
 
 
 def _agreeing(front: str, name: str, behind: str, words: _Words) -> str:
     """Return a sentence about one instead of several: the verb next to the name agrees with it."""
     if _POSSESSIVE.match(behind):
-        return front + name + behind  # what they have may still be several
-    front = re.sub(rf"(?:{words.both.pattern})\s*$", "", front, flags=re.IGNORECASE)
+        return front + name + behind  # their possessions may still be several
+    front = re.sub(rf"(?:{words['both'].pattern})\s*$", "", front, flags=re.IGNORECASE)
     before, after = re.search(r"([\w']+)\s*$", front), re.match(r"\s*([\w']+)", behind)
-    verb = before if before and before[1].lower() in words.agree else after
-    if verb is None or verb[1].lower() not in words.agree or (verb is after and _HELPS.search(front)):
+    verb = before if before and before[1].lower() in words["agree"] else after
+    if verb is None or verb[1].lower() not in words["agree"] or (verb is after and _HELPS.search(front)):
         return front + name + behind
-    agreed = words.agree[verb[1].lower()]
+    agreed = words["agree"][verb[1].lower()]
     agreed = agreed.capitalize() if verb[1][0].isupper() else agreed
     if verb is before:
         return f"{front[: verb.start()]}{agreed} {name}{behind}"
@@ -502,18 +465,17 @@ def _agreeing(front: str, name: str, behind: str, words: _Words) -> str:
 @cache
 def _complexity_tables() -> Mapping[str, Mapping[str, re.Pattern[str]]]:
     """Return the patterns by language and complexity."""
-    text = files("memforest.data").joinpath("complexity.toml").read_text(encoding="utf-8")
     return {
         code: {
             name: re.compile(rf"(?<!\w)(?:{'|'.join(patterns)})(?!\w)", re.IGNORECASE)
             for name, patterns in table.items()
         }
-        for code, table in tomllib.loads(text).items()
+        for code, table in read_toml("data", "complexity.toml").items()
     }
 
 
 def complexity_of(question: str, plan: QuestionPlan) -> Complexity | None:
-    """Return how much of a memory a question needs, as far as its words and its kind say.
+    """Return how much of a memory a question needs, by its words and its kind; None if they do not tell.
 
     A list, a count, a comparison and a course of change are put together of several facts; what somebody is like, prefers or
     would do, and what is good for them, is a judgement. A time and a state are one fact. Of another question the rules cannot
@@ -595,7 +557,7 @@ def with_wording(
     undated: MaskedQuestion,
     acts: Collection[str],
 ) -> QuestionPlan:
-    """Return a plan with what the words of its question say beyond it, which an index may want to look up in its memory.
+    """Return a plan with its question's topic, keywords and other wording, which an index may look up.
 
     Args:
         plan: with everything else.
@@ -616,7 +578,7 @@ def with_wording(
         capital = found.group()[0].isupper() and (not starts or behind.startswith(("'s", "’s")))
         if found.start() not in known and capital and lexical_tokens(found.group()):
             mentions[found.group()] = None
-    # The topic is what is left without names, dates, numbers and words of change.
+    # The topic is the question without names, dates, numbers and words of change.
     drop = {token for name in plan.entities for token in lexical_tokens(name)} | operator_words(spoken.text)
     topic: list[str] = []
     for word, tokens in lexical_words(spoken.text):

@@ -11,22 +11,14 @@ relations.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import resources
 from itertools import pairwise, product
-from typing import Any
 
-from memforest.reading.tokens import Code, load_word_lists, split_sentences
+from memforest.reading.tokens import Code, load_word_lists, read_toml, split_sentences
 from memforest.records import Relation, State
 from memforest.text import entity_key, word_set
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 LANGUAGES = ("en", "es")
 """Languages with a table."""
@@ -34,7 +26,7 @@ LANGUAGES = ("en", "es")
 
 @dataclass(frozen=True, slots=True)
 class LinkWords:
-    """One language's words, lower case, by the part that they play in a clause."""
+    """The words of a language, lower case, by the part that they play in a clause."""
 
     parts: Mapping[str, frozenset[str]]
     endings: Mapping[str, tuple[str, ...]]
@@ -75,11 +67,11 @@ class LinkWords:
         return word in self.participles or (len(word) > 3 and word.endswith(self.endings["done"]))
 
     def is_doing(self, word: str) -> bool:
-        """Return whether a word is the form of what goes on: "visiting"."""
+        """Return whether a word is a present participle: "visiting"."""
         return len(word) > 4 and word.endswith(self.endings["doing"])
 
     def noun_of(self, words: Sequence[str]) -> str:
-        """Return the name of what somebody is to somebody, without "new": "best friend" of "new best friend"."""
+        """Return the noun of a relationship without determiners and "new": "best friend" for "new best friend"."""
         dropped = self.parts["determiners"] | self.parts["called"]
         return " ".join(word for word in words if word not in dropped)
 
@@ -87,10 +79,9 @@ class LinkWords:
 @lru_cache(maxsize=len(LANGUAGES))
 def load_words(code: str) -> LinkWords:
     """Return the words of one of `LANGUAGES`, read once per process from the package's data."""
-    path = resources.files("memforest") / "data" / "relations" / f"{code}.toml"
-    raw: Mapping[str, Mapping[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))
+    raw = read_toml("data", "relations", f"{code}.toml")
     parts = {name: word_set(text) for name, text in raw["words"].items()}
-    lists = load_word_lists(code).lists
+    lists = load_word_lists(code)
     base = lists.get("common_verbs", frozenset())
     helping = parts["be"] | parts["have"] | parts["do"]
     closed = ("determiners", "prepositions", "particles", "pronouns", "nouns", "joins", "owners")
@@ -141,14 +132,14 @@ Joined = tuple[str, str, str]
 
 
 class Predicate:
-    """What a clause says of its subject, from a place on.
+    """The predicate of a clause, read from a place on.
 
     Args:
         words: of the language.
         clause: its tokens.
         at: where its predicate begins.
-        subject: the names that it is about, none that own anything.
-        found: takes what is said.
+        subject: the names that it is about, none of them an owner.
+        found: the list to which its relations are added.
     """
 
     __slots__ = ("at", "clause", "found", "several", "subject", "words")
@@ -161,7 +152,7 @@ class Predicate:
         self.subject, self.several = subject.names, subject.company or len(subject.names) > 1
 
     def read(self) -> bool:
-        """Note its relations; return whether it is one at all, with whose subject a further verb may go on."""
+        """Add its relations to `found`; return whether it is a predicate, whose subject a further verb may share."""
         label, helped = self._helped()
         token = self._token()
         if helped in ("", "do"):
@@ -203,7 +194,7 @@ class Predicate:
         return label, helped
 
     def _objects(self, label: list[str], *, held: bool) -> None:
-        """Note the name that a verb or what it takes governs, and a name beside that."""
+        """Add relations to the name that a verb or its object governs, and to a name beside that."""
         taken = self._taken()
         target = self._token()
         if not target.names or target.owns or not self._may_follow(self._token(1)):
@@ -240,7 +231,7 @@ class Predicate:
         return taken
 
     def _label(self, label: list[str], taken: list[str], *, held: bool) -> str | None:
-        """Return what joins a subject to a name behind some words; None where these are no single phrase."""
+        """Return the label between a subject and a name behind some words; None if these are no single phrase."""
         small = ("prepositions", "particles", "determiners", "pronouns")
         content = [word for word in taken if not self.words.plays(word, *small)]
         prepositions = [word for word in taken if self.words.plays(word, "prepositions")]
@@ -304,7 +295,7 @@ def find_relations(
     Args:
         text: the statement.
         names: those that it mentions, as they are spelt there.
-        states: its states; two whom one of them joins are not joined again.
+        states: its states; no relation joins two names that a state joins.
         language: of the statement.
 
     Example:
@@ -324,7 +315,7 @@ def find_relations(
     named = {form for name in usable[:_MAX_NAMES] for form in spelt[name]}
     pattern, words = _pattern_of(frozenset(named)), load_words(language)
     known = {form: name for name in reversed(usable) for form in spelt[name]}
-    told = {_pair(state.entity, state.value) for state in states}
+    joined = {_pair(state.entity, state.value) for state in states}
     found: dict[Relation, None] = {}
     for quoted in reversed(
         list(_QUOTED.finditer(plain))
@@ -337,7 +328,7 @@ def find_relations(
             continue
         for source, label, target in _Sentence(_tokens(piece.text, pattern), words).relations():
             pair = _pair(source, target)
-            if pair[0] != pair[1] and pair not in told and label and len(label) <= MAX_LABEL_CHARS:
+            if pair[0] != pair[1] and pair not in joined and label and len(label) <= MAX_LABEL_CHARS:
                 found[Relation(known[source], label, known[target])] = None
     return tuple(found)[:MAX_RELATIONS]
 
@@ -380,7 +371,7 @@ class _Sentence:
         self.found: list[Joined] = []
 
     def relations(self) -> list[Joined]:
-        """Return what its clauses say of two names; nothing where something in it is only supposed."""
+        """Return the relations in its clauses; none if the sentence is conditional."""
         if sum(bool(token.names) for token in self.tokens) < 2:
             return []
         if any(self.words.plays(token.text.lower(), "conditional") for token in self.tokens):
@@ -394,13 +385,13 @@ class _Sentence:
             unreal = any(
                 self.words.plays(token.text.lower(), "unreal") for token in clause if not token.names
             )
-            told = subject.names and not subject.owns and not unreal
-            if not told or not Predicate(self.words, clause, at, subject, self.found).read():
+            asserted = subject.names and not subject.owns and not unreal
+            if not asserted or not Predicate(self.words, clause, at, subject, self.found).read():
                 subject = _NOBODY
         return self.found
 
     def _reduced(self) -> list[Token]:
-        """Return the tokens with a name in the place of "Ada's aunt Noor", and note whose aunt she is."""
+        """Return the tokens with "Noor" for "Ada's aunt Noor", and add the relation between the two."""
         made: list[Token] = []
         index = 0
         while index < len(self.tokens):
@@ -440,7 +431,7 @@ class _Sentence:
         return 0
 
     def _owner(self, own: str, before: Sequence[Token]) -> tuple[str, ...]:
-        """Return whose aunt "her aunt" is: whom the sentence begins with, if all other names in front of her are places'."""
+        """Return the owner in "her aunt": the name that opens the sentence, if all other names before it are of places."""
         names = [at for at, token in enumerate(before) if token.names]
         if not names or before[names[0]].owns or not all(map(self._leads, before[: names[0]])):
             return ()
@@ -473,7 +464,7 @@ class _Sentence:
             index = end
 
     def _further(self, at: int) -> int:
-        """Return how many tokens a further name of a row takes with what joins it; 0 if there is none."""
+        """Return the number of tokens of the next name in a row, its joining words included; 0 if there is none."""
         start = at
         if self._at(at).text == ",":
             at += 1
@@ -484,7 +475,7 @@ class _Sentence:
         return 0 if self.tokens[start - 1].owns else at + 1 - start
 
     def _company(self, at: int) -> int:
-        """Return how many tokens those without a name take who act with somebody: "Ada *and her two kids* went"."""
+        """Return the number of tokens of unnamed companions: "Ada *and her two kids* went"."""
         if not self.words.plays(self._at(at).text, "and"):
             return 0
         first = self._at(at + 1)
@@ -536,7 +527,7 @@ class _Sentence:
             yield join.strip(", "), clause
 
     def _subject(self, join: str, clause: Sequence[Token], before: Token, last: Token) -> tuple[Token, int]:
-        """Return whom a clause is about, and where its predicate begins."""
+        """Return the subject of a clause, and where its predicate begins."""
         at = 0
         while at < len(clause) and self._leads(clause[at]):
             at += 1
@@ -544,11 +535,11 @@ class _Sentence:
             return _NOBODY, at
         if clause[at].names:
             return clause[at], at + 1
-        told = self.words.is_told(clause[at].text) or self.words.plays(clause[at].text, "be", "have")
+        verb = self.words.is_told(clause[at].text) or self.words.plays(clause[at].text, "be", "have")
         joints = join.split()
-        if told and joints and all(self.words.plays(one, "carry", "lead") for one in joints):
+        if verb and joints and all(self.words.plays(one, "carry", "lead") for one in joints):
             return before, at
-        return (last if told and joints and self.words.plays(joints[-1], "who") else _NOBODY), at
+        return (last if verb and joints and self.words.plays(joints[-1], "who") else _NOBODY), at
 
     def _leads(self, token: Token) -> bool:
         text = token.text.lower()

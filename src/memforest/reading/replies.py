@@ -71,7 +71,7 @@ Items = Annotated[
 
 
 def _or_none(value: Any) -> Any:
-    """Return None for words that mean it, such as "null" or "n/a"; any other value unchanged."""
+    """Return None for a text such as "null" or "n/a", any other value unchanged."""
     if isinstance(value, str) and value.strip().lower() in ("", "null", "none", "n/a", "unknown"):
         return None
     return value
@@ -95,11 +95,11 @@ def _folded(value: Any) -> Any:
 
 
 class Reply(BaseModel):
-    """A reply of a model, and what was noted when it was read."""
+    """A reply of a model, with notes on how it was read."""
 
     model_config = ConfigDict(extra="ignore", str_strip_whitespace=True, coerce_numbers_to_str=True)
     sparse: ClassVar[bool] = False
-    """Whether what has a default may be left out, so that the schema is no strict one."""
+    """Whether fields with a default may be left out, so that the schema is not strict."""
     _notes: list[str] = PrivateAttr(default_factory=list)
 
     @field_validator("*", mode="before")
@@ -111,12 +111,12 @@ class Reply(BaseModel):
         return printable(value) if isinstance(value, str) else value
 
     def to_json(self) -> str:
-        """Return the reply as a model would write it: without what may be left out."""
+        """Return the reply as a model would write it, without fields that may be left out."""
         return self.model_dump_json(exclude_defaults=self.sparse)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out of the reply, and whether it had been cut."""
+        """Notes on items left out of the reply, and on a cut."""
         return tuple(self._notes)
 
     def note(self, text: str) -> None:
@@ -125,7 +125,7 @@ class Reply(BaseModel):
 
 
 class EntityReply(Reply):
-    """An entity that a statement names, and what kind of thing it is, in the model's words.
+    """An entity that a fact names, and its kind in the model's words.
 
     The name alone will do. The kind matters for names without capitals, which would pass for common nouns.
     """
@@ -175,7 +175,7 @@ def _kind(value: Any) -> Any:
 
 
 class FactReply(Reply):
-    """One statement that a model read out of a chunk.
+    """A fact that a model read out of a chunk.
 
     `turns` are the ordinals of the turns that it rests on, `when` the words there that tell its time.
     """
@@ -200,7 +200,7 @@ class Extraction(Reply):
 
 
 class Verdict(Reply):
-    """For one question to a judge: the number of the known statement that says the same, or none."""
+    """A judge's answer to one question: the number of the known fact that says the same, or None."""
 
     question: int
     same: MaybeNumber = None
@@ -219,7 +219,7 @@ class Summary(Reply):
 
 
 class ProfileSection(Reply):
-    """What a profile says of one participant, a line a thing."""
+    """The lines of a profile about one participant."""
 
     name: str
     lines: Items[str]
@@ -232,7 +232,7 @@ class Profile(Reply):
 
 
 class TreeQueries(Reply):
-    """What to look for in one of the trees that a planner was shown, by its number."""
+    """The queries for one of the trees that a planner was shown, with its number."""
 
     tree: int
     queries: Items[str]
@@ -253,7 +253,7 @@ class BrowseChoice(Reply):
 
 
 def _digit(value: Any) -> Any:
-    """Return a number that was written as a text as a number."""
+    """Return a complexity written as a text as a number."""
     return int(value) if isinstance(value, str) and value.strip() in ("0", "1", "2") else value
 
 
@@ -346,7 +346,7 @@ _ALONE = re.compile(r"\W{0,20}(?:json\W{0,20})?", re.IGNORECASE)
 def find_json(
     text: str, names: Collection[str], listed: str | None = None
 ) -> tuple[dict[str, Any], bool] | None:
-    """Return the JSON object of a reply and whether it is whole; None if there is none.
+    """Return the JSON object in a reply and whether it is complete; None if there is none.
 
     Of several the last whole one counts, else the one that the text ends in, up to its last complete item: a model that
     thinks aloud ends with what it means. Any object goes before a bare list, which may be a remark.
@@ -420,7 +420,7 @@ def _without_reasoning(text: str) -> str:
 
 
 def _unwrapped(value: Any, names: Collection[str], listed: str | None) -> dict[str, Any] | None:
-    """Return the object that was meant: itself, the only member or item of what was written, or around a bare list."""
+    """Return the object that was meant: the value, its only member or item, or an object around a bare list."""
     only = value
     if isinstance(value, (dict, list)) and len(value) == 1:
         (only,) = value.values() if isinstance(value, dict) else value

@@ -1,13 +1,12 @@
-"""A chunk prepared for checking statements against it, and the checks of what they deny, whose they are, and what they join.
+"""Prepares a chunk for checks of facts against it, and checks their denials, their participants, states and relations.
 
-*Denial* (English and Spanish): a clause of a statement is held against those of its turns that share words with it; the nearest
-decides. Where it cannot be decided, nothing is wrong: "gave up" may be put with a "not" or without, and a question denies
-nothing.
+*Denials* (English and Spanish): a clause of a fact is compared with the clauses of its turns that share words with it; the
+nearest decides. A doubtful case is no error: "gave up" may be said with a "not" or without, and a question denies nothing.
 
-*Whose*: a statement must not give to one participant what another one says of themselves (English); a sentence of a record is
-somebody's who says it, whom it names, whom it goes on about, or in whose section it stands.
+*Participants*: a fact must not say of one participant what another one says of themselves (English); a sentence of a record
+belongs to its speaker, to the participants it names or continues about, or to the owner of its section.
 
-*What it joins*: the states of its entities, and the relations between two of them, have to stand in it.
+*States and relations*: a fact's text must have the values of its states and the names and verbs of its relations.
 """
 
 from __future__ import annotations
@@ -55,23 +54,23 @@ MAX_TURN_CHARS = 20_000
 """Characters of a turn that are read, as by the local extractor."""
 
 NOUN_CHARS = 4
-"""How much of two nouns is compared: "boats", "boat"."""
+"""Compared characters of two nouns: "boats", "boat"."""
 
 _JOINED = re.compile(r"\w{1,20}(?:-\w{1,20})+")  # "Wi-Fi" may be "wifi"
 _TELLING_WORDS = 6
 _TELLING_CHARS = 4
-"""Shorter words are too many to tell another one by its beginning."""
+"""Least characters of a word whose stem counts; shorter beginnings are shared by too many words."""
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceTurn:
-    """One turn prepared for checks: its language, the forms of its words, and the dates that it states."""
+    """A turn prepared for checks: its language, the forms of its words, and its dates."""
 
     turn: Turn
     text: str
     told: str
-    """The text up to the first order to its reader: that, and what it orders, are evidence of nothing."""
+    """The text up to the first order to its reader; an order and the words behind it support nothing."""
     folded: str
     """`told` as `folded` makes it, for finding phrases in it."""
     language: Code
@@ -80,18 +79,18 @@ class SourceTurn:
     spelt: tuple[tuple[frozenset[str], tuple[Figure, ...]], ...]
     """The words and numbers of each sentence; see `plain_words`."""
     clauses: tuple[Clause, ...]
-    """Those of its sentences that are no questions."""
+    """The clauses of its sentences that are no questions."""
     dates: tuple[DateSpan, ...]
-    """Including dates whose days are in doubt."""
+    """Doubtful dates included."""
 
     @property
     def forms(self) -> frozenset[str]:
-        """The forms of all of it."""
+        """The forms of all its words."""
         return frozenset(form for _, forms in self.sentences for form in forms)
 
     @property
     def by_assistant(self) -> bool:
-        """Whether an AI assistant says it."""
+        """Whether the speaker is an AI assistant."""
         return is_assistant(self.turn.speaker, self.turn.role)
 
     @property
@@ -108,10 +107,10 @@ class SourceTurn:
 
 @dataclass(frozen=True, slots=True)
 class ChunkSource:
-    """A chunk, and what may stand in a statement about it.
+    """A chunk, and the words, numbers and dates that a fact about it may have.
 
-    `said` holds the turns to read, by ordinal, `context` those before, which say what "it" and "there" are. `words` (by
-    their first three letters) and `numbers` (readings, see `figures`) are those of all of it, of the participants' names and
+    `said` holds the turns to read, by ordinal; `context` holds those before, which explain "it" and "there". `words` (by
+    their first three letters) and `numbers` (readings, see `figures`) are those of all turns, of the participants' names and
     of the years meant. `stems` are the content words.
     """
 
@@ -125,12 +124,12 @@ class ChunkSource:
     words: Mapping[str, frozenset[str]]
     numbers: frozenset[str]
     days: frozenset[str]
-    """The numbers of the days and months that are meant, or on which it is said."""
+    """The numbers of the days and months that turns mean or were said on."""
     counted: Mapping[str, frozenset[str]]
-    """How many there are said to be: the beginning of a noun -> readings of the numbers in front of it."""
+    """The beginning of a noun -> readings of the numbers in front of it."""
     stems: frozenset[str]
     own: frozenset[str]
-    """The content words of the chunk itself, and of a question that it begins by answering."""
+    """The content words of the chunk itself, and of a question right before it."""
     names: frozenset[str]
     """Lower-case words that are names, by their capitals inside a sentence."""
     stated: tuple[Interval, ...]
@@ -140,32 +139,32 @@ class ChunkSource:
 
     @property
     def everything(self) -> tuple[SourceTurn, ...]:
-        """The turns before, and the chunk's."""
+        """The turns of the context and of the chunk."""
         return (*self.context, *self.said.values())
 
     def before(self, turn: SourceTurn) -> SourceTurn | None:
-        """Return the turn before one of the chunk's, None if none is shown."""
+        """Return the turn before another one; None if it is the first."""
         everything = self.everything
         at = next(at for at, one in enumerate(everything) if one is turn)
         return everything[at - 1] if at else None
 
     def is_translated(self, language: Code, supports: Sequence[SourceTurn]) -> bool:
-        """Return whether a language is another one than that of the chunk, and of the turns that a statement rests on.
+        """Return whether a language differs from that of the chunk and of the turns that support a fact.
 
-        That of a short turn is a guess, and tells nothing. An order to the reader counts: a model that obeys it writes
-        in its language.
+        The language of a short turn is a guess and does not count. Orders to the reader count, as a model that obeys one
+        writes in its language.
         """
         own = {one.language for one in supports if len(words(one.text)) >= _TELLING_WORDS}
         return language not in (own | {self.language})
 
     @property
     def assistants(self) -> frozenset[str]:
-        """Names of the AI assistants that speak."""
+        """The names of the AI assistants among the speakers."""
         return frozenset(one.turn.speaker for one in self.everything if one.by_assistant)
 
 
 def read_source(chunk: Chunk, zone: tzinfo) -> ChunkSource:
-    """Return what a chunk says. Turns that are blank or no language are not among `Source.said`."""
+    """Return a chunk prepared for checks; `ChunkSource.said` has no blank turns and none of mere data."""
     said = {
         turn.ordinal: _read(turn, zone, chunk.day_first) for turn in chunk.turns if is_readable(turn.text)
     }
@@ -174,10 +173,10 @@ def read_source(chunk: Chunk, zone: tzinfo) -> ChunkSource:
         dict.fromkeys((*chunk.participants, *(turn.speaker for turn in (*chunk.before, *chunk.turns))))
     )
     everything = (*context, *said.values())
-    found = [one for name in people for one in figures(name)]
-    found += [one for turn in everything for _, numbers in turn.spelt for one in numbers]
+    numbers = [one for name in people for one in figures(name)]
+    numbers += [one for turn in everything for _, spelt in turn.spelt for one in spelt]
     years, days = _days(everything, zone)
-    told = [*said.values(), *(one for one in context[-1:] if is_question(one.text))]
+    own_turns = [*said.values(), *(one for one in context[-1:] if is_question(one.text))]
     return ChunkSource(
         said=said,
         context=context,
@@ -185,9 +184,9 @@ def read_source(chunk: Chunk, zone: tzinfo) -> ChunkSource:
         zone=zone,
         language=detect_language("\n".join(one.text[:400] for one in said.values())),
         words=_by_beginning((*people, *(one.told for one in everything))),
-        numbers=years.union(*(one.readings for one in found), *(fractions(one.told) for one in everything)),
+        numbers=years.union(*(one.readings for one in numbers), *(fractions(one.told) for one in everything)),
         days=days,
-        counted=_counted(found),
+        counted=_counted(numbers),
         stems=frozenset(
             token
             for one in everything
@@ -195,7 +194,7 @@ def read_source(chunk: Chunk, zone: tzinfo) -> ChunkSource:
             if len(word) >= _TELLING_CHARS
             for token in tokens
         ),
-        own=frozenset(form for one in told for form in one.forms),
+        own=frozenset(form for one in own_turns for form in one.forms),
         stated=tuple(
             dict.fromkeys(days for one in everything for span in one.dates for days in span.readings)
         ),
@@ -205,35 +204,35 @@ def read_source(chunk: Chunk, zone: tzinfo) -> ChunkSource:
 
 
 def people_forms(source: ChunkSource) -> frozenset[str]:
-    """Return the forms of the participants' names, which support nothing: everything is about them."""
+    """Return the forms of the participants' names, which support no fact, as every fact is about them."""
     return frozenset(form for name in source.participants.values() for form in forms_of(name))
 
 
 def is_readable(text: str) -> bool:
-    """Return whether a turn has words at all, beside runs of data."""
+    """Return whether a turn has words besides runs of data."""
     return any(ch.isalnum() for ch in DATA_RUN.sub(" ", text)[:MAX_TURN_CHARS])
 
 
 def _read(turn: Turn, zone: tzinfo, day_first: bool | None) -> SourceTurn:
     text = shorten_runs(turn.text)[:MAX_TURN_CHARS]
     pieces = [piece.text for piece in split_sentences(text)]
-    told = list(takewhile(lambda piece: not is_order(piece), pieces))  # what follows is what it orders
-    plain = text if len(told) == len(pieces) else "\n".join(told)
+    kept = list(takewhile(lambda piece: not is_order(piece), pieces))  # the rest is what an order asks for
+    plain = text if len(kept) == len(pieces) else "\n".join(kept)
     language = detect_language(text)
     dates = dates_of(plain, language, turn.said, zone, day_first)
-    sentences = tuple((piece, forms_of(piece)) for piece in told)
-    clauses = tuple(clause for piece in told if not is_question(piece) for clause in split_clauses(piece))
-    spelt = tuple((frozenset(plain_words(piece)), figures(piece)) for piece in told)
+    sentences = tuple((piece, forms_of(piece)) for piece in kept)
+    clauses = tuple(clause for piece in kept if not is_question(piece) for clause in split_clauses(piece))
+    spelt = tuple((frozenset(plain_words(piece)), figures(piece)) for piece in kept)
     return SourceTurn(turn, text, plain, folded(plain), language, sentences, spelt, clauses, dates)
 
 
 def dates_of(
     text: str, language: Code, said: datetime, zone: tzinfo, day_first: bool | None, *, beside: str = ""
 ) -> tuple[DateSpan, ...]:
-    """Return the dates that a text states, those in doubt included.
+    """Return the dates of a text, doubtful ones included.
 
-    They are read in the words of its own language first, which the text `beside` it may tell, too. A short turn's language
-    is a guess, and what is found here is used only where the model points at it.
+    The text's own language, which the text `beside` it helps to detect, is tried first, then the others: a short turn's
+    language is a guess, and a date counts only where the model points at it.
     """
     own = date_languages(f"{text}\n{beside}", language)
     others = () if language == "other" else ("en", "es")
@@ -242,12 +241,12 @@ def dates_of(
 
 
 def folded(text: str) -> str:
-    """Return a text in the form in which `stands_in` compares it."""
+    """Return a text case-folded and with straight apostrophes, as `stands_in` compares it."""
     return fold(text).replace("’", "'")
 
 
 def stands_in(phrase: str, text: str) -> bool:
-    """Return whether a phrase stands in a text, both `folded`, as whole words where the script has them.
+    """Return whether a text has a phrase, both `folded`; as whole words where the script has spaces.
 
     >>> stands_in("al", "al is also here"), stands_in("al", "also here"), stands_in("東京", "昨日東京に行った")
     (True, False, True)
@@ -262,7 +261,7 @@ def stands_in(phrase: str, text: str) -> bool:
 
 
 def _is_joined(text: str, at: int) -> bool:
-    """Return whether a word goes on at a position; in scripts without spaces none does."""
+    """Return whether a position is inside a word; never in a script without spaces."""
     before, behind = text[at - 1 : at], text[at : at + 1]
     return before.isalnum() and behind.isalnum() and before < "\u2e80" and behind < "\u2e80"
 
@@ -276,7 +275,7 @@ def _by_beginning(texts: Iterable[str]) -> Mapping[str, frozenset[str]]:
 
 
 def plain_words(text: str) -> list[str]:
-    """Return the words of a text without case, accents and possessive."""
+    """Return the words of a text in lower case, without accents and possessive."""
     found = (strip_accents(word.casefold()).replace("’", "'") for word in words(text))
     return [word.removesuffix("'s") for word in found]
 
@@ -291,7 +290,7 @@ def _counted(found: Iterable[Figure]) -> Mapping[str, frozenset[str]]:
 
 
 def _days(everything: Sequence[SourceTurn], zone: tzinfo) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the years of the days that are meant or on which it is said, and the numbers of their months and days."""
+    """Return the years of all days that turns mean or were said on, and the numbers of their months and days."""
     days = [one.turn.said for one in everything]
     for meant in (dates.interval for one in everything for dates in one.dates if dates.decided):
         days += [meant.start, *([meant.end - timedelta(microseconds=1)] if meant.end else [])]
@@ -303,9 +302,9 @@ def _days(everything: Sequence[SourceTurn], zone: tzinfo) -> tuple[frozenset[str
 
 
 def show_time(said: datetime, zone: tzinfo) -> str:
-    """Return when something was said, with the day of the week: "last Friday" is counted from it.
+    """Return the time of a turn with its weekday, from which "last Friday" is counted.
 
-    Without a locale: the names of strftime would follow the process's.
+    The weekday is English, whatever the locale of the process.
     """
     local = local_time(said, zone)
     return f"{_WEEKDAYS[local.weekday()]} {local:%Y-%m-%d %H:%M}"
@@ -315,17 +314,12 @@ _SPEAKER = re.compile(r"([^\s:：][^:：\n]{0,80}?)[:：] ")
 _HEADING, _DASH = "## ", "- "
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A sentence, its content words, and the participants it belongs to; none where it may be anybody's."""
-
-    text: str
-    forms: frozenset[str]
-    owners: frozenset[str]
+Passage = tuple[str, frozenset[str], frozenset[str]]
+"""A sentence, its content words, and the participants it is about; none where it may be about anybody."""
 
 
 def passages(texts: Iterable[str], participants: Sequence[str]) -> Iterator[Passage]:
-    """Yield the sentences of texts in order, each with the participants it belongs to.
+    """Yield the sentences of texts in order, each with the participants it is about.
 
     A line of a transcript ("Ana: I sing.") belongs to its speaker and those it names; a line of a section of a profile, to those
     whose section it is; another sentence, to those it names, or else to those of the sentence before it.
@@ -344,12 +338,12 @@ def passages(texts: Iterable[str], participants: Sequence[str]) -> Iterator[Pass
             for piece in split_sentences(line.removeprefix(_DASH)):
                 named = _named(piece.text, calls)
                 owners = own if section is not None else own | named or before
-                yield Passage(piece.text, forms_of(piece.text), owners)
+                yield piece.text, forms_of(piece.text), owners
                 before = own | named or before
 
 
 def participant_named(name: str, participants: Sequence[str]) -> str | None:
-    """Return the participant of a name, however it is spelt; None if it is none of them.
+    """Return the participant with a name, whatever its case and accents; None if there is none.
 
     >>> participant_named(" josé ", ["Ana", "José"]), participant_named("Eva", ["Ana"])
     ('José', None)
@@ -359,7 +353,7 @@ def participant_named(name: str, participants: Sequence[str]) -> str | None:
 
 
 def named_in(text: str, participants: Sequence[str]) -> frozenset[str]:
-    """Return the participants whom a text names: in full, or by the first name, where only one of them has it.
+    """Return the participants that a text names, in full or by a first name that only one of them has.
 
     >>> sorted(named_in("Ana told Bo of it.", ["Ana Lima", "Bo", "Eva"]))
     ['Ana Lima', 'Bo']
@@ -373,7 +367,7 @@ def _named(text: str, calls: Mapping[str, str]) -> frozenset[str]:
 
 
 def _calls_by_name(participants: Sequence[str]) -> dict[str, str]:
-    """Return what participants are called by -> who it is; a first name that several have tells nobody."""
+    """Return the participants by full name and by first name, without first names that several have."""
     firsts = [folded(parts[0]) if (parts := words(name)) else "" for name in participants]
     single = {
         first: name
@@ -388,17 +382,17 @@ def _only(name: str | None) -> frozenset[str]:
 
 
 _MOST_CLAUSES = 12
-"""Clauses of a statement that are compared."""
+"""Most clauses of a fact that are compared."""
 _POINTS_BACK = re.compile(r"\b(?:it|one|any|that|them|those|this|so)\b", re.IGNORECASE)
 
 
 def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], source: ChunkSource) -> bool:
-    """Return whether a statement denies what its turns assert, or asserts what they deny.
+    """Return whether a fact denies what its turns assert, or asserts what they deny.
 
     Args:
-        text: the statement.
-        language: of the statement.
-        supports: the turns that it rests on.
+        text: of the fact.
+        language: of the text.
+        supports: the turns that the fact names.
         source: the chunk.
     """
     if language == "other" or any(one.language == "other" for one in supports):
@@ -411,15 +405,15 @@ def contradicts(text: str, language: Code, supports: Sequence[SourceTurn], sourc
 
 
 def _opposed(clause: Clause, said: Sequence[Clause]) -> bool:
-    """Return whether the turns deny what a clause asserts, or assert what it denies."""
+    """Return whether the clauses of the turns deny what a clause asserts, or assert what it denies."""
     if clause.denies and "" in clause.soft:
-        return False  # a contrast, whose other side says what is so: "the small one, not the big one"
+        return False  # a contrast; its other side asserts something: "the small one, not the big one"
     related = [one for one in said if one.forms & clause.forms]
     if not clause.denies and clause.soft - {word for one in related for word in one.soft}:
         return False
     agree = [one for one in related if _agrees(clause, one)]
     if clause.denies:
-        # In other words the same may be meant: "mornings are useless" is "cannot work in the morning".
+        # A paraphrase may deny in other words: "mornings are useless" is "cannot work in the morning".
         most = max((len(one.forms & clause.forms) for one in related), default=0)
         return not agree and 3 * most >= 2 * len(clause.forms)
     against = [one for one in related if not _agrees(clause, one) and _is_same(clause, one)]
@@ -431,20 +425,20 @@ def _agrees(clause: Clause, said: Clause) -> bool:
 
 
 def _is_same(clause: Clause, said: Clause) -> bool:
-    """Return whether two clauses share more than half of the words of the shorter one."""
+    """Return whether two clauses share more than half the words of the shorter one."""
     return 2 * len(clause.forms & said.forms) > min(len(clause.forms), len(said.forms))
 
 
 def _nearest(clause: Clause, said: Sequence[Clause]) -> float:
-    """Return the greatest part of a clause that is said that is in the statement's, 0 without one."""
+    """Return the largest share of a turn's clause that the fact's clause repeats; 0 if there is none."""
     return max((len(one.forms & clause.forms) / len(one.forms) for one in said), default=0.0)
 
 
 def _answering(turn: SourceTurn, source: ChunkSource, people: frozenset[str]) -> Iterator[Clause]:
-    """Yield the clauses of a turn, each with the words of what it answers or goes on with.
+    """Yield the clauses of a turn, each with the words of the question or clause that it continues.
 
-    The first has those of the question before it, or of what was said before if it is short ("I can't", "Tried that");
-    a later one of hardly a word that points back has those of the clause before it: "We don't even have one".
+    The first clause gets the words of the question before it, or of the sentence before it if it is short ("I can't", "Tried
+    that"); a later clause of one word or none that points back gets those of the clause before it: "We don't even have one".
     """
     previous = source.before(turn)
     before = frozenset[str]()
@@ -452,18 +446,18 @@ def _answering(turn: SourceTurn, source: ChunkSource, people: frozenset[str]) ->
         before = frozenset(form for _, said in previous.sentences[-1:] for form in said) - people
     asked = previous is not None and bool(previous.sentences) and is_question(previous.sentences[-1][0])
     for at, clause in enumerate(turn.clauses):
-        few = len(clause.forms)
-        back = few == 0 or (few == 1 and _POINTS_BACK.search(clause.text) is not None)
-        joined = asked or few <= 2 if at == 0 else back
+        size = len(clause.forms)
+        back = size == 0 or (size == 1 and _POINTS_BACK.search(clause.text) is not None)
+        joined = asked or size <= 2 if at == 0 else back
         yield replace(clause, forms=clause.forms | before if joined else clause.forms)
-        before = clause.forms | (before if few <= 1 else frozenset())
+        before = clause.forms | (before if size <= 1 else frozenset())
 
 
 _MYSELF = re.compile(r"\b(?:i|my|mine|me|myself)\b", re.IGNORECASE)
 _OTHERS = re.compile(r"\b(?:you|yours?|yourself|we|us|ours?|let['’]?s)\b", re.IGNORECASE)
 _THIRD = re.compile(r"\b(?:he|she|they|him|hers?|his|them|theirs?)\b", re.IGNORECASE)
 _POSSESSED = re.compile(r"[^']{1,80}'s (\w+)")
-# What the speaker says of somebody else: "I hope the party was fun".
+# Introduces what a speaker says of somebody else: "I hope the party was fun".
 _SUPPOSES = re.compile(
     r"\bi(?:['’]m| am|['’]d)? (?:hope|think|thought|hear|heard|guess|bet|see|suppose|know|sure|glad|sorry|happy|suggest|recommend)\b",
     re.IGNORECASE,
@@ -471,15 +465,15 @@ _SUPPOSES = re.compile(
 
 
 def misattributed(text: str, language: Code, supports: Sequence[SourceTurn], source: ChunkSource) -> bool:
-    """Return whether the participant who is the subject of a statement is not the one who says "I" in what it rests on.
+    """Return whether a fact says of one participant what another one says of themselves ("I").
 
-    Only where nothing else may explain it: the clauses nearest to the statement are somebody else's, who speaks of
-    themselves there and of nobody who could be the subject, and whom the statement does not name.
+    Only if there is no other explanation: the nearest clauses are those of another speaker, who speaks of themselves there,
+    mentions nobody who could be the subject, and is not named in the fact.
 
     Args:
-        text: the statement.
-        language: of the statement.
-        supports: the turns that it rests on.
+        text: of the fact.
+        language: of the text.
+        supports: the turns that the fact names.
         source: the chunk.
     """
     subject = None if language != "en" else _subject(text, source)
@@ -494,14 +488,14 @@ def misattributed(text: str, language: Code, supports: Sequence[SourceTurn], sou
         or one.language != "en"
         or one.by_assistant
         or _names(one.turn.speaker, whole)
-        or kin - clause.forms  # "Ana's mother" may be who speaks
+        or kin - clause.forms  # "Ana's mother" may be the speaker
         or _may_be_about(clause, subject, source)
         for clause, one in best
     )
 
 
 def _subject(text: str, source: ChunkSource) -> str | None:
-    """Return the participant with whose name a statement begins; None if it is none."""
+    """Return the participant whose name opens a fact; None if there is none."""
     start = folded(text).removeprefix("the ")
     found = [
         name
@@ -513,12 +507,12 @@ def _subject(text: str, source: ChunkSource) -> str | None:
 
 @lru_cache(maxsize=1)
 def _kin() -> frozenset[str]:
-    lists = load_word_lists("en").lists
+    lists = load_word_lists("en")
     return lists["kinship_male"] | lists["kinship_female"] | lists["kinship_other"]
 
 
 def _calls(name: str) -> tuple[str, ...]:
-    """Return what somebody is called: the name, and its first word."""
+    """Return a name and its first word, folded."""
     whole = folded(name).removeprefix("the ")
     return whole, whole.split(" ")[0]
 
@@ -530,7 +524,7 @@ def _names(name: str, whole: str) -> bool:
 def _nearest_subject(
     text: str, people: frozenset[str], supports: Sequence[SourceTurn]
 ) -> list[tuple[Clause, SourceTurn]]:
-    """Return the clauses that share most words with a statement, with their turns; none when it is less than half of its words."""
+    """Return the clauses that share most words with a fact, with their turns; none if they share less than half of its words."""
     mine = forms_of(text) - people
     shared = [(len(mine & clause.forms), clause, one) for one in supports for clause in one.clauses]
     most = max((count for count, _, _ in shared), default=0)
@@ -538,7 +532,7 @@ def _nearest_subject(
 
 
 def _may_be_about(clause: Clause, subject: str, source: ChunkSource) -> bool:
-    """Return whether a clause may be about somebody else than its speaker."""
+    """Return whether a clause may be about somebody other than its speaker."""
     if _MYSELF.search(clause.sentence) is None or _OTHERS.search(clause.text):
         return True
     if len(source.participants) > 2 and _THIRD.search(clause.text):
@@ -547,7 +541,7 @@ def _may_be_about(clause: Clause, subject: str, source: ChunkSource) -> bool:
 
 
 Refused: TypeAlias = tuple[tuple[str, str], ...]
-"""What was left out, and why."""
+"""Texts that were left out, each with the reason."""
 
 _MAX_ATTRIBUTE_CHARS = 40
 _MAX_VALUE_CHARS = 80
@@ -556,7 +550,7 @@ _WORDS = re.compile(r"[^\W\d_]+(?:['’.-]?[^\W\d_]+)*(?: [^\W\d_]+(?:['’-][^\
 
 
 def check_states(statement: FactReply, text: str, mentions: Sequence[Mention]) -> tuple[State, ...]:
-    """Return the states that the model listed and the text supports; of a plan or a denial none."""
+    """Return the listed states that the text supports; none of a plan or a denial."""
     if statement.kind == "plan" or statement.negated:
         return ()
     names = _joined_names(mentions)
@@ -570,7 +564,7 @@ def _joined_names(mentions: Sequence[Mention]) -> dict[str, str]:
 
 
 def _state(relation: replies.Relation, text: str, names: Mapping[str, str]) -> State | None:
-    """Return a listed state whose entity is mentioned and whose value stands in the text."""
+    """Return a listed state if its entity is mentioned and the text has its value, else None."""
     entity = names.get(entity_key(relation.entity) or "")
     attribute = " ".join(fold(relation.attribute).replace("_", " ").split())
     value, whole = " ".join(relation.value.split()), folded(text)
@@ -590,16 +584,16 @@ def _state(relation: replies.Relation, text: str, names: Mapping[str, str]) -> S
 def check_relations(
     statement: FactReply, text: str, mentions: Sequence[Mention], states: Sequence[State]
 ) -> tuple[tuple[Relation, ...], Refused]:
-    """Return the relations that the model listed and the text supports, and the others with the reason.
+    """Return the listed relations that the text supports, and the refused ones with the reason.
 
-    Both ends are names that stand in the text, and so does the verb, in some form. Those of a plan or a denial are left out
-    without a word, as its states are, and so are two that a state joins.
+    The text must have both names, and the verb in some form. The relations of a plan or a denial are left out without a
+    reason, like its states, and so are relations of two names that a state joins.
     """
     listed = [one for one in statement.relations if one.verb and not one.attribute]
     if not listed or statement.kind == "plan" or statement.negated or negated(text):
         return (), ()
     names, whole = _joined_names(mentions), folded(text)
-    told = {frozenset((entity_key(one.entity), entity_key(one.value))) for one in states}
+    joined = {frozenset((entity_key(one.entity), entity_key(one.value))) for one in states}
     found: dict[Relation, None] = {}
     refused: list[tuple[str, str]] = []
     for one in listed:
@@ -614,23 +608,23 @@ def check_relations(
             refused.append((shown, "a relation that the statement does not tell was left out"))
         elif len(found) == MAX_RELATIONS:
             refused.append((shown, "over the limit"))
-        elif frozenset((entity_key(source), entity_key(target))) not in told:
+        elif frozenset((entity_key(source), entity_key(target))) not in joined:
             found[Relation(source, label.lower(), target)] = None
     return tuple(found), tuple(refused)
 
 
 def _end(name: str, names: Mapping[str, str], whole: str) -> str | None:
-    """Return the mention that an end of a relation is, if it stands in the text."""
+    """Return the mention at an end of a relation; None if the text does not have it."""
     known = names.get(entity_key(name) or "")
     return known if known is not None and stands_in(folded(known), whole) else None
 
 
 def _is_label(label: str) -> bool:
-    """Return whether a text is a few words, and nothing else."""
+    """Return whether a text consists of a few words only."""
     return len(label) <= MAX_LABEL_CHARS and _WORDS.fullmatch(label) is not None
 
 
 def _is_told(label: str, text: str) -> bool:
-    """Return whether a text has a verb in some form; one of small words alone has to stand there."""
+    """Return whether a text has a verb in some form; a verb of function words only has to occur as it is."""
     forms = forms_of(label)
     return not forms.isdisjoint(forms_of(text)) if forms else stands_in(folded(label), folded(text))

@@ -13,14 +13,13 @@ language are data (`memforest/data/chatter/*.toml`); in a language without one e
 from __future__ import annotations
 
 import re
-import sys
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
-from importlib import resources
 
+from memforest.reading.tokens import read_toml
 from memforest.text import lexical_tokens, negated, strip_accents, words
 
 
@@ -31,7 +30,7 @@ class Figure:
     text: str
     """As written, case-folded and without accents."""
     readings: frozenset[str]
-    """What it may mean: "7", and as a time of day "7:00" and "19:00"."""
+    """Its possible values: "7", and as a time of day "7:00" and "19:00"."""
     written: bool
     """Whether it is written out in words."""
     ordinal: bool
@@ -91,7 +90,7 @@ _HOURS = ("h", "hour", "hours", "hora", "horas", "stunde", "stunden")
 _MINUTES = ("m", "min", "mins", "minute", "minutes", "minuto", "minutos", "minuten")
 _PERCENT = ("%", "percent", "prozent")
 _MOST_DIGITS = 24
-"""What has more digits is an identifier, and compared as it stands."""
+"""A number with more digits is an identifier, and is compared literally."""
 _MOST_LETTERS = 65
 """A longer word is no number below a million."""
 _TOKEN = re.compile(
@@ -116,7 +115,7 @@ def figures(text: str) -> tuple[Figure, ...]:
 
 
 def converted(figure: Figure) -> frozenset[str]:
-    """Return what a number in digits is in a unit a hundred or a thousand times as large or small, if one of both is a decimal.
+    """Return a number in units a hundred or a thousand times larger or smaller, if one of the two is a decimal.
 
     >>> [sorted(converted(one)) for one in figures("0.61 euros for 25 of 1500 kg")]
     [['61', '610'], ['0.025', '0.25'], ['1.5']]
@@ -218,8 +217,8 @@ def _hours_and_minutes(tokens: Sequence[re.Match[str]], at: int) -> str | None:
     joint = _word(tokens, at + 1)
     if joint not in _HOURS or (joint != "h" and _word(tokens, at + 3) not in _MINUTES):
         return None
-    told = hours.isdecimal() and minutes.isdecimal() and len(hours) <= 2 and int(minutes[:3]) < 60
-    return f"{int(hours)}:{int(minutes):02d}" if told else None
+    is_time = hours.isdecimal() and minutes.isdecimal() and len(hours) <= 2 and int(minutes[:3]) < 60
+    return f"{int(hours)}:{int(minutes):02d}" if is_time else None
 
 
 def _word(tokens: Sequence[re.Match[str]], at: int) -> str:
@@ -342,7 +341,7 @@ def _digits(text: str) -> set[str]:
 
 
 def _plain(value: Decimal) -> str:
-    """Return a number without noughts that tell nothing.
+    """Return a number without leading and trailing zeros that mean nothing.
 
     >>> _plain(Decimal("640.50")), _plain(Decimal("007")), _plain(Decimal("2.5") * 1000)
     ('640.5', '7', '2500')
@@ -362,7 +361,7 @@ def _half_day(tokens: Sequence[re.Match[str]], at: int) -> tuple[str, int]:
 
 
 def _with_hours(values: set[str], half_day: str) -> set[str]:
-    """Return readings with those as a time of day: whole hours, and either half of the day unless one is told."""
+    """Return readings and the times of day they may mean: whole hours, in both halves of the day unless one is named."""
     found: set[str] = set()
     for one in values:
         hour, colon, minutes = one.partition(":")
@@ -384,7 +383,7 @@ _HAN_TENS = {"十": 10, "百": 100, "千": 1000}
 
 
 def _han(text: str) -> set[str]:
-    """Return the value of a Han numeral below ten thousand; of others nothing.
+    """Return the value of a Han numeral below ten thousand, an empty set for others.
 
     >>> _han("二十五"), _han("十"), _han("一万")
     ({'25'}, {'10'}, set())
@@ -400,11 +399,6 @@ def _han(text: str) -> set[str]:
     return {str(total + digit)}
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 _LANGUAGES = ("en", "es")
 _CONCRETE = re.compile(r"\d|https?://|\w\"|[“«「]")
 # What may stand in front of an order: "[SYSTEM]: please …".
@@ -415,9 +409,8 @@ _INNER_CAPITAL = re.compile(r"(?<=[\w,;:)] )[^\W\d_a-z][\w'’-]+")
 
 @lru_cache(maxsize=4)
 def _lists(code: str) -> tuple[tuple[str, ...], Mapping[str, re.Pattern[str]]]:
-    """Return what an assistant is called in a language, and the patterns of what it says, and of orders."""
-    file = resources.files("memforest") / "data" / "chatter" / f"{code}.toml"
-    raw = tomllib.loads(file.read_text(encoding="utf-8"))
+    """Return the names of an assistant in a language, and the patterns of its chatter and of orders."""
+    raw = read_toml("data", "chatter", f"{code}.toml")
     skipped = rf"(?:(?:{_any(raw['skipped'])})\s+)*"
     patterns = {
         name: re.compile(rf"\s*{skipped}(?:{_any(raw[name])})\b")
@@ -432,7 +425,7 @@ def _any(phrases: Sequence[str]) -> str:
 
 
 def is_chatter(text: str, language: str, assistants: Collection[str], people: Collection[str]) -> bool:
-    """Return whether a statement says no more than that an AI assistant was of service.
+    """Return whether a fact only says that an AI assistant was of service.
 
     Args:
         text: one statement, in the third person.
@@ -472,7 +465,7 @@ def is_order(sentence: str) -> bool:
 
 
 def _behind_name(text: str, names: Sequence[str]) -> str | None:
-    """Return what stands behind the assistant's name at the beginning, None if it does not stand there."""
+    """Return the text behind an opening assistant's name; None if the text does not open with one."""
     text = text.removeprefix("the ")
     for name in sorted(names, key=len, reverse=True):
         if text.startswith(name) and not text[len(name) : len(name) + 1].isalnum():
@@ -528,11 +521,11 @@ class Clause:
     """Its content words; see `forms_of`."""
     denies: bool
     soft: frozenset[str]
-    """The stems of words by which it may mean the same with a negation or without; "" where it goes on with a denial, or contrasts in a statement."""
+    """Stems of words that let it mean the same with or without a negation; "" if it continues a denial or is a contrast."""
 
 
 def forms_of(text: str) -> frozenset[str]:
-    """Return the content words of a text, cut to what forms of one word share: "relocate", "relocation".
+    """Return the content words of a text, cut to the beginning that forms of a word share: "relocate", "relocation".
 
     >>> sorted(forms_of("Relocating costs 640 euros")), sorted(forms_of("A relocation, at the cost of 640 euro"))
     (['640', 'cost', 'euro', 'reloc'], ['640', 'cost', 'euro', 'reloc'])
@@ -571,7 +564,7 @@ def split_clauses(sentence: str, *, relative: bool = True) -> Iterator[Clause]:
 
 
 def _parts(sentence: str, *, relative: bool) -> Iterator[tuple[str, str]]:
-    """Yield what joins a clause to the one before it, and the clause, trimmed."""
+    """Yield each clause, trimmed, behind the words that join it to the one before."""
     joint, begin = "", 0
     ends = [(found.start(), found.end()) for found in _BETWEEN.finditer(sentence)]
     if relative:

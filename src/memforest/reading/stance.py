@@ -1,4 +1,4 @@
-"""How a statement stands to the things it names: is it so, since when, is it over, or only thought of?
+"""Reads the stance of a statement to the things it names: whether something is so, starts, ends, or is only thought of.
 
 "Bob still trains at Ironworks", "Bob left Ironworks for Fitbox", "Bob might try Fitbox": three stances to a gym,
 and nothing in them is about gyms. The stance of a sentence to each noun phrase in it is read from
@@ -32,17 +32,17 @@ from memforest.reading.phrases import (
 )
 
 MOST_BETWEEN = 4
-"""Words between a word of change and what changes: "bought *herself a bright red* Tesla"."""
+"""Most words between a word of change and its phrase: "bought *herself a bright red* Tesla"."""
 
 
 def change_of(before: str, behind: str) -> Stance | None:
-    """Return the change that the words around a thing express (it begins, ends, or is back), or None.
+    """Return the change that the words around a phrase express (start, end or back), or None.
 
-    A beginning that somebody is only asked to make ("tells me to get one") is ``unreal``.
+    A start that somebody is only asked to make ("tells me to get one") is ``unreal``.
 
     Args:
-        before: the words in front of it, in its sentence.
-        behind: those behind it.
+        before: the words of its sentence in front of the phrase.
+        behind: the words behind it.
     """
     if _GIVEN.search(before) and behind.startswith(" a "):
         return None  # "gave it a go"
@@ -61,7 +61,7 @@ def change_of(before: str, behind: str) -> Stance | None:
 
 
 def _told_behind(before: str, behind: str) -> Stance | None:
-    """Return the change that the words behind a thing express, or "new" in front of it: "a *new* Corvid", "Renate *has left*"."""
+    """Return the change in the words behind a phrase, or in "new" in front of it: "a *new* Corvid", "Renate *has left*"."""
     wording = rules()
     follows = behind.lstrip()
     if wording["fresh"].search(before[-12:]) and _FRESH_END.search(before):
@@ -74,7 +74,7 @@ def _told_behind(before: str, behind: str) -> Stance | None:
 
 
 def _governing(name: str, before: str, at: int) -> Stance | None:
-    """Return the change that a word of change at `at` expresses, if it governs what stands behind `before`."""
+    """Return the change that the word at `at` expresses, if it governs the phrase behind `before`, or None."""
     match = rules()[name].search(before, at)
     between = before[match.end() if match else at :]
     if name == "leave":
@@ -89,7 +89,7 @@ def _governing(name: str, before: str, at: int) -> Stance | None:
 
 
 def governor_at(name: str, before: str) -> int:
-    """Return where the last wording of a class begins that governs what stands behind a text, or -1."""
+    """Return the start of the last wording of a class in a text, if it governs the phrase behind the text, or -1."""
     pattern = rules()[name]
     at = _last(pattern, before)
     found = pattern.search(before, at) if at >= 0 else None
@@ -97,7 +97,7 @@ def governor_at(name: str, before: str) -> int:
 
 
 def is_kept(before: str) -> bool:
-    """Return whether a leaving is denied, so that things are as they were: "has *not left* Kinetik"."""
+    """Return whether the text denies an end, so that nothing changed: "has *not left* Kinetik"."""
     if not _NEGATED.search(before):
         return False
     at = governor_at("leave", before)
@@ -105,7 +105,7 @@ def is_kept(before: str) -> bool:
 
 
 def _last(pattern: re.Pattern[str], text: str) -> int:
-    """Return where the last match of a pattern starts, or -1."""
+    """Return the start of a pattern's last match, or -1."""
     at = -1
     for match in pattern.finditer(text):
         at = match.start()
@@ -113,18 +113,18 @@ def _last(pattern: re.Pattern[str], text: str) -> int:
 
 
 def _is_near(between: str) -> bool:
-    """Return whether what stands between a word of change and a phrase leaves the one governing the other."""
+    """Return whether a word of change governs a phrase across the words between them."""
     return len(between.split()) <= MOST_BETWEEN and not _APART.search(between)
 
 
 _APART = re.compile(r"[,;:]| and ")
 _FAR_FROM = re.compile(r"from\b.*\b(?:in|at|on|with)\b", re.IGNORECASE)
-"""What is left in between is something else: "sheltered from the rain in the Blue Heron"."""
+"""The words between name another thing that is left: "sheltered from the rain in the Blue Heron"."""
 _FRESH_END = re.compile(r"[\w-]\s+$")
 _FOR_NEW = re.compile(r"\b(?:to|for|with|and now|on to)\b")
 _TO_NEW = re.compile(r"\w.{0,40}\b(?:to|for|into|onto|and)\b")
 _EXCHANGED = re.compile(r"(?:replac|swap|exchang)\w* .{1,40}\bwith\b", re.IGNORECASE)
-"""What is behind "with" is the new thing: "replaced the kettle *with* a samovar", but not "broke up *with*"."""
+"""The new thing stands behind "with": "replaced the kettle *with* a samovar", but not "broke up *with*"."""
 _ADVISED = re.compile(
     r"(?<!\bdecided )(?<!\bchose )(?<!\bmanaged )(?<!\bagreed )(?<!\bhad )(?<!\bgot )\bto $"
 )
@@ -137,7 +137,7 @@ _PUT = re.compile(
     re.IGNORECASE,
 )
 _AWAY = re.compile(r" (?:away|aside|up|back|in|out)\b")
-"""A verb split by what it is about: "*put* the oboe *away*"."""
+"""The particle of a verb behind its object: "*put* the oboe *away*"."""
 _NEGATED = re.compile(r"n't\b|\b(?:not|never)\b", re.IGNORECASE)
 _NEGATED_HERE = re.compile(r"(?:n't|\b(?:not|never))(?: [\w']+){0,2} $", re.IGNORECASE)
 
@@ -152,17 +152,17 @@ _BEHIND = re.compile(
     rf",? (?:{_IS}|as|for)(?: (?:now|still|again|currently|once more))? {_OWNER} ", re.IGNORECASE
 )
 _ROLE_REACH = 64
-"""Characters on either side of a phrase in which its role may stand."""
+"""Characters on either side of a phrase in which its role is looked for."""
 
 
 def held_by(text: str, phrase: Phrase) -> str:
-    """Return what tells that a phrase holds a role, "'s new physio is a man called "; empty if nothing in front does."""
+    """Return the words in front of a phrase that give it a role, "'s new physio is a man called "; "" if there are none."""
     found = _BEFORE.search(text[max(0, phrase.start - _ROLE_REACH) : phrase.start])
     return found.group() if found else ""
 
 
 def role_of(text: str, phrase: Phrase) -> str:
-    """Return the noun of the role that a phrase has for somebody, lower case; empty if the sentence tells none."""
+    """Return the noun of a phrase's role ("physio"), lower case; "" if the sentence has none."""
     found = _BEFORE.search(text[max(0, phrase.start - _ROLE_REACH) : phrase.start])
     if found is not None:
         return _noun(found.group(1), last=True)
@@ -171,7 +171,7 @@ def role_of(text: str, phrase: Phrase) -> str:
 
 
 def _noun(words: str, *, last: bool) -> str:
-    """Return the noun of some words behind an owner: the last of all, or of those before the noun phrase ends."""
+    """Return the noun behind an owner: the last of the words, or the last of their first noun phrase."""
     noun = ""
     for token in TOKEN.finditer(words):
         word = token.group().lower()
@@ -183,7 +183,7 @@ def _noun(words: str, *, last: bool) -> str:
 
 
 def answers_about(statement: ParsedStatement, who: str, others: Collection[str]) -> str:
-    """Return whom the question is about that a statement answers."""
+    """Return the person that a statement's question is about, "" for nobody."""
     asked = statement.asked
     if place_of(asked, who) >= 0:
         return who
@@ -194,7 +194,7 @@ def answers_about(statement: ParsedStatement, who: str, others: Collection[str])
 
 
 def place_of(text: str, name: str) -> int:
-    """Return where a name stands in a text, or -1."""
+    """Return the position of a name in a text, or -1."""
     at = text.find(name)
     while at >= 0:
         end = at + len(name)
@@ -226,18 +226,18 @@ _FOUND = re.compile(r"\b(?:find|catch|meet|reach) ([^\W\d_][\w-]*(?: [^\W\d_a-z]
 
 
 def mentioned(text: str, who: str, others: Collection[str], previous: str) -> str:
-    """Return the one person that a sentence names, else whom the one before was about."""
+    """Return the only person that a sentence names, else the person of the sentence before."""
     places = [name for name in (who, *others) if place_of(text, name) >= 0]
     return places[0] if len(places) == 1 else previous
 
 
 def is_elliptical(text: str) -> bool:
-    """Return whether a sentence without a person leaves out its speaker: "Still in Davis", "Here in Davis …"."""
+    """Return whether a sentence leaves out its subject, the speaker: "Still in Davis", "Here in Davis …"."""
     return rules()["elliptical"].match(text) is not None
 
 
 def owner_of(text: str, phrase: Phrase, names: Collection[str]) -> str:
-    """Return whose a phrase is by the name right in front of it: "half of *Ana's* rye bread"."""
+    """Return the owner named right in front of a phrase, "" for none: "half of *Ana's* rye bread"."""
     found = _WHOSE_OWNER.search(text[: phrase.start])
     if found is None:
         return ""
@@ -252,18 +252,18 @@ _WHOSE_OWNER = re.compile(r"'s (?:[a-z-]+ ){0,2}$")
 
 
 def is_affected(text: str, who: str, subject: str) -> bool:
-    """Return whether the person is what somebody unnamed acts on: "The shelter brought Bob a dog"."""
+    """Return whether an unnamed subject acts on the person: "The shelter brought Bob a dog"."""
     return subject == "?" and place_of(text, who) > 0
 
 
 def is_joined(text: str, who: str, subject: str) -> bool:
-    """Return whether a person is the second of two subjects: "Ana and *Bob* live in Leeds"."""
+    """Return whether a person is the second subject of a sentence: "Ana and *Bob* live in Leeds"."""
     joined = rf"{re.escape(subject)}(?:, [^\W\d_][\w-]*)?,? and {re.escape(who)}(?!\w|'s)"
     return subject not in ("", "?") and re.match(joined, text) is not None
 
 
 def is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
-    """Return whether a phrase belongs to somebody whom the person only has: "Bob's dentist trains at …"."""
+    """Return whether a phrase belongs to a relative or contact of the person: "Bob's dentist trains at …"."""
     owner = text.find(f"{who}'s ")
     if owner < 0 or owner > phrase.start:
         return False
@@ -282,13 +282,13 @@ def is_somebody_elses(text: str, who: str, phrase: Phrase) -> bool:
 _NAMED = re.compile(
     r"\b(?:is|was|became|been)(?: (?:now|still|again|currently|an?|the|certain|some|guy|man|woman|one|someone|called|named))*\s*$"
 )
-"""What stands between a role and the name of who has it: "Bob's doctor *is still* Dr Sun"."""
+"""The words between a role and its holder's name: "Bob's doctor *is still* Dr Sun"."""
 _APPOSED = re.compile(r"(?:[\w-]+ ){0,3}[\w-]+, ")
-"""What stands between an owner and the name of what is owned: "Bob's *new doctor,* Dr Sun"."""
+"""The words between an owner and the name of the thing owned: "Bob's *new doctor,* Dr Sun"."""
 
 
 _REACH = 48
-"""Characters in front of a phrase in which the word that governs it stands."""
+"""Characters in front of a phrase in which its governing word is looked for."""
 
 
 def stances_of(
@@ -298,20 +298,20 @@ def stances_of(
     terms: Mapping[str, float],
     speaker: str = "",
 ) -> Iterator[tuple[str, Stance]]:
-    """Yield (term, stance) for every phrase among `terms` that a statement connects with a person.
+    """Yield each of `terms` that a statement connects with a person, with its stance.
 
     Args:
         statement: as `read_statement` returns it.
         who: the person's name.
         others: the other names of people in the memory.
-        terms: the phrases that matter, with their weight; of two that overlap, the longer counts, and of
-            several in a sentence the heaviest and what it takes the place of.
-        speaker: who said it, if the statement does not say; nobody calls themselves "she".
+        terms: the phrases that matter, with their weights; of two that overlap, the longer counts, and of
+            several in a sentence the heaviest and the one that it replaces.
+        speaker: of the statement, if its text does not name one; nobody calls themselves "she".
     """
     if statement.language == "es":
         return
     whole = "\n".join((statement.speaker, statement.asked, *(one.text for one in statement.sentences)))
-    # A person may be one of the values, or called by one: "Dr Sun" where "sun" is a name.
+    # A person may be a value, or share its name: "Dr Sun" where "sun" is a term.
     others = [
         name
         for name in others
@@ -321,7 +321,7 @@ def stances_of(
     for sentence, subject in _subjects(statement, who, others, speaker):
         owners = {p: owner_of(sentence.text, p, names) for p in chosen_phrases(sentence, terms)}
         clauses = {p: _clause(sentence.text, p) for p in owners}
-        openers: dict[Phrase, str] = {}  # with whom a clause opens that is not the first of its sentence
+        openers: dict[Phrase, str] = {}  # the person who opens a clause that is not the first of its sentence
         for phrase, (start, _) in clauses.items():
             opener = next((name for name in names if start and sentence.text.startswith(name, start)), "")
             acts = opener and _ACTS.match(sentence.text, start + len(opener))
@@ -336,9 +336,9 @@ def stances_of(
         found = {phrase: _stance(sentence.text, phrase, clauses[phrase], who) for phrase in chosen}
         turned = contrasted(sentence.text, chosen, found)
         found |= turned
-        # A sentence that names nobody tells its speaker's news of the thing it opens with: "*Kinetik* closed".
-        told = found[chosen[0]] in _CHANGES or _TO_SPEAKER.search(sentence.text) is not None
-        if not concerned and not turned and not (chosen[0].start <= len("The ") and told):
+        # A sentence without a person tells the speaker's news of its opening phrase: "*Kinetik* closed".
+        news = found[chosen[0]] in _CHANGES or _TO_SPEAKER.search(sentence.text) is not None
+        if not concerned and not turned and not (chosen[0].start <= len("The ") and news):
             continue
         best = max(chosen, key=lambda p: terms[p.term])
         for phrase, stance in found.items():
@@ -368,7 +368,7 @@ def _subjects(
 
 
 _ACTS = re.compile(r"\s+(?!and\b)")
-"""Behind a person with whom a clause opens: neither an owner nor the first of several."""
+"""Follows a person who opens a clause and is neither an owner nor the first of several."""
 
 
 def _concerns(statement: ParsedStatement, text: str, who: str, subject: str, owners: Collection[str]) -> bool:
@@ -385,7 +385,7 @@ _CHANGES = frozenset(("start", "back", "end"))
 
 
 def _stance(text: str, phrase: Phrase, bounds: tuple[int, int], who: str) -> Stance:
-    """Return how a sentence of a person stands to one phrase in it, which stands in the clause within some bounds."""
+    """Return the stance of a sentence about a person to a phrase in the clause within `bounds`."""
     clause = text[bounds[0] : bounds[1]]
     before = text[max(0, phrase.start - _REACH) : phrase.start]
     if is_kept(before):
@@ -408,7 +408,7 @@ def _stance(text: str, phrase: Phrase, bounds: tuple[int, int], who: str) -> Sta
 
 
 def _is_so(text: str, phrase: Phrase, clause: str, who: str, *, opens: bool) -> bool:
-    """Return whether a clause without a change asserts what is so, and not what only happened or is talked about."""
+    """Return whether a clause without a change says how things are, not what happened or is talked about."""
     wording = rules()
     before = text[max(0, phrase.start - _REACH) : phrase.start]
     spoken_of = governor_at("talk", before) >= 0 and not _AS_EVER.search(clause)
@@ -426,7 +426,7 @@ def _is_so(text: str, phrase: Phrase, clause: str, who: str, *, opens: bool) -> 
 
 
 def _of_role(role: str, behind: str) -> Stance:
-    """Return how it stands to what has a role: "my dentist *is now* …", "my new dentist is …", "my old dentist was …"."""
+    """Return the stance to the holder of a role: "my dentist *is now* …", "my new dentist is …", "my old dentist was …"."""
     wording = rules()
     if wording["over"].search(role) or _FORMERLY.search(role):
         return "over"
@@ -445,11 +445,11 @@ _AHEAD = re.compile(
 )
 _AS_EVER = re.compile(r"\bas (?:ever|always|usual)\b")
 _HAS_DONE = re.compile(r" (?:has|have)(?: \w+ly| just| now)? (?!been\b|had\b|me\b)\w+(?:ed|en|t|d)\b")
-"""What a thing has done itself: "Kinetik *has opened* a second hall"."""
+"""An action of the thing itself: "Kinetik *has opened* a second hall"."""
 
 
 def _is_regained(text: str, phrase: Phrase, end: int, who: str) -> bool:
-    """Return whether a clause ends in "again", of what a person has or who has them: "Kinetik *has me again*"."""
+    """Return whether "again" behind a phrase says that a person has it, or it has them, once more: "Kinetik *has me again*"."""
     behind = text[phrase.end : end]
     again = _AGAIN.search(behind)
     if again is None:
@@ -464,7 +464,7 @@ _AGAIN = re.compile(r"\b(?:again|once more|(?<!from )back)\b(?! (?:then|when|in|
 
 
 def _is_verb(word: str) -> bool:
-    """Return whether a word is a verb in a tense, by its form."""
+    """Return whether a word has the form of a finite verb."""
     low = word.lower()
     return (
         low in word_list("finite")
@@ -478,7 +478,7 @@ def _is_past_form(low: str) -> bool:
 
 
 def _modifies(text: str, phrase: Phrase) -> bool:
-    """Return whether a phrase only qualifies the noun behind it ("cello music"), which is not itself had."""
+    """Return whether a phrase only qualifies the noun behind it: "cello music"."""
     behind = TOKEN.match(text, phrase.end + 1)
     if behind is None or text[phrase.end] != " " or not is_content(behind.group()):
         return False
@@ -493,13 +493,12 @@ _DOES = re.compile(r" [a-z]+s (?:[^\W\d_a-z]\w*|him|her|them|me|us|it|the|a|an|m
 
 
 def _clause(text: str, phrase: Phrase) -> tuple[int, int]:
-    """Return the clause in which a phrase stands, with a fragment that hangs on to it ("…, just dreaming")."""
+    """Return the bounds of the clause around a phrase, fragments behind it included ("…, just dreaming")."""
     start, end = 0, len(text)
     for match in rules()["clause"].finditer(text):
         joins = match.group() == " and "
-        word = (
-            TOKEN.match(text, match.end()) if joins else None
-        )  # a verb in the past is another thing that was done
+        # A verb in the past behind "and" is another action, and opens a clause.
+        word = TOKEN.match(text, match.end()) if joins else None
         acts = not joins or (word is not None and _is_past_form(word.group()))
         if match.end() <= phrase.start and acts:
             start = match.end()
@@ -520,7 +519,7 @@ _SUPPOSED = re.compile(r"\b(?:if|would|might)\b", re.IGNORECASE)
 
 
 def _without_kept(text: str) -> str:
-    """Return a text without the denials that leave things as they are."""
+    """Return a text without denied ends ("has not left"), which change nothing."""
     return rules()["kept"].sub(" ", text) if _NOT.search(text) else text
 
 
@@ -528,7 +527,7 @@ _NOT = re.compile(r"n't\b|\b(?:not|never)\b", re.IGNORECASE)
 
 
 def _is_past(clause: str, who: str) -> bool:
-    """Return whether the first verb of a clause is a simple past."""
+    """Return whether the first verb of a clause is in the simple past."""
     for match in TOKEN.finditer(clause.replace(who, " ")):
         word = match.group().lower()
         if _is_past_form(word):

@@ -1,4 +1,4 @@
-"""Finds the states that a statement asserts outright: (Bob, residence, Miami), and what it says of their change.
+"""Finds the states that a fact asserts, (Bob, residence, Miami), and how they change.
 
 Three ways of asserting are known, from a small table per language (``data/states``): a few states that have verbs of
 their own ("lives in", "works at"), whatever is somebody's ("Bob's bank is Monzo" asserts a "bank", which nobody
@@ -16,26 +16,25 @@ predicate; ``{v}`` stands for a value, ``{o}`` for the one before it, ``{n}`` fo
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib import resources
 from itertools import islice
 from typing import Any, Literal
 
-from memforest.reading.tokens import MAX_PIECE_CHARS, SentenceSpan, load_word_lists, split_sentences
+from memforest.reading.tokens import (
+    MAX_PIECE_CHARS,
+    SentenceSpan,
+    load_word_lists,
+    read_toml,
+    split_sentences,
+)
 from memforest.records import State
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 LANGUAGES = ("en", "es")
 """Languages with a table, in the order in which they are tried."""
 UNSPECIFIED = "unspecified"
-"""The attribute of a change that does not say what it is a change of."""
+"""The attribute of a change without a named attribute."""
 NAME, OTHER = "§", "¤"
 """Stand for every character of a known name, so that one pattern fits all: the subject's own, and other people's."""
 
@@ -91,12 +90,11 @@ class Table:
 @lru_cache(maxsize=len(LANGUAGES))
 def load_table(code: str) -> Table:
     """Return the table of one of `LANGUAGES`, read once per process from the package's data."""
-    path = resources.files("memforest") / "data" / "states" / f"{code}.toml"
-    raw: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    raw = read_toml("data", "states", f"{code}.toml")
     lists: Mapping[str, str] = raw["words"]
     words = {role: frozenset(text.split()) for role, text in lists.items()}
     words["no_value"] = words["stops"] | words["pronouns"] | words["unreal"]
-    words["calendar"] = load_word_lists(code).lists.get("not_names", frozenset())
+    words["calendar"] = load_word_lists(code).get("not_names", frozenset())
     words["ends_noun"] |= words["stops"]
     macros = {name: text.replace("{name}", f"{NAME}+") for name, text in raw["macros"].items()}
     nouns, joins = raw["nouns"], _any_of(lists["joins"])
@@ -273,7 +271,7 @@ def find_states(text: str, *, subjects: Sequence[str]) -> tuple[State, ...]:
 
 @dataclass(slots=True)
 class _Subject:
-    """Whom a clause is about, and where it ends and its predicate begins; `noun` is "brother" for "Ada's brother"."""
+    """The subject of a clause, where it ends and its predicate begins; `noun` is "brother" for "Ada's brother"."""
 
     entities: tuple[str, ...]
     end: int
@@ -287,7 +285,7 @@ class _Reader:
 
     text: str
     given: str
-    """The same as it was written."""
+    """The text as it was written."""
     known: Mapping[int, str]
     """Where a name begins -> the name as given."""
     everybody: str
@@ -302,9 +300,8 @@ class _Reader:
         if table.conditional.match(self.everybody):
             return
         subject: _Subject | None = None
-        clauses = [
-            (0, 0, "")
-        ]  # where one may begin, where the joint in front of it does, and the word that joins it
+        # Where a clause may begin, where the joint in front of it begins, and the joining word.
+        clauses = [(0, 0, "")]
         clauses += [
             (one.end(), one.start(), one["join"] or one["alone"] or "")
             for one in islice(table.clause.finditer(self.everybody), _MAX_CLAUSES)
@@ -361,7 +358,7 @@ class _Reader:
         return None
 
     def _asserted(self, subject: _Subject, at: int, *, only_ends: bool) -> Iterator[State]:
-        """Yield the states of a predicate; of one that is not so only what it says to be over."""
+        """Yield the states of a predicate; of an unreal one only those that it says have ended."""
         if subject.noun and not only_ends:  # "Ada's bank is Monzo"
             attribute, former = noun_name(subject.noun, self.table)
             favourite = not self.table.words["favourite"].isdisjoint(attribute.split())
@@ -405,7 +402,7 @@ class _Reader:
             yield State(owner, attribute, subject.entities[0], None, "end" if former or past else "is")
 
     def _match(self, pattern: StatePattern, at: int) -> tuple[Span, Span | None] | None:
-        """Return where a predicate's value stands, and the value before it; None where either cannot be a value."""
+        """Return the bounds of a predicate's value and of the value before it; None if either cannot be a value."""
         found = pattern.regex.match(self.masked, at)
         if found is None:
             return None
@@ -438,7 +435,7 @@ class _Reader:
         return State(entity, attribute, cut[0] or "", cut[1], "end" if over else pattern.change)
 
     def _value(self, start: int, end: int | None, *, plain: bool, bare: bool = False) -> Span | None:
-        """Return where the value at a place begins and ends, or None if no value can stand there.
+        """Return the bounds of the value at a place, or None if there is no value.
 
         Args:
             start: of its text, articles included.
@@ -503,7 +500,7 @@ _AND = re.compile(rf"(?:, | and | & |, and | y | e )(?={NAME})")
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    """Return where a pattern that may be empty ends at a place."""
+    """Return where a pattern's match at a place ends; the place itself if there is none."""
     found = pattern.match(text, at)
     return found.end() if found else at
 

@@ -61,7 +61,6 @@ class Steps:
     """None when trees are browsed by the question itself."""
     browser: Browser | None = None
     """None when trees are browsed by embedding."""
-    """Those that there are: ``"pointwise"`` and ``"batch"`` where the chat model places, ``"own"`` that of the configuration."""
     summary_words: int = LOCAL_SUMMARY_WORDS
     """Most words of a summary."""
     calls: Calls | None = None

@@ -18,7 +18,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any, Literal
-from zoneinfo import ZoneInfo
 
 from memforest.concurrency import all_of
 from memforest.errors import ModelError, ModelRefusedError, ReplyError
@@ -28,6 +27,7 @@ from memforest.reading.clauses import in_full
 from memforest.reading.entities import find_mentions
 from memforest.reading.prompts import (
     Prompt,
+    PromptStep,
     Value,
     ask,
     head_and_tail,
@@ -49,24 +49,18 @@ EVIDENCE_CHARS = 1_500
 EVIDENCE_SUMMARY_CHARS = 4_000
 """Characters shown of a summary: some 600 words, which is the longest that a level of a calendar tree has."""
 PART_CHARS = 400
-"""Characters shown of the text of a part, and of what was concluded about it."""
+"""Most characters shown of the text of a part, and of its answer."""
 UNCITED = "the model gave an answer and named no evidence for it"
 
 
-class ChatAnswerer:
-    """Asks a chat model to answer from evidence alone.
+class ChatAnswerer(PromptStep[AnswerReply]):
+    """Asks a chat model to answer from evidence alone."""
 
-    Args:
-        calls: the way to the model.
-        timezone: whose days the model is shown: a name or a tzinfo.
-    """
+    prompt = "answer"
 
     def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
-        self._calls = calls
-        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
-        self._prompt: Prompt[AnswerReply] = load_prompt("answer")
+        super().__init__(calls, timezone=timezone)
         self._synthesis: Prompt[AnswerReply] = load_prompt("hmem_answer")
-        self.name = self._prompt.maker(calls.model_id)
         self.parts_name = self._synthesis.maker(calls.model_id)
 
     async def answer(
@@ -91,7 +85,7 @@ class ChatAnswerer:
         evidence: Sequence[AnswerEvidence],
         parts: Sequence[Settled],
     ) -> Answer:
-        """Return an answer that was put together of what was concluded about the parts of a question; cited as any other.
+        """Return an answer made of the answers to the parts of a question; it is cited like any other.
 
         Raises:
             ReplyError: if the model's replies are unusable.
@@ -139,7 +133,7 @@ class ChatAnswerer:
         return Answer(reply.answer, cited(reply), reply.reason)
 
     def _row(self, number: int, one: AnswerEvidence) -> dict[str, Any]:
-        """Return a piece of evidence as the model sees it: what was said, or a model's statement and where it came from."""
+        """Return a piece of evidence as a row for the model: a turn, or a model's fact or summary with its source."""
         if one.turns is not None and one.start is not None:
             return {
                 "number": number,
@@ -154,7 +148,7 @@ class ChatAnswerer:
         return row
 
     def _words(self, one: AnswerEvidence) -> dict[str, Any]:
-        """Return who said what; of a model's statement the quote only where it says more."""
+        """Return speaker and quote; of a model's fact its text, and the quote only if it says more."""
         spoken = in_full(one.spoken, one.speaker, one.quote, EVIDENCE_CHARS)
         speaker = spoken[-1].speaker if spoken else one.speaker
         row = {"speaker": cut(speaker, 80)} if speaker else {}
@@ -175,19 +169,10 @@ ALL_NODE_CHARS = 30_000
 """Most characters shown of all nodes of a call, some 7,500 tokens."""
 
 
-class ChatBrowser:
-    """Asks a chat model which children of a node are worth going down to.
+class ChatBrowser(PromptStep[BrowseChoice]):
+    """Asks a chat model which children of a node are worth going down to."""
 
-    Args:
-        calls: the way to the model.
-        timezone: whose days the model is shown: a name or a tzinfo.
-    """
-
-    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
-        self._calls = calls
-        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
-        self._prompt: Prompt[BrowseChoice] = load_prompt("browse")
-        self.name = self._prompt.maker(calls.model_id)
+    prompt = "browse"
 
     async def choose(
         self, query: str, *, reference: datetime, children: Sequence[TreeCard], most: int
@@ -231,19 +216,10 @@ MOST_QUERIES = 2
 """Sub-queries of a tree that the prompt asks for at most."""
 
 
-class ChatGuide:
-    """Asks a chat model what to look for in each recalled tree.
+class ChatGuide(PromptStep[BrowseGuide]):
+    """Asks a chat model what to look for in each recalled tree."""
 
-    Args:
-        calls: the way to the model.
-        timezone: whose days the model is shown: a name or a tzinfo.
-    """
-
-    def __init__(self, calls: Calls, *, timezone: str | tzinfo = "UTC") -> None:
-        self._calls = calls
-        self._zone = ZoneInfo(timezone) if isinstance(timezone, str) else timezone
-        self._prompt: Prompt[BrowseGuide] = load_prompt("plan")
-        self.name = self._prompt.maker(calls.model_id)
+    prompt = "plan"
 
     async def plan_browse(
         self, question: str, *, plan: QuestionPlan, reference: datetime, trees: Sequence[TreeCard]
@@ -281,22 +257,14 @@ MAX_REPLY_TOKENS = 1024
 _SHOWN_CHARS = 700
 
 
-class ChatJudge:
-    """The `Judge` that asks a chat model.
+class ChatJudge(PromptStep[Judgement]):
+    """The `Judge` that asks a chat model."""
 
-    Args:
-        calls: the way to the model.
-    """
-
+    prompt = "judge"
     remote = True
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
-        self._prompt: Prompt[Judgement] = load_prompt("judge")
-        self.name = self._prompt.maker(calls.model_id)
-
     async def judge(self, questions: Sequence[Equivalence]) -> list[int | None]:
-        """Return per question which of the known statements says the same as the new one, or None for none.
+        """Return for each question which known fact says the same as the new one, or None for none.
 
         None also for what could not be judged: no usable reply, no connection, no budget.
 
@@ -342,7 +310,7 @@ class ChatJudge:
 
 
 def _differ(one: str, other: str) -> bool:
-    """Return whether two statements cannot be one, whatever a model says."""
+    """Return whether two facts cannot be the same, whatever a model says."""
     if sorted(numbers(one)) != sorted(numbers(other)) or negated(one) != negated(other):
         return True
     mine, theirs = (
@@ -394,7 +362,7 @@ async def plan_recall(
     Args:
         steps: those of the memory.
         question: as it was asked.
-        participants: who is known in the memory; no name of them is a keyword.
+        participants: names of the people in the memory, which are no keywords.
         reference: what "today" is.
         zone: whose day that is.
 
@@ -429,7 +397,7 @@ async def gate(
 ) -> list[int]:
     """Return the positions, from 0, of the memories that help with a question, the most useful first: one call.
 
-    It may be empty. What the model is shown has numbers of its own, level by level; of those it replies with, the ones that
+    It may be empty. The memories are shown with numbers, level by level; of the numbers in the reply, the ones that
     do not exist and repetitions are left out. Without candidates nothing is asked.
 
     Args:

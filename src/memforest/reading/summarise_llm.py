@@ -19,9 +19,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import takewhile
-from typing import Any, Literal, get_args
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from memforest.concurrency import all_of
@@ -77,11 +77,11 @@ _SHOWN = 60
 
 
 class RecordCheck:
-    """Finds what is wrong with a record, given all that it was made of.
+    """Finds errors in a record, given its sources.
 
     Args:
-        request: what was asked for.
-        texts: what was shown of its inputs and its history, in this order.
+        request: that for the record.
+        texts: the shown inputs and history, in this order.
         days: the first and the last day of the record, as they were shown.
         zone: whose calendar days are meant.
         prompt: id of the prompt that asked for it.
@@ -104,9 +104,9 @@ class RecordCheck:
         return f"the summary has {size} words; at most {most} are allowed" if size > TOO_LONG * most else None
 
     def about(self, text: str) -> str | None:
-        """Return why a record is about something else than what it was made of (it shares too few words); None if it is not.
+        """Return why a record is not about its sources (it shares too few words with them); None if it is.
 
-        Where a turn gives orders to its reader, the record has to say something else than what it ordered, or who did it.
+        If a turn gives an order to its reader, the record has to say something besides the order, or who gave it.
         """
         mine = forms_of(text)
         if self._language == detect_language(text) and len(mine & self._forms) < MIN_SHARED * len(mine):
@@ -141,8 +141,8 @@ class RecordCheck:
         named = named_in(line, self._request.participants)
         if named and participant not in named:
             return f"the line {_cut(line)} names {', '.join(sorted(named))} and not {participant}, in whose section it is"
-        own = [one for one in self._passages if not one.owners or participant in one.owners]
-        foreign = [one for one in self._passages if one.owners and participant not in one.owners]
+        own = [one for one in self._passages if not one[2] or participant in one[2]]
+        foreign = [one for one in self._passages if one[2] and participant not in one[2]]
         if _is_of(line, own, foreign, self._people):
             return None
         return f"the line {_cut(line)} tells of somebody else than {participant}, in whose section it is"
@@ -156,7 +156,7 @@ class RecordCheck:
         return None if found is None else _not_there(*found)
 
     def _without_dates(self, sentence: str, language: Code) -> tuple[str, str | None]:
-        """Return a sentence without the dates that are borne out, and the first one that is not."""
+        """Return a sentence without its supported dates, and the first unsupported date."""
         plain = _ISO_DATE.sub(lambda found: " " if found[0] in self._iso else found[0], sentence)
         for one in reversed(dates_of(plain, language, self._request.start, self._zone, None)):
             if one.direction == "for":
@@ -168,7 +168,7 @@ class RecordCheck:
         return plain, None if left is None else left[0]
 
     def _is_known(self, span: DateSpan) -> bool:
-        """Return whether the days are stated, or the words are there; of "last week" whether anything lies in it."""
+        """Return whether the sources state a date's days or words; for "last week", whether they state a time within it."""
         known = self._days
         if any(meant.covers(other) for meant in span.readings for other in known):
             return True
@@ -197,7 +197,7 @@ class RecordCheck:
 
     @cached_property
     def _source(self) -> ChunkSource:
-        """All of it as the turns of a chunk; an order to the reader is a turn of its own, as it bears out nothing."""
+        """All sources as the turns of a chunk; an order to the reader is a turn of its own, as it supports nothing."""
         start = self._request.start
         parts = [part for text in (*self._texts, self._told) for part in _parts(text)]
         turns = tuple(Turn(str(at), "", part, start, at, None) for at, part in enumerate(parts))
@@ -245,8 +245,8 @@ class RecordCheck:
         before = [list(takewhile(lambda piece: not is_order(piece), pieces)) for pieces in split]
         if all(len(kept) == len(pieces) for kept, pieces in zip(before, split, strict=True)):
             return None
-        told = forms_of("\n".join(piece for kept in before for piece in kept))
-        return told | self._people | forms_of(self._told)
+        forms = forms_of("\n".join(piece for kept in before for piece in kept))
+        return forms | self._people | forms_of(self._told)
 
     @cached_property
     def _passages(self) -> tuple[Passage, ...]:
@@ -271,7 +271,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _numbers(text: str) -> frozenset[str]:
-    """Return the readings of the numbers of a text; the digits of dates in ISO form are none, as every record has some."""
+    """Return the readings of a text's numbers; ISO dates are left out, as every record has some."""
     plain = _ISO_DATE.sub(" ", text)
     pieces = [piece.text for piece in split_sentences(plain)]
     return fractions(plain).union(*(one.readings for piece in pieces for one in figures(piece)))
@@ -282,7 +282,7 @@ def _is_of(line: str, own: Sequence[Passage], foreign: Sequence[Passage], people
     mine = forms_of(line) - people
     if not mine or not foreign:
         return True
-    own_forms, foreign_forms = ({form for one in some for form in one.forms} for some in (own, foreign))
+    own_forms, foreign_forms = ({form for _, forms, _ in some for form in forms} for some in (own, foreign))
     if _has_figure_of_others(line, own, foreign):
         return False
     if len(mine & own_forms) >= len(mine & foreign_forms):
@@ -295,7 +295,7 @@ def _has_figure_of_others(line: str, own: Sequence[Passage], foreign: Sequence[P
     wanted = [one for one in figures(line) if not one.written]
     if not wanted:
         return False
-    here, there = ({form for one in some for form in _readings(one.text)} for some in (own, foreign))
+    here, there = ({form for text, _, _ in some for form in _readings(text)} for some in (own, foreign))
     return any(one.readings.isdisjoint(here) and not one.readings.isdisjoint(there) for one in wanted)
 
 
@@ -305,11 +305,11 @@ def _readings(sentence: str) -> frozenset[str]:
 
 
 def _best(mine: frozenset[str], some: Sequence[Passage]) -> int:
-    return max((len(mine & one.forms) for one in some), default=0)
+    return max((len(mine & forms) for _, forms, _ in some), default=0)
 
 
 def _squeezed(text: str) -> str:
-    """Return the letters and digits of a text alone, folded: quotations are compared so, whatever the marks in them."""
+    """Return only the letters and digits of a text, folded, so that quotations are compared without their marks."""
     return "".join(ch for ch in fold(text) if ch.isalnum())
 
 
@@ -321,7 +321,7 @@ def _runs(text: str) -> list[tuple[str, ...]]:
 
 @lru_cache(maxsize=16)
 def _runs_of(prompt: str) -> frozenset[tuple[str, ...]]:
-    """Return the runs of words of a prompt's instructions; what its examples say has names and numbers that nobody said."""
+    """Return the runs of words in a prompt's instructions, without its examples, whose names and numbers give them away."""
     one = load_prompt(prompt)
     return frozenset((*_runs(one.system), *_runs(one.user)))
 
@@ -334,85 +334,16 @@ def _cut(text: str) -> str:
     return repr(cut(text, _SHOWN))
 
 
-Level = Literal["segment", "session", "day", "week", "profile"]
-LEVELS: tuple[Level, ...] = get_args(Level)
+LEVELS = ("segment", "session", "day", "week", "profile")
 """What `SummaryRequest.prompt` may name of a calendar's levels, from the lowest up."""
 MEMORY = "memory"
-"""What it names for the memory that is consolidated of things alike, whatever its level."""
+"""The prompt of a memory consolidated of similar texts, whatever its level."""
 
 MIN_CHARS = 400
 """Characters that an input is shown with at least: of more inputs than have room so, evenly spaced ones are shown."""
 _LEAST_TOKENS, _MOST_TOKENS = 2_048, 8_192
 _TOKENS_A_WORD = 4
 _TICK = timedelta(milliseconds=1)
-
-
-class RecordWriter:
-    """Asks a chat model for records, a call each.
-
-    Args:
-        calls: the way to the model.
-        zone: whose days are shown.
-    """
-
-    def __init__(self, calls: Calls, zone: tzinfo) -> None:
-        self._calls = calls
-        self._zone = zone
-        self._prompts: Mapping[str, Prompt[Any]] = {
-            **{level: load_prompt(f"timem_{level}") for level in LEVELS},
-            MEMORY: load_prompt("hmem_memory"),
-        }
-
-    def writes(self, request: SummaryRequest) -> bool:
-        """Return whether a request is for one of these records."""
-        return request.prompt in self._prompts
-
-    def maker_of(self, request: SummaryRequest) -> str | None:
-        """Return the maker that is stored with a record: ``"timem_day@1:model"``; None if the request is for no record."""
-        found = self._prompts.get(request.prompt)
-        return None if found is None else found.maker(self._calls.model_id)
-
-    async def write(self, request: SummaryRequest) -> str:
-        """Return a record in at most so many words as the request has; "" where there is nothing to tell, without a call.
-
-        A memory of one text is that text, if it fits and may be kept: nothing was consolidated.
-
-        A profile is the text of its sections (`memforest.ports`); what is too long of it goes line by line, from the end of
-        the longest section.
-
-        Raises:
-            ReplyError: if the model's replies are unusable, also the one that was asked for again.
-            BudgetError, ModelUnavailableError, ModelRefusedError, ModelRequestError: as `Calls.complete`.
-        """
-        inputs = readable(_spaced(not_blank(request.inputs)))
-        if not inputs or request.max_words <= 0:
-            return ""
-        alone = request.prompt == MEMORY and len(inputs) == 1 and request.summarise == "kept"
-        if alone and count_words(inputs[0]) <= request.max_words:
-            return UnchangedText(inputs[0])
-        history = readable(not_blank(request.history))
-        prompt = self._prompts[request.prompt]
-        days = _days(request, self._zone)
-        check = RecordCheck(request, (*inputs, *history), days, self._zone, prompt.id)
-        tokens = min(max(_LEAST_TOKENS, _TOKENS_A_WORD * request.max_words), _MOST_TOKENS)
-        values = _values(request, days, inputs, history)
-        if request.prompt == "profile":
-            profile: Profile = await ask(
-                self._calls,
-                prompt,
-                values,
-                max_tokens=tokens,
-                check=lambda reply: _profile_problem(reply, request, check),
-            )
-            return join_sections(_shortened(_sections(profile, request), request.max_words))
-        reply: Summary = await ask(
-            self._calls,
-            prompt,
-            values,
-            max_tokens=tokens,
-            check=lambda reply: _problem(reply.summary, check),
-        )
-        return within(reply.summary, request.max_words)
 
 
 def _values(
@@ -422,13 +353,13 @@ def _values(
     node: dict[str, Any] = {request.prompt: request.label}
     node |= {"window": request.window} if request.window else {}
     node |= {"from": days[0], "to": days[1], "participants": list(request.participants)}
-    told = "turn" if request.prompt == "segment" else "note"
+    name = "turn" if request.prompt == "segment" else "note"
     people = max(1, len(request.participants)) if request.prompt == "profile" else 1
     before = {} if request.prompt == MEMORY else {"history": numbered("record", history)}
     return {
         "node": [node],
         **before,
-        f"{told}s": numbered(told, inputs),
+        f"{name}s": numbered(name, inputs),
         "words": max(1, request.max_words // people),
     }
 
@@ -463,7 +394,7 @@ def _sections(reply: Profile, request: SummaryRequest) -> list[tuple[str, list[s
 
 
 def _shortened(sections: list[tuple[str, list[str]]], most: int) -> list[tuple[str, list[str]]]:
-    """Return sections in at most so many words: lines are left out, and the last line is cut to whole sentences."""
+    """Return sections of at most `most` words: lines are left out, and a last single line is cut at a sentence."""
     kept = [(name, list(lines)) for name, lines in sections]
     while (size := count_words(join_sections(kept))) > most:
         name, lines = max(kept, key=lambda one: sum(map(count_words, one[1])))
@@ -478,7 +409,7 @@ def _shortened(sections: list[tuple[str, list[str]]], most: int) -> list[tuple[s
 
 
 def _spaced(texts: list[str]) -> list[str]:
-    """Return at most so many texts as can be shown with `MIN_CHARS` each: evenly spaced, the first and the last among them."""
+    """Return as many texts as can be shown with `MIN_CHARS` each: evenly spaced, with the first and the last."""
     most = MAX_CHARS // MIN_CHARS
     if len(texts) <= most or sum(map(len, texts)) <= MAX_CHARS:
         return texts
@@ -514,8 +445,7 @@ class ChatSummariser:
 
     A node keeps its children's texts without a call when they have few words together: as many as a summary may have
     for a root, `VERBATIM` times as many for a node inside a tree and for the root of a scene; not if every node is to be
-    summarised (`SummaryRequest.summarise`). A stretch of conversation that is carried on (with a history) keeps what it has
-    and what comes to it in the same way.
+    summarised (`SummaryRequest.summarise`).
 
     Args:
         calls: the way to the model.
@@ -535,14 +465,18 @@ class ChatSummariser:
         later = self._prompts[_STRETCH].version
         versions += [later] if later > 1 else []  # stored names say nothing of its first version
         self.name = f"summarise@{'.'.join(map(str, versions))}:{calls.model_id}"
-        self._records = RecordWriter(calls, self._zone)
+        self._level_prompts: Mapping[str, Prompt[Any]] = {
+            **{level: load_prompt(f"timem_{level}") for level in LEVELS},
+            MEMORY: load_prompt("hmem_memory"),
+        }
 
     def maker_of(self, request: SummaryRequest) -> str:
         """Return the maker that is stored with a request's summary.
 
         That is the prompt of a level that has one of its own, with version and model: ``"timem_day@1:model"``; else `name`.
         """
-        return self._records.maker_of(request) or self.name
+        prompt = self._level_prompts.get(request.prompt)
+        return self.name if prompt is None else prompt.maker(self._calls.model_id)
 
     async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str | ModelError]:
         """Return one summary per request, in order, with an error in the place of one that could not be made.
@@ -561,19 +495,15 @@ class ChatSummariser:
             return exc
 
     async def _made(self, request: SummaryRequest) -> str:
-        if self._records.writes(request):
-            return await self._records.write(request)
+        if request.prompt in self._level_prompts:
+            return await self._record(request)
         inputs = not_blank(request.inputs)
-        before = not_blank(request.history) if request.kind == _STRETCH else []
         if not inputs:
-            return "\n".join(before)
+            return ""
         whole = request.root and request.kind != "scene"
         room = request.max_words if whole else VERBATIM * request.max_words
-        if request.summarise == "kept" and sum(map(count_words, (*before, *inputs))) <= room:
-            text = "\n".join((*before, *inputs))
-            return (
-                text if before else UnchangedText(text)
-            )  # of what is carried on, the children are not what was read
+        if request.summarise == "kept" and sum(map(count_words, inputs)) <= room:
+            return UnchangedText("\n".join(inputs))
         kind = _prompt_of(request)
         reply = await ask(
             self._calls,
@@ -584,29 +514,56 @@ class ChatSummariser:
         )
         return within(reply.summary, request.max_words)
 
+    async def _record(self, request: SummaryRequest) -> str:
+        """Return the record of a level with a prompt of its own; "" where there is nothing to tell, without a call.
+
+        A memory of one text is that text, if it fits and may be kept: nothing was consolidated.
+
+        A profile is the text of its sections (`memforest.ports`); if it is too long, lines are left out from the end of the
+        longest section.
+        """
+        inputs = readable(_spaced(not_blank(request.inputs)))
+        if not inputs or request.max_words <= 0:
+            return ""
+        alone = request.prompt == MEMORY and len(inputs) == 1 and request.summarise == "kept"
+        if alone and count_words(inputs[0]) <= request.max_words:
+            return UnchangedText(inputs[0])
+        history = readable(not_blank(request.history))
+        prompt = self._level_prompts[request.prompt]
+        days = _days(request, self._zone)
+        check = RecordCheck(request, (*inputs, *history), days, self._zone, prompt.id)
+        tokens = min(max(_LEAST_TOKENS, _TOKENS_A_WORD * request.max_words), _MOST_TOKENS)
+        written = partial(
+            ask, self._calls, prompt, _values(request, days, inputs, history), max_tokens=tokens
+        )
+        if request.prompt == "profile":
+            profile: Profile = await written(check=lambda reply: _profile_problem(reply, request, check))
+            return join_sections(_shortened(_sections(profile, request), request.max_words))
+        reply: Summary = await written(check=lambda reply: _problem(reply.summary, check))
+        return within(reply.summary, request.max_words)
+
     def _data(self, kind: str, request: SummaryRequest, inputs: Sequence[str]) -> Mapping[str, Value]:
         days = {"from": _day(request.start, self._zone), "to": _day(request.end, self._zone)}
         notes = numbered("note", readable(inputs))
-        history = numbered("record", readable(not_blank(request.history)))
         if kind != _RECORD:
             node = {_KINDS[kind]: request.label, **days}
             values: dict[str, Value] = {"node": [node], "notes": notes, "words": request.max_words}
-            return values | ({"history": history} if kind == _STRETCH else {})
+            return values | ({"history": []} if kind == _STRETCH else {})
         record: dict[str, Any] = {"record": request.label, "level": request.level}
         record |= {"window": request.window} if request.window else {}
         record |= {**days, "participants": list(request.participants)}
         return {
             "node": [record],
             "instruction": [{"text": request.instruction}],
-            "history": history,
+            "history": numbered("record", readable(not_blank(request.history))),
             "notes": notes,
             "words": request.max_words,
         }
 
 
 def _prompt_of(request: SummaryRequest) -> str:
-    """Return which prompt a request needs: that of its kind of tree, or that of records."""
-    if request.instruction or request.window or (request.history and request.kind != _STRETCH):
+    """Return the prompt that a request needs: that of its kind of tree, or that of records."""
+    if request.instruction or request.window or request.history:
         return _RECORD
     return request.kind if request.kind in _KINDS else "scene"
 
@@ -628,5 +585,5 @@ def _summary_problem(summary: str, inputs: Sequence[str], request: SummaryReques
 
 
 def _day(moment: datetime, zone: tzinfo) -> str:
-    """Return a day for the model; at either end of time as it is."""
+    """Return a day as the model is shown it."""
     return f"{local_time(moment, zone):%Y-%m-%d}"

@@ -142,7 +142,7 @@ def _read_sentence(
 
 
 def key_of(sentence: Sentence) -> tuple[tuple[str, str], ...]:
-    """Return what equal sentences have in common: who says it, and the words, whatever their case and marks."""
+    """Return the key that equal sentences share: the speaker and the words, without case and marks."""
     folded = ((one.speaker, fold(one.text)) for one in sentence.parts or (sentence,))
     return tuple((speaker, " ".join(words(text)) or text) for speaker, text in folded)
 
@@ -154,7 +154,7 @@ def covering(
 
     Args:
         sentences: to choose from.
-        taken: what stands beside them already.
+        taken: the sentences already chosen.
         room: words that are left.
         known: terms that have been told before and count `KNOWN` times as much.
     """
@@ -197,7 +197,7 @@ MAKER = "local-records-1"
 """Inputs read of one request; of more, evenly spaced ones, with the first and the last."""
 """Characters read of all inputs together; of a longer input, whole sentences from its beginning and its end."""
 WHOLE_WORDS = 40
-"""Words up to which a line stands or goes as one: what it says in several sentences is said of one thing."""
+"""Most words of a line that is kept or left out as a whole, as its sentences are about one thing."""
 STATES_SHARE = 2 / 3
 """Share of a record's words that the first and the last of what changed may take."""
 MOST_READ = 512
@@ -205,7 +205,7 @@ MOST_READ = 512
 
 
 def record_of(request: SummaryRequest) -> UnchangedText:
-    """Return the record of a level's request, at most ``request.max_words`` words; what has nothing to tell gives "".
+    """Return the record of a level's request in at most ``request.max_words`` words; "" if there is nothing to tell.
 
     A segment holds the statements that its turns support, else its turns: all of them if they fit. A memory of one text alone
     is that text, if it fits.
@@ -259,7 +259,7 @@ def _said_by(request: SummaryRequest) -> list[tuple[str, list[str]]]:
 
 
 def most_telling(texts: Sequence[str], most: int) -> list[int]:
-    """Return the positions of the texts that tell most within so many words, ascending; questions only beside nothing else.
+    """Return the positions of the texts that tell most in `most` words, ascending; questions only if there is nothing else.
 
     A text of more than two thirds of these words is not among them.
     """
@@ -272,7 +272,7 @@ def most_telling(texts: Sequence[str], most: int) -> list[int]:
 
 
 def _chosen_records(inputs: Sequence[str], request: SummaryRequest) -> str:
-    """Return whole sentences of some texts, those that are new and tell most, a line each."""
+    """Return the sentences of some texts that are new and tell most, one a line."""
     most = request.max_words
     units = _distinct(_units(inputs, request.participants))
     if not units:
@@ -294,7 +294,7 @@ def _chosen_records(inputs: Sequence[str], request: SummaryRequest) -> str:
 
 
 def _kept(units: Sequence[Sentence], participants: Sequence[str], most: int) -> list[Sentence]:
-    """Return what stands in a record in any case: of all that changed the last and the first that tell it.
+    """Return the sentences that a record always has: the last and the first about each change.
 
     Where no change is read, the last thing told, if it leaves room for others, and the first.
     """
@@ -311,10 +311,10 @@ def _kept(units: Sequence[Sentence], participants: Sequence[str], most: int) -> 
 
 
 def _changes(units: Sequence[Sentence], participants: Sequence[str]) -> Iterator[tuple[Sentence, Sentence]]:
-    """Yield the first and the last that tell of each attribute that had more than one value, or began or ended."""
+    """Yield the first and the last sentence about each attribute that changed, began or ended."""
     names = tuple(dict.fromkeys([*participants, *(one.speaker for one in units if one.speaker)]))
     read = sorted(units, key=lambda one: (-len(one.named), one.place))[:MOST_READ]
-    told: dict[tuple[str, str], list[Sentence]] = {}
+    lines_of: dict[tuple[str, str], list[Sentence]] = {}
     values: dict[tuple[str, str], list[str]] = {}
     changed: set[tuple[str, str]] = set()
     for one in sorted(read, key=lambda one: one.place):
@@ -322,7 +322,7 @@ def _changes(units: Sequence[Sentence], participants: Sequence[str]) -> Iterator
             if state.attribute == UNSPECIFIED or holds_many(state.attribute):
                 continue
             key = (fold(state.entity), state.attribute)
-            told.setdefault(key, []).append(one)
+            lines_of.setdefault(key, []).append(one)
             known = values.setdefault(key, [])
             if state.change != "is" or state.previous is not None:
                 changed.add(key)
@@ -330,13 +330,13 @@ def _changes(units: Sequence[Sentence], participants: Sequence[str]) -> Iterator
             others = (set(words(fold(value))) for value in known)
             if not any(mine <= other or other <= mine for other in others):
                 known.append(state.value)
-    for key, lines in told.items():
+    for key, lines in lines_of.items():
         if key in changed or len(values[key]) > 1:
             yield lines[0], lines[-1]
 
 
 def _units(inputs: Sequence[str], participants: Collection[str]) -> list[Sentence]:
-    """Return what texts say, in order: a short line as one, of a long one each sentence."""
+    """Return the units of texts, in order: a short line is one unit, of a long line each sentence is."""
     read = [
         (child, *speaker_of(line))
         for child, text in enumerate(_read_record(inputs))
@@ -430,7 +430,7 @@ class LocalSummariser:
     name = "local-extractive-2"
 
     def maker_of(self, request: SummaryRequest) -> str:
-        """Return what a summary of this request is stored as made by: records of a level that has a prompt are another matter."""
+        """Return the maker that is stored with a request's summary; records of levels with a prompt have their own."""
         return MAKER if request.prompt else self.name
 
     async def summarise(self, requests: Sequence[SummaryRequest]) -> list[str]:
@@ -441,21 +441,19 @@ class LocalSummariser:
         """Return the summary of one node, at most ``request.max_words`` words (see `count_words`).
 
         It holds the children's own sentences in time order, without those of the history; a line for each run of one
-        speaker, with the name. What a stretch of conversation has for a history is summarised with them. One child that
-        fits is returned as it is, where that may be; no input, blank inputs or ``max_words <= 0`` give an empty string. A
-        request of a level with a prompt of its own is answered as `memforest.reading.summarise_local` says.
+        speaker, with the name. One child that fits is returned as it is, where that may be; no input, blank inputs or
+        ``max_words <= 0`` give an empty string. A request of a level with a prompt of its own gets a record (`record_of`).
         """
         if request.prompt:
             return record_of(request)
         stretch = request.kind == _STRETCH
-        history = () if stretch else request.history
-        inputs = _read((*request.history, *request.inputs) if stretch else request.inputs)
+        inputs = _read(request.inputs)
         if not inputs or request.max_words <= 0:
             return ""
-        alone = len(inputs) == 1 and request.summarise == "kept" and not history
+        alone = len(inputs) == 1 and request.summarise == "kept" and not request.history
         if alone and count_words(inputs[0]) <= request.max_words:
             return inputs[0]
-        known = {key_of(one) for one in _sentences(_read(history))}
+        known = {key_of(one) for one in _sentences(_read(request.history))}
         said = _sentences(inputs)
         said = _distinct(_joined(said) if stretch else said)
         said = [one for one in said if key_of(one) not in known] or said
@@ -518,7 +516,7 @@ def _turns(lines: Sequence[tuple[int, str, str]]) -> Iterator[int]:
 def _joined(sentences: Sequence[Sentence]) -> list[Sentence]:
     """Return the sentences in order, an answer together with what it answers in the turn right before it, as one.
 
-    Where that says too little as well ("Since when?"), what stands before it goes with them.
+    If that says too little as well ("Since when?"), the sentence before it is joined, too.
     """
     made: list[Sentence] = []
     for _, group in groupby(sentences, key=lambda one: one.turn):
@@ -533,13 +531,13 @@ def _joined(sentences: Sequence[Sentence]) -> list[Sentence]:
 
 
 def _answer(turn: Sequence[Sentence]) -> Sentence | None:
-    """Return the sentence with which a turn would answer: the first that says something, else a yes or no."""
+    """Return the sentence of a turn that may be an answer: the first that says something, else a yes or no."""
     telling = (one for one in turn[:3] if not one.asks and one.reason not in _REMARKS)
     return next(telling, next((one for one in turn[:1] if is_yes_no_answer(one.text)), None))
 
 
 def _lead(made: Sequence[Sentence], turn: int) -> int | None:
-    """Return the place of what a turn replies to: a question that ends the one before, else the last that tells."""
+    """Return the place of the sentence that a turn replies to: the question at the end of the turn before, else its last."""
     last = [at for at in range(max(0, len(made) - 3), len(made)) if made[at].turn == turn - 1]
     asking = (at for at in reversed(last[-2:]) if made[at].asks)
     return next(asking, next((at for at in reversed(last) if made[at].tells), None))
@@ -558,7 +556,7 @@ def _leans(answer: Sentence, lead: Sentence) -> bool:
 
 
 def _with_context(made: list[Sentence], lead: int, answer: Sentence) -> Sentence:
-    """Return an answer joined with its lead and with what that needs, which are taken out of those made."""
+    """Return an answer joined with its lead and the context of that; these are removed from `made`."""
     replied_to = [one for at, one in enumerate(made[lead:]) if not at or one.tells]
     del made[lead:]
     parts = _put_before([answer], [part for one in replied_to for part in _parts(one)], made)
@@ -575,7 +573,7 @@ def _with_context(made: list[Sentence], lead: int, answer: Sentence) -> Sentence
 def _put_before(
     parts: Sequence[Sentence], more: Sequence[Sentence], made: list[Sentence]
 ) -> Sequence[Sentence]:
-    """Return sentences with others before them, as many as may be joined; the rest of those goes back to what was made."""
+    """Return sentences with as many of `more` before them as may be joined; the rest goes back to `made`."""
     room = MOST_JOINED - len(parts)
     if len(more) > room:
         made.append(_unit(more[:-room]))

@@ -157,8 +157,8 @@ def parse_timestamp(
 
 def _message(field: str, value: object, reason: str) -> str:
     # Not repr() of the whole: the value comes from a transcript and may be of any size.
-    told = shown(value[: _SHOWN + 1] if isinstance(value, str) else value, _SHOWN)
-    return f"{field}: cannot read {told} as a time: {reason}; {_EXAMPLE}"
+    shown_value = shown(value[: _SHOWN + 1] if isinstance(value, str) else value, _SHOWN)
+    return f"{field}: cannot read {shown_value} as a time: {reason}; {_EXAMPLE}"
 
 
 def _plain(value: datetime) -> datetime:
@@ -218,7 +218,7 @@ def _from_written(text: str, day_first: bool) -> datetime:
 
 
 class _UnknownZoneError(ValueError):
-    """The text names a zone that has no single meaning."""
+    """The error of a time zone name without a single meaning."""
 
 
 def _zone_of_name(name: str | None, offset: int | None) -> tzinfo | None:
@@ -254,7 +254,7 @@ def date_languages(text: str, language: Code) -> tuple[str, ...]:
 
 
 def resolved_dates(spans: Iterable[DateSpan]) -> tuple[ResolvedDate, ...]:
-    """Return dates as they are kept with a statement: in the order of the text, each once."""
+    """Return dates as they are kept with a fact: in the order of the text, each once."""
     return tuple(
         dict.fromkeys(
             ResolvedDate(one.text, one.start, None if one.direction == "for" else one.end, one.precision)
@@ -264,33 +264,32 @@ def resolved_dates(spans: Iterable[DateSpan]) -> tuple[ResolvedDate, ...]:
 
 
 def valid_time(span: DateSpan | None) -> tuple[datetime | None, datetime | None, Precision]:
-    """Return the valid time that a statement states: from a start, open for "since"; none for "until June"."""
+    """Return the valid time that a date gives a fact: from a start, open for "since"; none for "until June"."""
     window = span.window if span and span.direction not in ("before", "until") else None
     if span is None or window is None:
         return None, None, "unknown"
     return window.start, window.end, span.precision
 
 
-def show_dates(dates: Sequence[ResolvedDate], zone: tzinfo, *, english: bool = True) -> str:
-    """Return what dates mean that do not say so themselves, such as ``last week: 22-28 January 2024``.
+def show_dates(dates: Sequence[ResolvedDate], zone: tzinfo) -> str:
+    """Return the meaning of dates whose words lack a year, such as ``last week: 22-28 January 2024``.
 
     Several are joined by semicolons; dates whose words hold their year are left out, and nothing may be left.
 
     Args:
         dates: of a statement.
         zone: whose days are written.
-        english: in English words; else in ISO form.
     """
     shown = (
-        f"{one.words}: {format_interval(Interval(one.start, one.end), one.precision, zone=zone, style='en' if english else 'iso')}"
+        f"{one.words}: {format_interval(Interval(one.start, one.end), one.precision, zone=zone)}"
         for one in dates
         if not _NAMES_YEAR.search(one.words)
     )
     return "; ".join(shown)
 
 
-def dated_text(text: str, said: datetime, zone: tzinfo, *, day_first: bool | None = None) -> str:
-    """Return a text with the days that its relative words mean written beside them, in ISO form: "yesterday (2023-05-07)".
+def dated_text(text: str, said: datetime, zone: tzinfo) -> str:
+    """Return a text with the ISO days of its relative dates beside them: "yesterday (2023-05-07)".
 
     Also beside days and months without a year. A date that says its year, one in doubt, and one with a bracket behind it
     are left as they are; so is everything in a language without rules for dates. What is said is not changed otherwise.
@@ -301,18 +300,15 @@ def dated_text(text: str, said: datetime, zone: tzinfo, *, day_first: bool | Non
         'We moved last week (2023-05-01/2023-05-07), after a year abroad.'
 
     Args:
-        text: what was said.
-        said: aware; when.
+        text: of the turn.
+        said: aware; the time of the turn.
         zone: whose calendar days are meant.
-        day_first: whether ``01/02`` is 1 February, where the talk shows it.
 
     Raises:
         TimestampError: if `said` is naive.
     """
     out, done = [], 0
-    for span in find_dates(
-        text, said, zone, date_languages(text, detect_language(text)), day_first=day_first
-    ):
+    for span in find_dates(text, said, zone, date_languages(text, detect_language(text))):
         behind = text[span.end_char :].lstrip()[:1]
         if not span.relative or behind in _BRACKETS or any(mark in span.text for mark in _BRACKETS):
             continue
@@ -360,25 +356,24 @@ def zone_of(tx: Tx, config: Config) -> tzinfo:
 
 
 def unknown_zone(tx: Tx) -> str | None:
-    """Say that the memory's zone is not known on this machine; None when it is."""
+    """Return a message that this machine does not know the memory's zone; None when it does."""
     name = stored_zone(tx)
-    if name is not None:
-        try:
-            zone_named(name)
-        except ConfigError:
-            return _unknown(name)
+    return None if name is None else _zone_problem(name)
+
+
+def _zone_problem(name: str) -> str | None:
+    try:
+        zone_named(name)
+    except ConfigError:
+        return _unknown(name)
     return None
 
 
 def zone_note(stored: str | None, configured: str) -> str | None:
-    """Say that the memory's zone is not the configured one, or not known here, and what to do; None when all is well."""
+    """Return a message if the memory's zone is not the configured one, or not known here; None when all is well."""
     if stored is None or stored == configured:
         return None
-    try:
-        zone_named(stored)
-    except ConfigError:
-        return _unknown(stored)
-    return (
+    return _zone_problem(stored) or (
         f"the days of this memory are those of {stored!r} and stay so, while times without an offset and words such as "
         f"'yesterday' are read in {configured!r}; set timezone={stored!r} to read them in the memory's days"
     )
@@ -392,6 +387,7 @@ def _unknown(name: str) -> str:
 
 
 ORDER_KEY = "day_first"
+_DIGIT = re.compile(r"\d")
 _STORED = {"true": True, "false": False}
 _BOTH = "both"
 
@@ -401,23 +397,19 @@ def order_of(tx: Tx, config: Config) -> bool | None:
     return config.day_first if config.day_first is not None else _STORED.get(meta.get(tx, ORDER_KEY) or "")
 
 
-def keep_order(tx: Tx, texts: Iterable[str]) -> None:
-    """Keep what new texts prove."""
-    proven = numeric_order(texts)
-    if proven is None:
-        return
-    now, known = "true" if proven else "false", meta.get(tx, ORDER_KEY)
-    if known != now:
-        meta.put(tx, ORDER_KEY, now if known is None else _BOTH)
-
-
-def doubtful_dates(turns: Sequence[Turn], day_first: bool | None) -> list[str]:
-    """Return a warning that names a date of which the order is not known; nothing if there is none."""
-    if day_first is not None:
+def learn_order(tx: Tx, config: Config, turns: Sequence[Turn]) -> list[str]:
+    """Keep the order of day and month that new turns prove, and warn of a date whose order is still unknown."""
+    dated = [turn for turn in turns if _DIGIT.search(turn.text)]
+    proven = numeric_order(turn.text for turn in dated) if dated else None
+    if proven is not None:
+        now, known = "true" if proven else "false", meta.get(tx, ORDER_KEY)
+        if known != now:
+            meta.put(tx, ORDER_KEY, now if known is None else _BOTH)
+    if not dated or order_of(tx, config) is not None:
         return []
     found = [
         (one, turn)
-        for turn in turns
+        for turn in dated
         if (dates := ambiguous_dates(turn.text)) and detect_language(turn.text) != "es"
         for one in dates
     ]
@@ -431,7 +423,7 @@ def doubtful_dates(turns: Sequence[Turn], day_first: bool | None) -> list[str]:
 
 
 def month_first_warning(times: Sequence[str], day_first: bool | None) -> tuple[str, ...]:
-    """Return a warning that names a timestamp of which the order is not known; nothing if there is none."""
+    """Return a warning about a timestamp with an unknown order of day and month; none if there is no such timestamp."""
     found = [] if day_first is not None else [time for time in times if ambiguous_dates(time)]
     if not found:
         return ()

@@ -17,13 +17,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from memforest.text import STOP_WORDS, UNSPACED, word_set, words
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 MAX_PIECE_CHARS = 600
-"""Longest piece in characters. What is longer is cut at white space, or hard where there is none."""
+"""Most characters of a piece. A longer one is cut at white space, or hard if there is none."""
 
 # One candidate for an end of sentence: marks and closing quotes, then white space or the end of the text.
 _END = re.compile(
@@ -87,7 +91,7 @@ def split_sentences(text: str) -> list[SentenceSpan]:
 
 
 def _is_inside(text: str, begin: int, match: re.Match[str]) -> bool:
-    """Return whether the mark found belongs to an abbreviation or an initial, not to an end of sentence."""
+    """Return whether a mark belongs to an abbreviation, initial or number, and ends no sentence."""
     if match.group() != ".":
         return False
     before = _LAST_WORD.search(text, max(begin, match.start() - 12), match.start())
@@ -146,11 +150,6 @@ def cut_words(text: str, limit: int) -> str:
     return f"{kept}…" if kept else ""
 
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 Code = Literal["en", "es", "other"]
 """The languages with rules of their own; ``"other"`` is everything else."""
 
@@ -164,35 +163,44 @@ _SAMPLE_CHARS = 600
 _LAST_LATIN = 0x2FF
 
 
-@dataclass(frozen=True, slots=True)
-class WordLists:
-    """The word lists and replacement tables of one language, all lower case."""
+def read_toml(*path: str) -> dict[str, Any]:
+    """Return the content of a TOML file of the package.
 
-    code: str
-    lists: Mapping[str, frozenset[str]]
-    tables: Mapping[str, Mapping[str, str]]
+    Raises:
+        FileNotFoundError: if there is no such file.
+    """
+    return tomllib.loads(resources.files("memforest").joinpath(*path).read_text(encoding="utf-8"))
 
 
 @lru_cache(maxsize=8)
-def load_word_lists(code: str) -> WordLists:
-    """Return the word lists of `code`, read once per process from the package's data.
+def _language_file(code: str) -> dict[str, Any]:
+    return read_toml("data", "language", f"{code}.toml")
+
+
+@lru_cache(maxsize=8)
+def load_word_lists(code: str) -> Mapping[str, frozenset[str]]:
+    """Return the word lists of a language by name, all lower case, read once per process.
 
     Raises:
-        FileNotFoundError: if the package carries no lists for `code`.
+        FileNotFoundError: if the package has no lists for `code`.
     """
-    raw = (resources.files("memforest") / "data" / "language" / f"{code}.toml").read_text(encoding="utf-8")
-    parsed = tomllib.loads(raw)
-    return WordLists(
-        code=code,
-        lists=MappingProxyType({name: frozenset(text.split()) for name, text in parsed["lists"].items()}),
-        tables=MappingProxyType({name: MappingProxyType(table) for name, table in parsed["tables"].items()}),
-    )
+    return {name: frozenset(text.split()) for name, text in _language_file(code)["lists"].items()}
+
+
+def load_word_tables(code: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the replacement tables of a language by name, all lower case: word -> what stands for it.
+
+    Raises:
+        FileNotFoundError: if the package has no tables for `code`.
+    """
+    tables: Mapping[str, Mapping[str, str]] = _language_file(code)["tables"]
+    return tables
 
 
 @lru_cache(maxsize=1)
 def _function_words() -> dict[str, str]:
-    """Return function word -> the language it votes for."""
-    english, spanish = (load_word_lists(code).lists["function_words"] for code in ("en", "es"))
+    """Return the language of each function word; "both" for English and Spanish."""
+    english, spanish = (load_word_lists(code)["function_words"] for code in ("en", "es"))
     table = dict.fromkeys(_OTHER_LATIN, "other")
     table |= (
         dict.fromkeys(english, "en") | dict.fromkeys(spanish, "es") | dict.fromkeys(english & spanish, "both")
@@ -218,7 +226,7 @@ def detect_language(text: str) -> Code:
         spanish += 3
     best = max(english, spanish, other)
     if best == 0:
-        english_verb = not load_word_lists("en").lists["irregular_past"].isdisjoint(found)
+        english_verb = not load_word_lists("en")["irregular_past"].isdisjoint(found)
         return "en" if text.isascii() and (len(found) <= 4 or english_verb) else "other"
     if best * 10 < len(found) or (other == best and other > english and other > spanish):
         return "other"
@@ -232,23 +240,23 @@ def has_foreign_words(text: str) -> bool:
 
 
 _EN = load_word_lists("en")
-_NOT_NAMES = _EN.lists["not_names"]
-_FINITE = _EN.lists["finite"] | frozenset(load_word_lists("es").tables["verbs"].values())
-_PAST = _EN.lists["irregular_past"]
-_COMMON_VERBS = _EN.lists["common_verbs"]
-_BACKCHANNEL = _EN.lists["backchannel"]
-_PREPOSITIONS = _EN.lists["prepositions"]
+_NOT_NAMES = _EN["not_names"]
+_FINITE = _EN["finite"] | frozenset(load_word_tables("es")["verbs"].values())
+_PAST = _EN["irregular_past"]
+_COMMON_VERBS = _EN["common_verbs"]
+_BACKCHANNEL = _EN["backchannel"]
+_PREPOSITIONS = _EN["prepositions"]
 _POOR_TOPICS = (
     STOP_WORDS
     | _BACKCHANNEL
     | _COMMON_VERBS
     | _FINITE
     | _PAST
-    | _EN.lists["adverbs"]
-    | _EN.lists["not_verbs"]
-    | _EN.lists["evaluative_topics"]
-    | _EN.lists["generic_topics"]
-    | _EN.lists["modals"]
+    | _EN["adverbs"]
+    | _EN["not_verbs"]
+    | _EN["evaluative_topics"]
+    | _EN["generic_topics"]
+    | _EN["modals"]
     | _NOT_NAMES
     | _PREPOSITIONS
 )
@@ -261,7 +269,7 @@ _UNSPACED = re.compile(f"[{UNSPACED}]")
 
 
 class Token:
-    """One token of a sentence, with everything about it that depends on nothing else.
+    """A token of a sentence, with its context-free properties.
 
     `kind` is "word", "mark", "quote", "tag", "handle" or "url". `bare` is the text without a possessive, `lower`
     that in lower case. `capital`: may be (part of) a name. `verb`: a verb by its form; `present`: a frequent verb
@@ -304,7 +312,7 @@ _token = lru_cache(maxsize=32_768)(Token)
 
 
 def tokenise(sentence: str) -> list[Token]:
-    """Return the tokens of a sentence; a word of more than 64 characters is cut."""
+    """Return the tokens of a sentence, each cut to 90 characters."""
     return [_token(match.lastgroup or "", match.group()[:90]) for match in _TOKEN.finditer(sentence)]
 
 

@@ -58,7 +58,7 @@ from memforest.trees.node import Contract
 from memforest.trees.refresh import NodeWork
 
 if TYPE_CHECKING:
-    from memforest.reading.explore_llm import EvidenceLine, Reasoned
+    from memforest.reading.explore_llm import EvidenceLine
 
 
 MOST_LINES = 10
@@ -275,7 +275,7 @@ class _Asking:
 
         host = self.host
         people, zone = await host.read(lambda tx, snapshot: (tuple(snapshot.speakers), memory_zone(tx)))
-        made = await plan_parts(
+        parts, notes = await plan_parts(
             host.steps,
             host.question,
             people,
@@ -283,8 +283,8 @@ class _Asking:
             zone=zone,
             most=self.explore.sub_queries,
         )
-        self.warnings += made.notes
-        return list(made.parts)
+        self.warnings += notes
+        return parts
 
     async def _fresh(self, subs: Sequence[SubQuery]) -> list[str]:
         """Refresh the memories that may be evidence; return why some could not be made."""
@@ -361,29 +361,30 @@ class _Asking:
         made = await self._reason(part.sub, lines, settled)
         if made is None:
             return [part]
-        first = replace(part, answer=made.answer)
-        query = self._allowed(part.sub, lines, made)
+        answer, missing, query = made
+        first = replace(part, answer=answer)
+        query = self._allowed(part.sub, lines, missing, query)
         if not query:
             return [first]
         (further,) = await self._read([_follow(part.sub, query)], {})
         self.asked += 1
         more = await self._lines(further)
         again = await self._reason(part.sub, list(dict.fromkeys([*more, *lines])), settled)
-        answer = made.answer if again is None or not again.answer else again.answer
+        answer = (again[0] if again else "") or answer
         return [replace(part, answer=answer), replace(further, follows=part.sub.id)]
 
-    def _allowed(self, sub: SubQuery, lines: Sequence[EvidenceLine], made: Reasoned) -> str:
+    def _allowed(self, sub: SubQuery, lines: Sequence[EvidenceLine], missing: str, query: str) -> str:
         """Return the follow-up of a model, empty if it may not be asked."""
         from memforest.reading.explore_llm import anchors_of, follow_up_refused
 
-        if not made.query:
+        if not query:
             return ""
         anchors = anchors_of([text for one in lines for text in (one.text, one.speaker)])
-        why = follow_up_refused(made.query, sub, anchors, missing=made.missing)
+        why = follow_up_refused(query, sub, anchors, missing=missing)
         if why is not None:
             self.refused.append(why)
             return ""
-        return made.query
+        return query
 
     async def _lines(self, part: Part) -> list[EvidenceLine]:
         """Return the first evidence of a part."""
@@ -395,8 +396,8 @@ class _Asking:
 
     async def _reason(
         self, sub: SubQuery, lines: Sequence[EvidenceLine], settled: Sequence[Settled]
-    ) -> Reasoned | None:
-        """Let a model answer a part; None, with a warning, if it fails."""
+    ) -> tuple[str, str, str] | None:
+        """Let a model answer a part, as `reason` does; None, with a warning, if it fails."""
         from memforest.reading.explore_llm import reason
 
         zone = await self.host.look(memory_zone)
