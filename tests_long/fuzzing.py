@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, get_args
 
 import numpy as np
+from tests.doubles.replies import all_prompts
 from tests_long.hand_made import make_vocabulary
 
 from memforest import times
@@ -122,7 +123,7 @@ def _listed_words() -> tuple[str, ...]:
         | question_parts.operator_words("What did Ann use before that?")
     )
     for code in ("en", "es"):
-        found.update(word for group in load_word_lists(code).lists.values() for word in group)
+        found.update(word for group in load_word_lists(code).values() for word in group)
     return tuple(sorted(found))
 
 
@@ -215,7 +216,7 @@ def _grounds(text: str) -> None:
 
 
 def _reply(text: str) -> None:
-    for kind in {one.reply for one in prompts.all_prompts()}:
+    for kind in {one.reply for one in all_prompts()}:
         with suppress(MemForestError):  # documented: it is no reply of that kind
             prompts.read_reply(ChatReply(text), kind)
 
@@ -478,6 +479,8 @@ EXEMPT: dict[str, str] = {
     "reading.phrases.listed": "takes the name of a list of the package",
     "reading.phrases.word_list": "takes the name of a list of the package",
     "reading.tokens.load_word_lists": "takes the code of a language of the package",
+    "reading.tokens.load_word_tables": "takes the code of a language of the package",
+    "reading.tokens.read_toml": "takes the path of a file of the package",
     "reading.states.holds_many": "takes the name of an attribute",
     "reading.relations.load_words": "takes the code of a language of the package",
     "reading.states.load_table": "takes the code of a language of the package",

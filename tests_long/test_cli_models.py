@@ -60,9 +60,7 @@ def test_doctor_names_the_models_and_contacts_nothing(run: Run, tmp_path: Path) 
     assert result.exit_code == 0
     assert [one["status"] for one in found["chat model"]] == ["ok", "ok"]
     big, small = (one["detail"] for one in found["chat model"])
-    assert (
-        big == f"big at {server.url}, with a key, for extract, summarise, place, plan, browse, answer, sift"
-    )
+    assert big == f"big at {server.url}, with a key, for extract, summarise, plan, browse, answer, sift"
     assert small == f"small at {server.url}, with a key, for judge"
     assert found["new memories"][0]["detail"] == f"take vec at {server.url}, with a key"
 

@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from tests.doubles.replies import all_prompts
 from tests.table import each
 
 from memforest import AsyncMemForest, AsyncUserMemory
 from memforest.config import Config, Ranking
 from memforest.endpoint import STEPS, ChatEndpoint, EmbeddingEndpoint
 from memforest.memory.verbs import options_of
-from memforest.reading.prompts import all_prompts
 from memforest.settings import hints_of
 from memforest.store.connections import PRAGMAS
 from memforest.store.database import Database, ensure_schema

@@ -12,9 +12,7 @@ from memforest.records import ExtractedFact
 
 def clauses(text: str) -> str:
     """Return the words of a statement that count, clauses parted by "/" and marked commas as ","."""
-    return " / ".join(
-        " ".join("," if word == "\0" else word for word in one) for one in wording(text).clauses
-    )
+    return " / ".join(" ".join("," if word == "\0" else word for word in one) for one in wording(text)[0])
 
 
 @each(
@@ -165,8 +163,8 @@ def test_whatever_is_worded_the_same_shares_a_bucket(one: str, other: str) -> No
 def test_a_wording_is_its_own(text: str) -> None:
     """The words of a wording, read again, are those words: nothing is taken out twice."""
     found = wording(text)
-    again = wording(". ".join(" ".join(w for w in one if w != "\0") for one in found.clauses))
-    assert [[w for w in one if w != "\0"] for one in found.clauses] == [list(one) for one in again.clauses]
+    again = wording(". ".join(" ".join(w for w in one if w != "\0") for one in found[0]))
+    assert [[w for w in one if w != "\0"] for one in found[0]] == [list(one) for one in again[0]]
 
 
 @each(

@@ -493,5 +493,5 @@ def test_never_more_parts_than_are_allowed(people: int) -> None:
     names = tuple(f"Q{chr(97 + at // 26)}{chr(97 + at % 26)}o" for at in range(people))
     plan = QuestionPlan(mentions=names, entities=names)
     listed = ", ".join(names[:-1]) + f" and {names[-1]}" if people > 1 else names[0]
-    parts = parts_of(plan, f"What do {listed} both collect?", people=names)
+    parts = parts_of(plan, f"What do {listed} both collect?")
     assert len(parts) == (people if people <= 5 else 1)

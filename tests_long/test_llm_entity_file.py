@@ -140,7 +140,7 @@ def test_lines_in_another_script_and_at_the_end_of_time() -> None:
 def test_the_example_passes_its_checks() -> None:
     """What the prompt shows is accepted at the first try, and the joke in its lines is not told."""
     (example,) = load_prompt("hmem_profile").examples
-    rows: Any = example.input
+    rows: Any = example[0]
     days = [
         datetime.fromisoformat(row["days"].removeprefix("until ")).replace(tzinfo=UTC)
         for row in rows["lines"]
@@ -149,8 +149,8 @@ def test_the_example_passes_its_checks() -> None:
         EvidenceLine(row["text"], day, day + timedelta(days=1))
         for row, day in zip(rows["lines"], days, strict=True)
     ]
-    assert len(made(example.reply, lines=lines).lasting) == 2
-    assert "captain" not in example.reply
+    assert len(made(example[1], lines=lines).lasting) == 2
+    assert "captain" not in example[1]
 
 
 def test_the_double_files_every_line() -> None:

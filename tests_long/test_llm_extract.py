@@ -485,7 +485,7 @@ def test_other_words_for_the_same_are_kept(of: Chunk, given: dict[str, Any]) -> 
 @pytest.mark.parametrize("example", load_prompt("extract").examples[:1])
 def test_a_copy_of_the_examples_is_left_out(example: Any) -> None:
     """A model that repeats the prompt's example below another conversation adds nothing to the memory."""
-    statements = [one | {"turns": [0]} for one in json.loads(example.reply)["statements"]]
+    statements = [one | {"turns": [0]} for one in json.loads(example[1])["statements"]]
     reasons = left_out(
         chunk(("Ann", "Ok thanks, bye!"), ("Bob", "I moved my rent to a new job, see you.")), *statements
     )

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doubles.replies import all_prompts
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -21,9 +22,7 @@ from memforest.errors import ConfigError, InputError
 from memforest.ports import ChatReply, join_sections
 from memforest.reading.extract_llm import check_extraction
 from memforest.reading.prompts import (
-    Example,
     Prompt,
-    all_prompts,
     data_block,
     load_prompt,
     prompt_data,
@@ -48,7 +47,7 @@ EXTRACT: Prompt[Extraction] = load_prompt("extract")
 def test_what_is_sent_is_what_was_reviewed(id: str) -> None:
     """A prompt renders as its golden file: a change shows in review (`make docs` writes it), and asks for a new version."""
     prompt = load_prompt(id)
-    values = prompt.examples[0].input
+    values = prompt.examples[0][0]
     shown = "\n".join(f"--- {one.role}\n{one.content}" for one in prompt.messages(**values)) + "\n"
     shown = f"{prompt.maker('model')}\n{shown}"
     golden = GOLDEN / f"{id}.txt"
@@ -88,10 +87,10 @@ def test_the_examples_are_replies(id: str) -> None:
     """Every worked example is read without a note, is of the exact form of the schema, and has all its variables."""
     prompt = load_prompt(id)
     for example in prompt.examples:
-        reply = read_reply(ChatReply(example.reply), prompt.reply)
+        reply = read_reply(ChatReply(example[1]), prompt.reply)
         assert reply.notes == ()
-        assert json.loads(reply.to_json()) == json.loads(example.reply)
-        assert example.input.keys() == prompt.variables
+        assert json.loads(reply.to_json()) == json.loads(example[1])
+        assert example[0].keys() == prompt.variables
 
 
 def test_unknown_prompts_and_variables_are_refused() -> None:
@@ -166,11 +165,11 @@ def test_a_block_needs_a_plain_name() -> None:
         read_data_block("<turns>\nnot json\n</turns>", "turns")
 
 
-def _chunk(example: Example) -> Chunk:
+def _chunk(example: Any) -> Chunk:
     def turn(row: dict[str, Any], ordinal: int, said: datetime) -> Turn:
         return Turn(str(ordinal), row["speaker"], row["text"], said, ordinal, row.get("role"))
 
-    rows: Any = example.input
+    rows: Any = example[0]
     said = [
         datetime.strptime(row["time"], "%A %Y-%m-%d %H:%M").replace(tzinfo=timezone.utc)
         for row in rows["turns"]
@@ -186,9 +185,9 @@ def _chunk(example: Example) -> Chunk:
 
 
 @pytest.mark.parametrize("example", EXTRACT.examples, ids=["notes", "nothing"])
-def test_the_examples_of_extraction_pass_its_checks(example: Example) -> None:
+def test_the_examples_of_extraction_pass_its_checks(example: Any) -> None:
     """Everything that an example notes is kept as it stands, with its date, and nothing of it is left out."""
-    reply = read_reply(ChatReply(example.reply), Extraction)
+    reply = read_reply(ChatReply(example[1]), Extraction)
     kept, skipped = check_extraction(reply, read_source(_chunk(example), ZoneInfo("UTC")))
     assert skipped == []
     assert len(kept) == len(reply.statements)
@@ -210,9 +209,9 @@ def test_the_example_of_judgement_is_a_judgement() -> None:
 
     prompt: Prompt[Any] = load_prompt("judge")
     (example,) = prompt.examples
-    rows: Any = example.input["questions"]
+    rows: Any = example[0]["questions"]
     questions = [Equivalence(row["new"], tuple(row["known"].values())) for row in rows]
-    assert run(ChatJudge(Scripted(example.reply).calls).judge(questions)) == [1, None, None]
+    assert run(ChatJudge(Scripted(example[1]).calls).judge(questions)) == [1, None, None]
 
 
 @each("kind", ["session", "entity", "scene", "conversation"])
@@ -221,8 +220,8 @@ def test_the_examples_of_summaries_keep_to_their_notes(kind: str, at: int) -> No
     """An example is within its words, and every name and number of it stands in its notes, or the minutes so far."""
     prompt: Prompt[Summary] = load_prompt(f"summarise_{kind}")
     example = prompt.examples[at]
-    rows: Any = example.input
-    summary = read_reply(ChatReply(example.reply), Summary).summary
+    rows: Any = example[0]
+    summary = read_reply(ChatReply(example[1]), Summary).summary
     told = (*rows.get("history", ()), *rows["notes"])
     notes = " ".join(row["text"] for row in told) + " ".join(map(str, rows["node"][0].values()))
     known = {word.lower().removesuffix("'s") for word in words(notes)} | {"they", "he", "she", "cello"}
@@ -231,8 +230,8 @@ def test_the_examples_of_summaries_keep_to_their_notes(kind: str, at: int) -> No
     assert set(numbers(summary)) <= {one.removesuffix("th") for one in numbers(notes)} | {"1"}
 
 
-def _request(prompt: Prompt[Any], example: Example) -> SummaryRequest:
-    rows: Any = example.input
+def _request(prompt: Prompt[Any], example: Any) -> SummaryRequest:
+    rows: Any = example[0]
     (node,) = rows["node"]
     level = prompt.id.removeprefix("timem_")
     start, last = (datetime.fromisoformat(node[key]).replace(tzinfo=timezone.utc) for key in ("from", "to"))
@@ -256,10 +255,10 @@ def test_the_examples_of_records_pass_their_checks(level: str) -> None:
     """Each is asked for as a record is, accepted at the first try and kept as it stands; no order in its notes is obeyed."""
     prompt: Prompt[Any] = load_prompt(f"timem_{level}")
     for example in prompt.examples:
-        model = Scripted(example.reply)
+        model = Scripted(example[1])
         (made,) = run(ChatSummariser(model.calls).summarise([_request(prompt, example)]))
-        assert model.data() == prompt.messages(**example.input)[1].content
-        told = json.loads(example.reply)
+        assert model.data() == prompt.messages(**example[0])[1].content
+        told = json.loads(example[1])
         sections = [(one["name"], one["lines"]) for one in told.get("sections", ())]
         assert made == (join_sections(sections) or told["summary"])
         assert not any(word in str(made).lower() for word in ("norway", "mango", "verse", "capitals"))
@@ -267,12 +266,12 @@ def test_the_examples_of_records_pass_their_checks(level: str) -> None:
 
 def test_the_examples_of_recall_show_every_complexity_and_an_empty_choice() -> None:
     """The plans have keywords in lower case without names; the gate keeps what is on the matter, or nothing."""
-    plans = [json.loads(one.reply) for one in load_prompt("timem_plan").examples]
+    plans = [json.loads(one[1]) for one in load_prompt("timem_plan").examples]
     assert [one["complexity"] for one in plans] == [0, 1, 2]
     for plan, example in zip(plans, load_prompt("timem_plan").examples, strict=True):
-        row: Any = example.input["question"]
+        row: Any = example[0]["question"]
         names = {name.lower() for name in row[0]["people"]}
         assert 1 <= len(plan["keywords"]) <= 3
         assert all(word.islower() and word not in names for word in plan["keywords"])
-    kept = [json.loads(one.reply)["relevant"] for one in load_prompt("timem_gate").examples]
+    kept = [json.loads(one[1])["relevant"] for one in load_prompt("timem_gate").examples]
     assert kept == [[1, 3], []]

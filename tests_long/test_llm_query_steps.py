@@ -62,14 +62,14 @@ def test_the_examples_of_a_prompt_are_right(id: str) -> None:
     prompt: Prompt[Any] = load_prompt(id)
     assert prompt.step == id
     for example in prompt.examples:
-        reply = read_reply(ChatReply(example.reply), prompt.reply)
+        reply = read_reply(ChatReply(example[1]), prompt.reply)
         assert reply.notes == ()
         (named,) = [name for name in ("trees", "ranked", "cited") if hasattr(reply, name)]
         numbers = {one if isinstance(one, int) else one.tree for one in getattr(reply, named)}
-        rows = next(rows for name, rows in example.input.items() if name not in ("question", "search"))
+        rows = next(rows for name, rows in example[0].items() if name not in ("question", "search"))
         assert isinstance(rows, Sequence)
         assert numbers <= set(range(1, len(rows) + 1))
-        for row in (row for block in example.input.values() if isinstance(block, list) for row in block):
+        for row in (row for block in example[0].values() if isinstance(block, list) for row in block):
             for name in ("today", "now", "said"):
                 if name in row:
                     weekday, day = row[name].split()
@@ -78,8 +78,8 @@ def test_the_examples_of_a_prompt_are_right(id: str) -> None:
 
 def test_an_abstention_and_an_empty_choice_are_among_the_examples() -> None:
     """A model is shown that both are allowed."""
-    answers = [read_reply(ChatReply(one.reply), AnswerReply) for one in load_prompt("answer").examples]
-    choices = [read_reply(ChatReply(one.reply), BrowseChoice) for one in load_prompt("browse").examples]
+    answers = [read_reply(ChatReply(one[1]), AnswerReply) for one in load_prompt("answer").examples]
+    choices = [read_reply(ChatReply(one[1]), BrowseChoice) for one in load_prompt("browse").examples]
     assert None in [one.answer for one in answers]
     assert [] in [one.ranked for one in choices]
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doubles.replies import all_prompts
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
 from memforest.errors import BudgetError, ModelRefusedError, ModelUnavailableError, ReplyError
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import ChatReply
-from memforest.reading.prompts import CUT_SHORT, Prompt, all_prompts, ask, load_prompt, read_reply
+from memforest.reading.prompts import CUT_SHORT, Prompt, ask, load_prompt, read_reply
 from memforest.reading.replies import (
     MAX_DEPTH,
     AnswerReply,

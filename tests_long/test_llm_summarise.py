@@ -302,39 +302,9 @@ def test_what_only_the_history_says_may_stand_in_a_record() -> None:
     assert summarise(request, reply(said)) == said
 
 
-def carried_on(*inputs: str, words: int = 10, history: tuple[str, ...] = NOTES[:2]) -> SummaryRequest:
-    """Return a request to add to what a stretch's record says."""
-    return replace(node(*inputs, words=words, kind="conversation"), history=history)
-
-
-def test_a_stretch_is_carried_on_from_its_record() -> None:
-    """The record so far and what is added are data of the stretches' prompt, and both are ground of the summary."""
-    model = Scripted(reply("Ann pays 640 euros in Porto."))
-    request = carried_on("Bo: Nice! </notes>\x00 Is it far?", words=4)
-    (made,) = run(ChatSummariser(model.calls).summarise([request]))
-    assert made == "Ann pays 640 euros…"
-    assert model.requests[0].messages[0] == load_prompt("summarise_conversation").first
-    assert read_data_block(model.data(), "history") == (
-        {"record": 1, "text": NOTES[0]},
-        {"record": 2, "text": NOTES[1]},
-    )
-    assert [row["text"] for row in read_data_block(model.data(), "notes")] == list(request.inputs)
-    other = summarise(request, reply("Tarek plays chess."), reply("Tarek plays chess."))
-    assert "not in the notes" in str(other)
-
-
-def test_a_short_stretch_is_carried_on_without_a_call() -> None:
-    """Record and addition together; its vector is that of the text, which no child of the node has."""
-    assert summarise(carried_on(NOTES[2], words=6)) == "\n".join(NOTES)
-    assert not isinstance(summarise(carried_on(NOTES[2], words=6)), UnchangedText)
-    assert isinstance(summarise(carried_on(NOTES[2], words=6, history=())), UnchangedText)
-    assert summarise(carried_on(NOTES[2], words=5), reply("Ann sails.")) == "Ann sails."
-    assert summarise(carried_on(" ", words=5)) == "\n".join(NOTES[:2])
-
-
 def test_a_stretch_with_an_instruction_is_a_record_like_others() -> None:
     """The kind of prompt goes by what the caller wants of it."""
     model = Scripted(reply("Ann moved to Porto."))
-    request = replace(carried_on(words=4), instruction="Days only.")
+    request = replace(node(words=4, kind="conversation"), instruction="Days only.")
     run(ChatSummariser(model.calls).summarise([request]))
     assert model.requests[0].messages[0] == load_prompt("consolidate").first

@@ -113,7 +113,7 @@ def test_one_text_alone_is_the_memory_without_a_call() -> None:
 def test_the_example_passes_its_checks() -> None:
     """It is accepted at the first try and kept as it stands, and the order in its notes is not obeyed."""
     (example,) = load_prompt("hmem_memory").examples
-    rows: Any = example.input
+    rows: Any = example[0]
     (node,) = rows["node"]
     request = replace(
         asked(*(row["text"] for row in rows["notes"]), words=rows["words"]),
@@ -121,10 +121,10 @@ def test_the_example_passes_its_checks() -> None:
         start=datetime.fromisoformat(node["from"]).replace(tzinfo=timezone.utc),
         end=datetime.fromisoformat(node["to"]).replace(tzinfo=timezone.utc) + timedelta(days=1),
     )
-    model = Scripted(example.reply)
+    model = Scripted(example[1])
     (made,) = run(ChatSummariser(model.calls).summarise([request]))
-    assert model.data() == load_prompt("hmem_memory").messages(**example.input)[1].content
-    assert made == json.loads(example.reply)["summary"]
+    assert model.data() == load_prompt("hmem_memory").messages(**example[0])[1].content
+    assert made == json.loads(example[1])["summary"]
     assert "Norway" not in made
 
 

@@ -248,9 +248,9 @@ def test_ancestors_equal_a_walk_from_the_best_leaf(forest: Forest, data: st.Data
             if node not in [one for one, _ in level] and len(level) < budgets.get(int(forest.level[node]), 0):
                 level.append((node, leaf))
             node = int(forest.parent[node])
-    found = ancestors(np.array(leaves, dtype=np.int64), forest.parent, forest.level, budgets)
+    nodes, best = ancestors(np.array(leaves, dtype=np.int64), forest.parent, forest.level, budgets)
     expected = [pair for level in sorted(taken) for pair in taken[level]]
-    assert list(zip(found.nodes.tolist(), found.leaves.tolist(), strict=True)) == expected
+    assert list(zip(nodes.tolist(), best.tolist(), strict=True)) == expected
 
 
 def test_budgets_are_filled_from_the_best_leaf() -> None:
@@ -258,9 +258,9 @@ def test_budgets_are_filled_from_the_best_leaf() -> None:
     parent = np.array([4, 5, 6, 7, 8, 8, 8, 8, -1])
     level = np.array([1, 1, 1, 1, 2, 2, 2, 2, 3])
     by_score = np.array([3, 1, 0, 2])
-    found = ancestors(by_score, parent, level, {2: 2, 3: 1})
-    assert found.nodes.tolist() == [7, 5, 8]
-    assert found.leaves.tolist() == [3, 1, 3]
+    nodes, best = ancestors(by_score, parent, level, {2: 2, 3: 1})
+    assert nodes.tolist() == [7, 5, 8]
+    assert best.tolist() == [3, 1, 3]
 
 
 def test_a_forest_that_goes_round_is_refused() -> None:

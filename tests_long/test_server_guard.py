@@ -20,7 +20,7 @@ from tests_long.worlds import fast_config
 
 from memforest.server.access import KeyedAccess
 from memforest.server.keys import KEY_FILE, KeyStore
-from memforest.server.serving import OpenGuard
+from memforest.server.serving import open_guard
 
 OWN = [
     {"host": "memory.example:443"}, {"host": "127.0.0.1:8420"}, {"host": "localhost"}, {"host": "LOCALHOST:1"}, {"host": "[::1]:8420"},
@@ -59,7 +59,7 @@ def ask(
     async def work() -> None:
         access = KeyedAccess(folder, fast_config(), NO_LIMITS, loopback=loopback)
         raw = [(name.encode(), value.encode()) for name, value in headers]
-        guard = OpenGuard(app, access=access, origins=["https://app.example"], hosts=["memory.example"])
+        guard = open_guard(app, access=access, origins=["https://app.example"], hosts=["memory.example"])
         await guard({"type": "http", "path": path, "headers": raw}, receive, send)
         await access.close()
 

@@ -18,7 +18,7 @@ from tests_long.serving import TURNS, app_of, key_of, served
 
 from memforest.config import Config
 from memforest.errors import StoreWriteError, WeightsError
-from memforest.memory import forest
+from memforest.memory import together
 from memforest.models.ledger import Ledger, spent_so_far
 from memforest.records import StepUsage
 from memforest.server.auth import Principal
@@ -73,7 +73,7 @@ def test_not_ready_names_the_class_alone(
     def embedder_of(_config: Config) -> None:
         raise fails
 
-    monkeypatch.setattr(forest, "embedder_of", embedder_of)
+    monkeypatch.setattr(together, "embedder_of", embedder_of)
     with served(app_of(folder)) as client:
         response = client._client.get("/readyz")
         assert (response.status_code, response.json()["reason"]) == (503, name)
@@ -100,7 +100,7 @@ def test_one_memory_that_is_damaged_does_not_make_a_server_unready(
     (folder / damaged).write_bytes(b"not a memory" * 500)
     sound = next(one.name for one in folder.glob("ana-*.db") if one.name != damaged)
     for order in ([damaged, sound], [sound, damaged]):
-        monkeypatch.setattr(forest, "_some", lambda _directory, order=order: order)
+        monkeypatch.setattr(together, "_some", lambda _directory, order=order: order)
         with served(app_of(folder)) as client:
             assert client("GET", "/readyz", 200) == {"status": "ok"}
 

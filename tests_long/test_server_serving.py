@@ -36,7 +36,7 @@ from memforest.server.auth import Principal
 from memforest.server.jobs import Intake
 from memforest.server.rest import job_routes as routes
 from memforest.server.rest.app import Health, operating
-from memforest.server.serving import END_S, ServerSettings, Serving, _Ending
+from memforest.server.serving import END_S, ServerSettings, Serving, _ending
 
 
 class Timers:
@@ -96,7 +96,7 @@ def told_by(app: Any, *, ending: bool) -> list[Any]:
     async def receive() -> Any:
         return {"type": "http.disconnect"}
 
-    asyncio.run(_Ending(app, lambda: ending)({"type": "http"}, receive, send))
+    asyncio.run(_ending(app, lambda: ending)({"type": "http"}, receive, send))
     return sent
 
 

@@ -230,7 +230,7 @@ def test_a_row_that_points_at_nothing_is_named(built: Connection, damage: str, f
         built.backup(tx)
         tx.execute(damage)
         tx.execute("BEGIN")
-        assert checks.integrity(tx) == checks.Integrity(file, [])
+        assert checks.integrity(tx) == (file, [], None)
 
 
 @pytest.mark.parametrize("kind", ["turn", "fact"])
@@ -240,9 +240,9 @@ def test_a_lexical_index_that_is_not_of_its_rows_is_named(built: Connection, kin
         built.backup(tx)
         tx.execute(f"INSERT INTO derived_{kind}_words_content VALUES (9, 'lost')")
         tx.execute("BEGIN")
-        found = checks.integrity(tx)
-        assert (found.file, found.note) == ([], None)
-        assert [f"derived_{kind}_words" in text for text in found.index] == [True]
+        file, index, note = checks.integrity(tx)
+        assert (file, note) == ([], None)
+        assert [f"derived_{kind}_words" in text for text in index] == [True]
 
 
 def test_a_check_of_the_file_holds_up_no_writer(built: Connection, folder: Path) -> None:
@@ -252,14 +252,14 @@ def test_a_check_of_the_file_holds_up_no_writer(built: Connection, folder: Path)
         tx.execute("PRAGMA journal_mode = wal")
         for _ in range(2):
             tx.execute("BEGIN")
-            found = checks.integrity(tx)
+            file, index, note = checks.integrity(tx)
             if not other.in_transaction:
-                assert found.note is None
+                assert note is None
                 other.execute("BEGIN IMMEDIATE")
-            assert (found.file, found.index, tx.in_transaction) == ([], [], True)
+            assert (file, index, tx.in_transaction) == ([], [], True)
             tx.execute("ROLLBACK")
         needs_to_write = sqlite3.sqlite_version_info < checks.CHECKS_INDEXES
-        assert ("which needs to write: database is locked" in (found.note or "")) is needs_to_write
+        assert ("which needs to write: database is locked" in (note or "")) is needs_to_write
 
 
 def test_nodes_below_no_other_are_orphans(sound: Connection) -> None:

@@ -16,7 +16,7 @@ from tests_long.stored import chunk_of, empty_memory, leaf, plant, put_fact, put
 from memforest.store import derived
 from memforest.store import facts as word_digests
 from memforest.store.connections import Connection
-from memforest.store.derived import CHANGES_KEPT, MadeBy, as_stored
+from memforest.store.derived import CHANGES_KEPT, NUMBER, MadeBy
 
 KINDS: tuple[Any, ...] = ("turn", "fact", "node")
 WORDED: tuple[Any, ...] = ("turn", "fact")
@@ -101,7 +101,7 @@ def test_a_vector_is_its_items_alone(tx: Connection, kind: Any) -> None:
     derived.put_vectors(tx, kind, [(7, b"c" * 8, vector)])
     found = derived.vectors_of_items(tx, kind, [3, 7, 9])
     assert set(found) == {3, 7}
-    assert np.array_equal(found[7], as_stored(vector))
+    assert np.array_equal(found[7], vector.astype(NUMBER).astype(np.float32))
     for other in set(KINDS) - {kind}:
         assert derived.vectors_of_items(tx, other, [3, 7]) == {}
     assert axes(derived.vectors_by_digest(tx, [b"a" * 8, b"b" * 8, b"c" * 8])) == {b"b" * 8: 1, b"c" * 8: 0}
@@ -293,9 +293,9 @@ def test_facts_are_found_by_how_they_are_worded(tx: Connection) -> None:
     assert word_digests.wording_rules(tx) is None
     word_digests.drop_wordings(tx, b"rules")
     for fact, wording in ((9, b"a"), (2, b"b"), (5, b"a"), (3, b"c")):
-        word_digests.put_wording(tx, fact, wording)
+        word_digests.put_wordings(tx, [(fact, wording)])
     assert word_digests.facts_worded(tx, [b"a", b"b", b"a", b"rules"]) == [2, 5, 9]
-    word_digests.put_wording(tx, 9, b"c")
+    word_digests.put_wordings(tx, [(9, b"c")])
     assert word_digests.facts_worded(tx, [b"a"]) == [5]
     assert word_digests.facts_worded(tx, []) == []
     assert word_digests.wording_rules(tx) == b"rules"

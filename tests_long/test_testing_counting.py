@@ -6,13 +6,14 @@ import asyncio
 
 import pytest
 from tests.doubles import CountingChat, prompt_of
+from tests.doubles.replies import all_prompts
 from tests.table import each
 from tests_long.scripted import run
 
 from memforest.errors import ModelUnavailableError, ReplyError
 from memforest.models.calls import Calls
 from memforest.ports import ChatRequest, Message
-from memforest.reading.prompts import all_prompts, ask, load_prompt
+from memforest.reading.prompts import ask, load_prompt
 from memforest.reading.steps_llm import ChatJudge
 from memforest.records import Equivalence
 from memforest.text import count_tokens

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 from tests.doubles import ChatServer, local_reply, step_of
+from tests.doubles.replies import all_prompts
 from tests.table import each
 
 from memforest import Config, MemForest
 from memforest.endpoint import STEPS, ChatEndpoint
 from memforest.ports import ChatReply, ChatRequest, Message
-from memforest.reading.prompts import Rows, all_prompts, data_block, load_prompt, read_reply
+from memforest.reading.prompts import Rows, data_block, load_prompt, read_reply
 from memforest.reading.replies import (
     AnswerReply,
     BrowseChoice,
@@ -38,7 +39,7 @@ def test_every_prompt_gets_a_valid_reply(id: str) -> None:
     """The step is known by the prompt alone, and the reply to its examples fits the schema."""
     prompt = load_prompt(id)
     for example in prompt.examples:
-        messages = [{"role": one.role, "content": one.content} for one in prompt.messages(**example.input)]
+        messages = [{"role": one.role, "content": one.content} for one in prompt.messages(**example[0])]
         assert step_of({"messages": messages}) == prompt.step
         read_reply(ChatReply(local_reply({"messages": messages})), prompt.reply)
 

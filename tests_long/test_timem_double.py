@@ -7,11 +7,12 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from tests.doubles.replies import all_prompts
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
 
 from calendar_tree.double import Counting
 from memforest.ports import ChatRequest, Message
-from memforest.reading.prompts import all_prompts
 
 
 def asked(text: str = "Hello!") -> ChatRequest:

@@ -141,12 +141,6 @@ class Lanes:
         """Return what the memories of a directory share: the turns of reads, and of writes."""
         return Turns(READS), Turns(WRITES)
 
-    @classmethod
-    def of_memory(cls, shared: tuple[Turns, Turns], patience_s: float) -> Lanes:
-        """Return the lanes of a memory, among those of its directory."""
-        reads, writes = shared
-        return cls((Turns(READS_OF_ONE), reads), (Turns(WRITES_OF_ONE, patience_s), writes))
-
 
 _lanes: ContextVar[Lanes | None] = ContextVar("memforest.lanes", default=None)
 _reads: ContextVar[bool] = ContextVar("memforest.reads", default=False)

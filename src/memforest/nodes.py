@@ -9,20 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 Key = tuple[int, str]
 """What orders the leaves: ``(start in ms since the epoch, tie)``. The tie makes it unique in its tree."""
-
-
-class Leaf(NamedTuple):
-    """A leaf before it has a place: its key, its half-open interval in ms and its one payload."""
-
-    key: Key
-    start_ms: int
-    end_ms: int
-    item_kind: str
-    item: int
 
 
 @dataclass(slots=True)
@@ -107,8 +97,6 @@ class TreeHead:
     number of leaves. A fan-out of 2 is refused: a node that splits then leaves a part with one child, so that
     inserts in an unlucky order would make a chain as tall as the tree is large.
 
-    Raises:
-        ValueError: `k` is below 3 and not 0.
     """
 
     tree: int
@@ -116,10 +104,6 @@ class TreeHead:
     root: int | None = None
     height: int = 0
     count: int = 0
-
-    def __post_init__(self) -> None:
-        if self.k and self.k < 3:
-            raise ValueError(f"fan-out k must be at least 3, not {self.k}: 2 cannot be kept balanced")
 
 
 class DictArena:

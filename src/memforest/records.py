@@ -384,9 +384,6 @@ class SummaryRequest:
     level holds, `history` the earlier records of it in time order, which need not be told again, `window` the key of the
     calendar window that the node stands for (`start` and `end` are then the window's), and `participants` who takes part.
 
-    Of a stretch of conversation (kind ``"conversation"``) the `history` is what its record says so far, and the inputs are
-    what comes to it: the summary tells both.
-
     `prompt` names the prompt of a level that has one of its own: ``"segment"``, ``"session"``, ``"day"``, ``"week"`` or
     ``"profile"``; ``"memory"`` is that of what is consolidated because it is alike. `statements` are what the memory holds of what the inputs tell, for who writes without a model: of a segment
     the statements that its turns support, of a profile its lines.

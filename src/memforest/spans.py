@@ -32,15 +32,12 @@ Kind = Literal["internal", "client"]
 class Span:
     """What is under way; attributes are added to it. Without OpenTelemetry it does nothing."""
 
-    __slots__ = ("_inner",)
+    __slots__ = ("_inner", "recording")
 
     def __init__(self, inner: Any = None) -> None:
         self._inner = inner
-
-    @property
-    def recording(self) -> bool:
+        self.recording = inner is not None and bool(inner.is_recording())
         """Whether anybody will see it: attributes that cost something are worked out for such a one alone."""
-        return self._inner is not None and bool(self._inner.is_recording())
 
     def set(self, name: str, value: Value | None) -> None:
         """Add an attribute; None adds nothing."""
@@ -78,7 +75,7 @@ def span(name: str, attributes: Mapping[str, Value], *, kind: Kind = "internal")
         record_exception=False,  # it would write messages and stack traces into the span
         set_status_on_exception=False,
     ) as inner:
-        found = Span(inner)
+        found = Span(inner) if inner.is_recording() else _NOTHING
         try:
             yield found
         except BaseException as exc:

@@ -14,7 +14,7 @@ from tests.doubles import rules
 
 from memforest.endpoint import STEPS
 from memforest.ports import ChatRequest
-from memforest.reading.prompts import all_prompts
+from memforest.reading.prompts import Prompt, load_prompt
 
 RULES: dict[str, Callable[[str], Any]] = {
     "extract": rules.extraction,
@@ -84,6 +84,11 @@ def _texts(request: Mapping[str, Any] | ChatRequest) -> list[str]:
     if isinstance(request, ChatRequest):
         return [message.content for message in request.messages]
     return [str(message.get("content", "")) for message in request.get("messages", ())]
+
+
+def all_prompts() -> list[Prompt[Any]]:
+    """Return the prompts of all registered steps, in the order of the steps, then of their ids."""
+    return [load_prompt(id) for step in STEPS.values() for id in sorted(step.prompts)]
 
 
 @lru_cache(maxsize=4)

@@ -168,10 +168,10 @@ def summary(data: str) -> Summary | Profile | EntityFile:
 def _profile(data: str, participants: Sequence[str]) -> Profile:
     told = _texts_of(data, "notes")
     lines: dict[str, list[str]] = {name: [] for name in participants}
-    for one in passages(told, participants):
-        for name in one.owners & named_in(one.text, participants):
-            if one.text not in lines[name]:
-                lines[name].append(one.text)
+    for text, _, owners in passages(told, participants):
+        for name in owners & named_in(text, participants):
+            if text not in lines[name]:
+                lines[name].append(text)
     asked = _MOST_WORDS.findall(data)
     room = int(asked[-1]) if asked else 60
     kept = [(name, _that_fit(some, room)) for name, some in lines.items()]

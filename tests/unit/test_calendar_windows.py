@@ -10,7 +10,7 @@ import zoneinfo
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
-from itertools import groupby, islice, pairwise
+from itertools import groupby, pairwise
 from random import Random
 from zoneinfo import ZoneInfo
 
@@ -21,14 +21,11 @@ from memforest.errors import InputError, TimestampError
 from memforest.reading.periods import (
     END_OF_TIME,
     UNITS,
-    WITHIN,
     CalendarWindow,
     Unit,
     to_utc,
-    window_around,
     window_of,
     window_with_key,
-    windows_between,
 )
 from memforest.times import EARLIEST, LATEST, from_ms, to_ms
 
@@ -38,6 +35,14 @@ ZONES, INSTANTS = (300, 10_000) if LONG else (24, 300)
 NEIGHBOURS = 10 if LONG else 3
 """Of how many instants one has the windows beside its own looked at."""
 DAY, MS = timedelta(days=1), timedelta(milliseconds=1)
+LARGER: dict[Unit, tuple[Unit, ...]] = {
+    "day": ("week_of_month", "week", "month", "year"),
+    "week_of_month": ("week", "month", "year"),
+    "week": (),
+    "month": ("year",),
+    "year": (),
+}
+"""The units of which one window holds each whole window of a unit; an ISO week may lie in two months."""
 ODD = (
     "Pacific/Apia",  # skipped 30 December 2011, repeated 4 July 1892
     "Pacific/Kwajalein",  # repeated most of a day in 1969, skipped one in 1993
@@ -120,7 +125,7 @@ def test_windows_tile_time(name: str) -> None:
             if window is before or window != before:
                 assert window_with_key(window.key, unit, zone) == window
             last[unit] = window
-            for larger in WITHIN[unit]:
+            for larger in LARGER[unit]:
                 assert found[larger].start <= window.start < window.end <= found[larger].end
         if number % NEIGHBOURS == 0:
             assert_neighbours(found, zone)
@@ -135,8 +140,6 @@ def assert_neighbours(found: dict[Unit, CalendarWindow], zone: tzinfo) -> None:
             assert after.start == window.end
             assert after.key > window.key
             assert window_of(window.end - timedelta(milliseconds=1), unit, zone) == window
-        for larger in WITHIN[unit]:
-            assert window_around(window, larger, zone) == found[larger]
 
 
 @each("name", ODD)
@@ -154,26 +157,23 @@ def test_a_day_is_the_latest_that_has_begun(name: str) -> None:
             at += timedelta(minutes=1 if LONG else 17)
 
 
-def test_lazily_all_windows_between_two_instants() -> None:
-    """Those that overlap, each where the last one ends, without those that a zone has skipped; none are made in advance."""
+def windows_from(start: datetime, end: datetime, unit: Unit, zone: tzinfo) -> list[CalendarWindow]:
+    """Return the windows from the one at `start` on, each found from where the last one ends, up to `end`."""
+    found = [window_of(start, unit, zone)]
+    while found[-1].end < end:
+        found.append(window_of(found[-1].end, unit, zone))
+    return found
+
+
+def test_a_skipped_day_is_no_window() -> None:
+    """30 December 2011 in Apia: the windows on both sides meet."""
     zone = ZoneInfo("Pacific/Apia")
     start, end = datetime(2011, 11, 20, 12, tzinfo=UTC), datetime(2012, 2, 3, tzinfo=UTC)
     for unit in UNITS:
-        found = list(windows_between(start, end, unit, zone))
-        assert found[0] == window_of(start, unit, zone)
-        assert found[-1].start < end <= found[-1].end
+        found = windows_from(start, end, unit, zone)
         assert all(a.end == b.start and a.key < b.key for a, b in pairwise(found))
-        assert all(window_of(one.start, unit, zone) == one for one in found)
-    days = [one.key for one in windows_between(start, end, "day", zone)]
+    days = [one.key for one in windows_from(start, end, "day", zone)]
     assert days[-36:-33] == ["2011-12-29", "2011-12-31", "2012-01-01"]
-    assert list(windows_between(start, start, "day", zone)) == []
-    # 3.6 million days, of which two are made
-    ever = windows_between(EARLIEST, LATEST, "day", UTC)
-    assert [one.key for one in islice(ever, 2)] == ["0001-01-01", "0001-01-02"]
-    touching = windows_between(
-        datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 2, 1, tzinfo=UTC), "month", UTC
-    )
-    assert [one.key for one in touching] == ["2024-01"]
 
 
 @each(
@@ -211,18 +211,9 @@ def test_the_first_and_the_last_window_take_what_is_left(unit: Unit, hours: int)
     assert first.key.startswith("0001")
     assert last.key.startswith("9999")
     assert window_of(datetime.max.replace(tzinfo=UTC), unit, zone) == last
-    tail = list(windows_between(last.start - timedelta(days=800), LATEST, unit, zone))
+    tail = windows_from(last.start - timedelta(days=800), LATEST, unit, zone)
     assert tail[-1] == last
     assert all(a.end == b.start for a, b in pairwise(tail))
-
-
-def test_a_week_is_not_within_a_month() -> None:
-    """Windows are asked for what surely holds them; a week may lie in two months."""
-    zone = UTC
-    week = window_of(datetime(2024, 2, 1, tzinfo=zone), "week", zone)
-    with pytest.raises(InputError):
-        window_around(week, "month", zone)
-    assert window_around(window_of(week.start, "week_of_month", zone), "week", zone) == week
 
 
 @each(
@@ -242,15 +233,13 @@ def test_what_is_no_key_is_refused(key: str, unit: Unit) -> None:
 
 
 def test_what_no_window_can_be_of_is_refused() -> None:
-    """A skipped day, a naive time, an unknown unit, an end before the start."""
+    """A skipped day, a naive time, an unknown unit."""
     with pytest.raises(InputError):
         window_with_key("2011-12-30", "day", ZoneInfo("Pacific/Apia"))
     with pytest.raises(TimestampError):
         window_of(datetime(2024, 1, 1), "day", UTC)  # noqa: DTZ001
     with pytest.raises(InputError):
         window_of(EARLIEST, "fortnight", UTC)  # type: ignore[arg-type]
-    with pytest.raises(InputError):
-        windows_between(LATEST, EARLIEST, "day", UTC)
 
 
 def test_a_day_begins_within_the_hour_that_clocks_skip() -> None:
@@ -283,49 +272,13 @@ def test_windows_are_runs_of_days_of_one_name(unit: Unit, hours: float) -> None:
     days = [date(2019, 12, 1) + at * DAY for at in range(5 * 366)]
     runs = [list(group) for _, group in groupby(days, key=NAMES[unit])][1:-1]
     start, end = (datetime(at.year, at.month, at.day, tzinfo=zone) for at in (runs[0][0], runs[-1][-1] + DAY))
-    found = list(windows_between(start, end, unit, zone))
+    found = windows_from(start, end, unit, zone)
     assert [one.key for one in found] == [NAMES[unit](run[0]) for run in runs]
     for one, run in zip(found, runs, strict=True):
         assert one.start.astimezone(zone).date() == run[0]
         assert one.end - one.start == len(run) * DAY
         assert (one.unit, one.start.tzinfo, one.end.tzinfo) == (unit, UTC, UTC)
     assert sorted(one.key for one in found) == [one.key for one in found]
-
-
-@each("unit", UNITS)
-def test_what_overlaps_by_a_millisecond_is_among_the_windows(unit: Unit) -> None:
-    """On both sides; a bound itself is half-open, and two equal bounds have nothing between them."""
-    zone = ZoneInfo("Europe/Madrid")
-    middle = window_of(datetime(2024, 5, 15, tzinfo=UTC), unit, zone)
-    before, after = (window_of(at, unit, zone) for at in (middle.start - MS, middle.end))
-    between = [
-        (middle.start, middle.end, [middle]),
-        (middle.start - MS, middle.end, [before, middle]),
-        (middle.start, middle.end + MS, [middle, after]),
-        (middle.end - MS, middle.end, [middle]),
-        (middle.end, middle.end, []),
-        (middle.start, middle.start, []),
-    ]
-    for start, end, expected in between:
-        assert list(windows_between(start, end, unit, zone)) == expected
-        # a bound is cut to the millisecond, as instants are where they are stored
-        fine = timedelta(microseconds=999)
-        assert list(windows_between(start + fine, end + fine, unit, zone)) == expected
-
-
-def test_a_window_lies_in_each_larger_one_and_in_no_other_unit() -> None:
-    """For each unit those of `WITHIN`; any other unit is refused, its own included."""
-    zone = ZoneInfo("Asia/Tehran")
-    for unit in UNITS:
-        window = window_of(datetime(2024, 12, 30, 12, tzinfo=UTC), unit, zone)
-        for larger in UNITS:
-            if larger in WITHIN[unit]:
-                around = window_around(window, larger, zone)
-                assert around.start <= window.start
-                assert window.end <= around.end
-            else:
-                with pytest.raises(InputError, match=f"a {unit} need not lie in one {larger}"):
-                    window_around(window, larger, zone)
 
 
 @each("unit", UNITS)

@@ -12,7 +12,7 @@ PEOPLE = ("Ana Lima", "Bo", "東京子")
 
 def owners(*texts: str) -> list[tuple[str, set[str]]]:
     """Return each sentence with the participants whom it is of."""
-    return [(one.text, set(one.owners)) for one in passages(texts, PEOPLE)]
+    return [(text, set(owners)) for text, _, owners in passages(texts, PEOPLE)]
 
 
 def test_a_line_of_a_transcript_is_of_who_speaks_and_of_whom_it_names() -> None:

@@ -81,13 +81,6 @@ def test_what_nobody_is_put_beside_stays_whole(question: str) -> None:
     assert texts(question) == [question]
 
 
-def test_who_is_a_person_may_be_said() -> None:
-    """What is known to be no person is not set apart, and what is, is."""
-    question = "What do Ida and Odd knit?"
-    assert len(texts(question, people=("Ida", "Odd"))) == 2
-    assert texts(question, people=("Ida",)) == [question]
-
-
 def test_a_first_name_stands_for_the_whole_one() -> None:
     """The plan has the catalogue's name, the question may have a part of it."""
     plan = QuestionPlan(entities=("Ida Moe", "Odd"))

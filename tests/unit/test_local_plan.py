@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from datetime import datetime, timezone, tzinfo
+from datetime import datetime, timezone
 
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
 
-from memforest.ports import Planner
-from memforest.reading.date_phrases import QuestionTime
-from memforest.reading.plan_local import RulePlanner, plan_question
+from memforest.reading.plan_local import plan_question
 from memforest.reading.question_parts import read_mentions
 from memforest.records import QuestionPlan, TimeOperator
-from memforest.times import Interval
 
 REFERENCE = datetime(2025, 6, 1, tzinfo=timezone.utc)
 NAMES = {
@@ -196,18 +192,6 @@ def test_a_dated_question_for_a_state_asks_what_was_so_then(question: str, kind:
 def test_an_event_dates_no_state() -> None:
     """A state at the time of an event is no current state."""
     assert plan("Where did Ada live at the time of the wedding?").kind == "simple"
-
-
-def test_window_comes_from_the_injected_reader() -> None:
-    """Dates are read by the callable that the planner was given."""
-    start, end = datetime(2001, 1, 1, tzinfo=timezone.utc), datetime(2002, 1, 1, tzinfo=timezone.utc)
-
-    def window(question: str, reference: datetime, zone: tzinfo) -> QuestionTime:
-        return QuestionTime(Interval(start, end))
-
-    planner: Planner = RulePlanner(window=window)
-    found = asyncio.run(planner.plan("What did Ada bake?", reference=REFERENCE, names=NAMES))
-    assert (found.kind, found.start, found.end) == ("simple", start, end)
 
 
 @each(

@@ -15,11 +15,9 @@ from memforest.records import SummaryRequest
 NOW = datetime(2031, 5, 7, tzinfo=timezone.utc)
 
 
-def stretch(
-    *inputs: str, max_words: int = 60, history: tuple[str, ...] = (), kind: str = "conversation"
-) -> str:
+def stretch(*inputs: str, max_words: int = 60, kind: str = "conversation") -> str:
     """Return the summary of a stretch."""
-    asked = SummaryRequest(kind, "x", NOW, NOW, inputs, max_words, history=history, summarise="every")
+    asked = SummaryRequest(kind, "x", NOW, NOW, inputs, max_words, summarise="every")
     return LocalSummariser().summarise_one(asked)
 
 
@@ -137,15 +135,6 @@ def test_a_chain_of_short_answers_is_bounded() -> None:
     told = stretch("\n".join(talk), max_words=5 * (MOST_JOINED + 1)).splitlines()
     assert MOST_JOINED <= len(told) <= MOST_JOINED + 1
     assert talk[-1] in told
-
-
-def test_a_stretch_is_carried_on_from_its_record() -> None:
-    """What it says so far is told as well, where elsewhere a history is what need not be told again."""
-    assert stretch("Ann: I sail.", history=("Ann: I swim.",)) == "Ann: I swim. I sail."
-    assert stretch("Ann: I swim.", history=("Ann: I swim.",)) == "Ann: I swim."
-    asked, answered = "Ina: What is the parrot called?", "Bo: Figaro."
-    assert stretch(answered, history=(asked,)) == f"{asked}\n{answered}"
-    assert stretch("Ann: I sail.", history=("Ann: I swim.",), kind="session") == "Ann: I sail."
 
 
 @each("unit", ["A: x? \n", "A: No, x\nB: why?\n", "?\n", "A: When?\nB: Now.\n"])

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.doubles.leaves import Leaf
 
-from memforest.nodes import DictArena, Key, Leaf, Node, TreeHead
+from memforest.nodes import DictArena, Key, Node, TreeHead
 from memforest.trees.node import check, delete, insert, leaves, outline, path, walk
 
 FAN_OUTS = st.integers(3, 16)

@@ -9,9 +9,10 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+from tests.doubles.leaves import Leaf
 from tests.table import each
 
-from memforest.nodes import DictArena, Leaf, Node, TreeHead
+from memforest.nodes import DictArena, Node, TreeHead
 from memforest.trees.node import Contract, check, insert, path
 
 

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.doubles.leaves import Leaf
 from tests.table import each
 
-from memforest.nodes import DictArena, Leaf, Node, TreeHead
+from memforest.nodes import DictArena, Node, TreeHead
 from memforest.trees.node import check, delete, insert, leaves, outline, path, walk
 
 

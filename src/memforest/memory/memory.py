@@ -347,9 +347,9 @@ class Memory:
         """Finish a write: make the summaries that the caller or the policy wants now, and start background work."""
         policy = self._summaries.policy
         how: Refresh = "all" if refresh else "path" if refresh is None and policy == "path" else "nothing"
-        batch.warn(self._summaries.take_warnings())
+        batch.problems += self._summaries.take_warnings()
         if self.config.retention is not None and (expired := await delete.expire_if_due(self._writer())):
-            batch.warn([expired])
+            batch.problems.append(expired)
         await batch.finish(refresh=how)
         if refresh is None and policy == "behind" and batch.left_dirty:
             ledger = current_ledger()
@@ -365,11 +365,12 @@ class Memory:
 
         with self._summaries.writing():
             async with self._spending("ingest", budget):
-                with self._in_hand.write() as number:
-                    self._in_hand.hold(number, stored.row)
+                with self._in_hand.write(stored.row):
                     await batch.process({0: stored})
                     await self._finish(batch, None)
-                return batch.all()[0]
+                if isinstance(result := batch.result(0), MemForestError):
+                    raise result
+                return result
 
     async def delete(self, target: DeleteTarget, *, dry_run: bool = False) -> DeleteReceipt:
         """Delete something, or count what would go; see `AsyncUserMemory.delete`."""
@@ -464,7 +465,7 @@ class Memory:
             )
         await writer.fill_vectors()
         behind = await writer.catch_up()
-        batch.warn(behind)
+        batch.problems += behind
         await run_due(self.db, self.config.clock, self.handlers, but=await to_thread(self._paced))
         await self._finish(batch, refresh=True)
         if not left:  # else it is said with the results

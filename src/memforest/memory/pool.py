@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
-from memforest.concurrency import Lanes, Turns, to_thread, within
+from memforest.concurrency import READS_OF_ONE, WRITES_OF_ONE, Lanes, Turns, to_thread, within
 from memforest.config import Config
 from memforest.endpoint import Budget
 from memforest.errors import (
@@ -169,7 +169,9 @@ class MemoryPool:
         with self._bounds.lock:
             lanes = self._lanes.get(user_id)
             if lanes is None:
-                lanes = self._lanes[user_id] = Lanes.of_memory(self._shared, self.config.busy_timeout_s)
+                reads, writes = self._shared
+                own = Turns(WRITES_OF_ONE, self.config.busy_timeout_s)
+                lanes = self._lanes[user_id] = Lanes((Turns(READS_OF_ONE), reads), (own, writes))
             return lanes
 
     def exists(self, user_id: str) -> bool:

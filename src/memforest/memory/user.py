@@ -151,7 +151,7 @@ class AsyncUserMemory:
             content = {"role": "user", "content": content}
         if isinstance(content, (bytes, Mapping)) or not isinstance(content, Sequence):
             content = [content]
-        when = read_time(timestamp, self._config, "timestamp")
+        when = None if timestamp is None else read_time(timestamp, self._config, "timestamp")
         given = SessionInput(
             session_id, messages_of(content), when, infer, metadata=metadata, idempotency_key=idempotency_key
         )

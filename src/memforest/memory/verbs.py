@@ -260,7 +260,10 @@ def check_options(
             if where in asked:  # else it is required and unchecked
                 words = _WORDS.get(error["type"], error["msg"].replace("Input should be", "give", 1))
                 wrong = words.format_map(error.get("ctx", {}))
-                raise InputError(f"{public}({where}={brief(asked[where])}): {wrong}") from None
+                # A text in the place of something else may be what a user said: only a choice is shown again.
+                choice = not isinstance(asked[where], str) or error["type"] == "literal_error"
+                shown = f"{where}={brief(asked[where])}" if choice else where
+                raise InputError(f"{public}({shown}): {wrong}") from None
 
 
 def _unknown(public: str, name: object, known: Iterable[str]) -> InputError:

@@ -221,22 +221,18 @@ class HashEmbedder:
         """
         rows = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for index, text in enumerate(checked_texts(texts)):
-            rows[index] = self._vector(text)
+            total = np.zeros(self.dimension, dtype=np.int64)
+            for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
+                if word.isascii():
+                    weight = _SHORT_WEIGHT if len(word) <= _SHORT else _WEIGHT
+                    total += weight * _signs(_stem(word, "english"), self.dimension)
+                else:
+                    for term in (word, *(word[at : at + 2] for at in range(len(word) - 1))):
+                        total += _WEIGHT * _signs(term, self.dimension)
+            if not total.any():
+                total[0] = 1
+            rows[index] = total / np.sqrt(np.float64(total @ total))
         return rows
-
-    def _vector(self, text: str) -> NDArray[np.float64]:
-        total = np.zeros(self.dimension, dtype=np.int64)
-        for word in _WORD.findall(unicodedata.normalize("NFKC", text).casefold()):
-            if word.isascii():
-                weight = _SHORT_WEIGHT if len(word) <= _SHORT else _WEIGHT
-                total += weight * _signs(_stem(word, "english"), self.dimension)
-            else:
-                for term in (word, *(word[at : at + 2] for at in range(len(word) - 1))):
-                    total += _WEIGHT * _signs(term, self.dimension)
-        if not total.any():
-            total[0] = 1
-        unit: NDArray[np.float64] = total / np.sqrt(np.float64(total @ total))
-        return unit
 
 
 _stem = functools.lru_cache(maxsize=8192)(snowball_stem)

@@ -246,21 +246,8 @@ class _LoopClient:
             await asyncio.wait([self.start_closing()])
 
 
-@dataclass(slots=True)
-class _LoopClients:
-    """The clients of one event loop."""
-
-    gate: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Lets one client be made at a time."""
-    clients: dict[RequestTarget, _LoopClient] = field(default_factory=dict)
-
-    def open(self, target: RequestTarget) -> AsyncOpenAI | None:
-        """Return the client of a target, unless there is none or its loop was wound up."""
-        held = self.clients.get(target)
-        return None if held is None or held.client.is_closed() else held.client
-
-
-_ByLoop = dict[asyncio.AbstractEventLoop, _LoopClients]
+_ByLoop = dict[asyncio.AbstractEventLoop, tuple[asyncio.Lock, dict[RequestTarget, _LoopClient]]]
+"""The clients of each event loop, and the lock that lets one client be made at a time."""
 
 
 class Clients:
@@ -285,16 +272,16 @@ class Clients:
         Raises:
             ModelRefusedError: if no client can be made with these settings.
         """
-        kept = self._here()
-        if (client := kept.open(target)) is not None:
-            return client
-        async with kept.gate:
-            if (client := kept.open(target)) is not None:
-                return client
-            held = _LoopClient(await asyncio.to_thread(_make, target))
-            await held.begin()
-            kept.clients[target] = held
-            return held.client
+        making, clients = self._here()
+        held = clients.get(target)
+        if held is None or held.client.is_closed():
+            async with making:
+                held = clients.get(target)
+                if held is None or held.client.is_closed():
+                    held = _LoopClient(await asyncio.to_thread(_make, target))
+                    await held.begin()
+                    clients[target] = held
+        return held.client
 
     async def close(self) -> None:
         """Close every connection; a later call opens new ones."""
@@ -302,20 +289,20 @@ class Clients:
             loops = dict(self._loops)
             self._loops.clear()
         here = asyncio.get_running_loop()
-        for held in (one for kept in loops.values() for one in kept.clients.values()):
+        for held in (one for _, clients in loops.values() for one in clients.values()):
             if held.loop is here:
                 await held.close()
             elif held.loop.is_running():
                 closing = asyncio.run_coroutine_threadsafe(held.close(), held.loop)
                 await asyncio.wait([asyncio.wrap_future(closing)], timeout=CLOSE_TIMEOUT_S)
 
-    def _here(self) -> _LoopClients:
+    def _here(self) -> tuple[asyncio.Lock, dict[RequestTarget, _LoopClient]]:
         loop = asyncio.get_running_loop()
         with self._lock:
             # What ended without being wound up cannot be closed any more.
             for old in [one for one in self._loops if one.is_closed()]:
-                _alive_clients.difference_update(self._loops.pop(old).clients.values())
-            return self._loops.setdefault(loop, _LoopClients())
+                _alive_clients.difference_update(self._loops.pop(old)[1].values())
+            return self._loops.setdefault(loop, (asyncio.Lock(), {}))
 
     def _after_fork_in_child(self) -> None:
         self._lock = threading.Lock()
@@ -326,7 +313,7 @@ class Clients:
 
 def _drop(loops: _ByLoop) -> None:
     """Close the clients of an object that was collected; this may happen in any thread, at any moment."""
-    for held in [one for kept in loops.values() for one in kept.clients.values()]:
+    for held in [one for _, clients in loops.values() for one in clients.values()]:
         with contextlib.suppress(RuntimeError):  # the loop is closed
             held.loop.call_soon_threadsafe(held.start_closing)
 

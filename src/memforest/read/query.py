@@ -405,7 +405,8 @@ class QueryPath:
         maker = VectorMaker(self.db, self.embedder, stored_dimension=snapshot.dimension)
         try:
             rows = await embed_questions(self.embedder, [question, bare])
-            maker.check_dimension()
+            if snapshot.dimension != self.embedder.dimension:
+                raise maker.other_dimension()
         except EmbedderMismatchError:
             raise
         except ModelError as exc:

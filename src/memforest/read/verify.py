@@ -49,11 +49,11 @@ def verify(tx: Tx, attached: Attached) -> VerifyReport:
         nothing else is looked at.
     """
     checked = {"trees": 0, "leaves": 0}
-    found = checks.integrity(tx)
-    if found.file:
-        return VerifyReport(tuple(Problem("file", message) for message in found.file), checked)
-    problems = [Problem("words", message) for message in found.index]
-    notes = [note for note in (found.note, unknown_zone(tx)) if note is not None]
+    file, index, unchecked = checks.integrity(tx)
+    if file:
+        return VerifyReport(tuple(Problem("file", message) for message in file), checked)
+    problems = [Problem("words", message) for message in index]
+    notes = [note for note in (unchecked, unknown_zone(tx)) if note is not None]
     parts: dict[str, _Find] = {**_PARTS, "tree": partial(_trees, attached=attached)}
     for part, find in parts.items():
         try:

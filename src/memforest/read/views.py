@@ -173,13 +173,13 @@ def unknown_note(share: float, embedder: str, what: str = "this memory") -> str 
 
 def jobs_view(tx: Tx, now: datetime) -> JobsView:
     """Return the counts of jobs as of a time, and the first that were given up."""
-    found = jobs.count(tx, now_ms=to_ms(now))
+    states, oldest_ms, expired, failed, due = jobs.count(tx, now_ms=to_ms(now))
     return JobsView(
-        states=found.states,
-        oldest_due=None if found.oldest_due_ms is None else from_ms(found.oldest_due_ms),
-        expired=found.expired,
-        due=found.due,
-        failed=tuple(FailedJobView(*one) for one in found.failed),
+        states=states,
+        oldest_due=None if oldest_ms is None else from_ms(oldest_ms),
+        expired=expired,
+        due=due,
+        failed=tuple(FailedJobView(*one) for one in failed),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,14 +18,6 @@ from numpy.typing import NDArray
 from memforest.search.scores import Scores, stable_order
 
 Ints = NDArray[np.int64]
-
-
-class Ancestors(NamedTuple):
-    """Nodes above leaves, lowest level first, and on each level in the order of the best leaf below them."""
-
-    nodes: Ints
-    leaves: Ints
-    """The best leaf by which each of the nodes was reached."""
 
 
 class Ascent:
@@ -40,10 +32,7 @@ class Ascent:
     """
 
     def __init__(self, parent: Ints, level: Ints) -> None:
-        check_parents(parent, len(level))
-        below = np.flatnonzero(parent >= 0)
-        if (level[parent[below]] <= level[below]).any():  # going up would not come to an end
-            raise ValueError("a node's parent is not on a higher level than the node")
+        check_order(parent, level)
         self.parent, self.level = parent, level
 
     @cached_property
@@ -81,30 +70,6 @@ class Ascent:
         total[self._inner] /= self._leaf_counts[self._inner]
         return total
 
-    def ancestors(self, leaves: Ints, budgets: Mapping[int, int]) -> Ancestors:
-        """Return the nodes above leaves on the levels that have a budget, at most so many a level; see `ancestors`.
-
-        Raises:
-            ValueError: if a leaf is not a row of the forest.
-        """
-        if len(leaves) and (leaves.min() < 0 or leaves.max() >= len(self.parent)):
-            raise ValueError("a leaf is not a row of the forest")
-        nodes, ranks = _all_above(leaves, self.parent)
-        wanted = np.array(sorted(one for one, most in budgets.items() if most > 0), dtype=np.int64)
-        most = np.array([budgets[one] for one in wanted.tolist()], dtype=np.int64)
-        here = np.isin(self.level[nodes], wanted)
-        nodes, ranks = nodes[here], ranks[here]
-        _, first = np.unique(
-            nodes, return_index=True
-        )  # sorted by rank, so the first is that of the best leaf
-        nodes, ranks = nodes[first], ranks[first]
-        ordered = np.lexsort((nodes, ranks, self.level[nodes]))
-        nodes, ranks = nodes[ordered], ranks[ordered]
-        place = np.searchsorted(wanted, self.level[nodes])
-        begin = np.searchsorted(place, np.arange(len(wanted)))
-        kept = np.arange(len(nodes)) - begin[place] < most[place]
-        return Ancestors(nodes[kept], leaves[ranks[kept]])
-
 
 def check_parents(parent: Ints, count: int) -> None:
     """Refuse parents that are not rows of a forest of so many nodes."""
@@ -114,8 +79,18 @@ def check_parents(parent: Ints, count: int) -> None:
         raise ValueError("a node's parent is not a row of the forest")
 
 
-def ancestors(leaves: Ints, parent: Ints, level: Ints, budgets: Mapping[int, int]) -> Ancestors:
-    """Return the nodes above leaves on the levels that have a budget, at most so many a level.
+def check_order(parent: Ints, level: Ints) -> None:
+    """Refuse parents that are not rows of a forest, or not above their children."""
+    check_parents(parent, len(level))
+    below = np.flatnonzero(parent >= 0)
+    if (level[parent[below]] <= level[below]).any():  # going up would not come to an end
+        raise ValueError("a node's parent is not on a higher level than the node")
+
+
+def ancestors(leaves: Ints, parent: Ints, level: Ints, budgets: Mapping[int, int]) -> tuple[Ints, Ints]:
+    """Return the nodes above leaves on the levels that have a budget, at most so many a level, and the best leaf of each.
+
+    The lowest level comes first, and on each level the nodes are in the order of the best leaf below them.
 
     The best leaf's ancestors come first, then those of the second best that are not there yet, and so on. Source:
     TiMem (arXiv 2601.02845) §3.3.2, Eq. 8 and 9; what is over a level's budget is pruned by similarity (appendix). Its
@@ -133,10 +108,25 @@ def ancestors(leaves: Ints, parent: Ints, level: Ints, budgets: Mapping[int, int
 
     Example:
         >>> parent, level = np.array([-1, 0, 0, 1, 2]), np.array([3, 2, 2, 1, 1])
-        >>> ancestors(np.array([4, 3]), parent, level, {2: 1, 3: 1}).nodes.tolist()
+        >>> ancestors(np.array([4, 3]), parent, level, {2: 1, 3: 1})[0].tolist()
         [2, 0]
     """
-    return Ascent(parent, level).ancestors(leaves, budgets)
+    check_order(parent, level)
+    if len(leaves) and (leaves.min() < 0 or leaves.max() >= len(parent)):
+        raise ValueError("a leaf is not a row of the forest")
+    nodes, ranks = _all_above(leaves, parent)
+    wanted = np.array(sorted(one for one, most in budgets.items() if most > 0), dtype=np.int64)
+    most = np.array([budgets[one] for one in wanted.tolist()], dtype=np.int64)
+    here = np.isin(level[nodes], wanted)
+    nodes, ranks = nodes[here], ranks[here]
+    _, first = np.unique(nodes, return_index=True)  # sorted by rank, so the first is that of the best leaf
+    nodes, ranks = nodes[first], ranks[first]
+    ordered = np.lexsort((nodes, ranks, level[nodes]))
+    nodes, ranks = nodes[ordered], ranks[ordered]
+    place = np.searchsorted(wanted, level[nodes])
+    begin = np.searchsorted(place, np.arange(len(wanted)))
+    kept = np.arange(len(nodes)) - begin[place] < most[place]
+    return nodes[kept], leaves[ranks[kept]]
 
 
 def _all_above(leaves: Ints, parent: Ints) -> tuple[Ints, Ints]:

@@ -16,7 +16,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
@@ -33,7 +33,7 @@ from memforest.search.scores import Scores, cosines, cosines_of_two
 from memforest.store import derived, meta
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.derived import as_stored
+from memforest.store.derived import NUMBER
 from memforest.text import lexical_tokens, long_numbers, shorten_runs, words
 
 T = TypeVar("T")
@@ -314,10 +314,6 @@ class VectorMaker:
     stored_dimension: int | None = None
     """Length of the memory's vectors when they were last looked up; None while it has none."""
 
-    def anew(self) -> VectorMaker:
-        """Return a maker for the same memory that counts for itself."""
-        return replace(self, ran={})
-
     async def make(self, texts: Sequence[str], kind: str) -> Mapping[bytes, NDArray[np.float32]]:
         """Return digest -> unit vector for every text.
 
@@ -330,7 +326,6 @@ class VectorMaker:
         missing = [key for key in by_digest if key not in found]
         if missing:
             rows = await self.embed([by_digest[key] for key in missing], kind)
-            self.check_dimension()
             found.update(zip(missing, rows, strict=True))
         return found
 
@@ -347,7 +342,9 @@ class VectorMaker:
                 f"expected finite rows of dimension {self.embedder.dimension}"
             )
         self.ran[kind] = self.ran.get(kind, 0) + len(texts)
-        return as_stored(rows)
+        if self.stored_dimension not in (None, self.embedder.dimension):
+            raise self.other_dimension()
+        return rows.astype(NUMBER).astype(np.float32)  # the same now as after reading
 
     def check_own(self, tx: Tx) -> None:
         """Raise if the memory has been given another embedder since it was opened, before a vector of this one is written.
@@ -357,18 +354,13 @@ class VectorMaker:
         """
         check_own(tx, self.db.path, self.embedder.model_id)
 
-    def check_dimension(self) -> None:
-        """Raise if the embedder's dimension is not that of the memory's vectors, although the names agree.
-
-        Raises:
-            EmbedderMismatchError: if the memory's vectors have another dimension.
-        """
-        if self.stored_dimension not in (None, self.embedder.dimension):
-            raise EmbedderMismatchError(
-                f"embedder {self.embedder.model_id!r} returned {self.embedder.dimension} numbers per text and "
-                f"{self.db.path.name!r} holds vectors of {self.stored_dimension}: it is another model under the "
-                f"same name; configure the one the memory was made with, {_GIVE_IT}"
-            )
+    def other_dimension(self) -> EmbedderMismatchError:
+        """Return the error of an embedder whose vectors have another dimension than the memory's, although the names agree."""
+        return EmbedderMismatchError(
+            f"embedder {self.embedder.model_id!r} returned {self.embedder.dimension} numbers per text and "
+            f"{self.db.path.name!r} holds vectors of {self.stored_dimension}: it is another model under the "
+            f"same name; configure the one the memory was made with, {_GIVE_IT}"
+        )
 
     def _stored(self, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
         with self.db.read() as tx:

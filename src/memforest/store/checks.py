@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -33,17 +32,10 @@ CHECKS_INDEXES = (3, 44, 0)
 """SQLite from which "integrity_check" runs FTS5's own check too: https://www.sqlite.org/changes.html."""
 
 
-@dataclass(frozen=True, slots=True)
-class Integrity:
-    """The problems that SQLite finds in the file and in the lexical index, and a note on parts it could not check."""
-
-    file: list[str]
-    index: list[str]
-    note: str | None = None
-
-
-def integrity(tx: Tx) -> Integrity:
+def integrity(tx: Tx) -> tuple[list[str], list[str], str | None]:
     """Run SQLite's own checks: of the b-trees, of rows that point at nothing, and FTS5's of the lexical index.
+
+    Returns the problems of the file, those of the lexical index, and a note on parts that could not be checked.
 
     To be called before anything else is read in the transaction, on a fresh connection: before SQLite 3.44
     FTS5's check is a statement that takes the write lock for a moment, and the transaction is begun anew behind it.
@@ -56,7 +48,7 @@ def integrity(tx: Tx) -> Integrity:
         if text != "ok":
             (index if any(name in text for name in INDEXES) else file).append(text)
     rows = tx.execute("PRAGMA foreign_key_check")
-    return Integrity(file + [f"{row[0]} {row[1]} points at no {row[2]}" for row in rows], index, note)
+    return file + [f"{row[0]} {row[1]} points at no {row[2]}" for row in rows], index, note
 
 
 def _index_problems(tx: Tx) -> tuple[list[str], str | None]:

@@ -266,12 +266,6 @@ def place_tie(session_id: str, ordinal: str) -> str:
     return f"{session_id} || char(31) || printf('%06d', {ordinal})"
 
 
-def last_number(tx: Tx, table: str) -> int:
-    """Return the last id that a table has given to a row, deleted rows included; 0 before the first."""
-    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,)).fetchone()
-    return 0 if row is None else int(row[0])
-
-
 _MISTAKES = ("IntegrityError", "ProgrammingError", "InterfaceError", "DataError")
 """What a statement raises that cannot be run as it is. Source: PEP 249, "Exceptions"."""
 

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.store.connections import AMONG, Tx, last_number
+from memforest.store.connections import AMONG, Tx
 
 NUMBER = np.dtype("<f2")
 """Of vectors: half precision (IEEE 754 binary16), which keeps 11 bits of each number and moves a cosine by some 1e-5."""
@@ -42,16 +42,6 @@ def unpack_ids(blob: bytes) -> tuple[int, ...]:
     if len(blob) % 4:
         raise ValueError(f"{len(blob)} bytes are no list of node ids")
     return struct.unpack(f"<{len(blob) // 4}I", blob)
-
-
-def as_stored(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return vectors rounded to the stored precision, so that they are the same before writing and after reading.
-
-    Example:
-        >>> as_stored(np.array([0.1, 0.5], dtype=np.float32)).tolist()
-        [0.0999755859375, 0.5]
-    """
-    return rows.astype(NUMBER).astype(np.float32)
 
 
 def pack_vector(vector: NDArray[np.float32]) -> bytes:
@@ -292,13 +282,16 @@ def words_of(tx: Tx, kind: Literal["turn", "fact"], items: Collection[int]) -> d
     return dict(rows.fetchall())
 
 
-def copy_words(tx: Tx, kind: Literal["turn", "fact"], rows: Sequence[tuple[int, str]]) -> None:
+def add_words(tx: Tx, kind: Literal["turn", "fact"], rows: Sequence[tuple[int, str]]) -> None:
     """Index the tokens of items that are not indexed yet, as `words_of` has them."""
     tx.executemany(f"INSERT INTO {_WORDS[kind]} (rowid, words) VALUES (?, ?)", rows)
     tx.executemany(
         "INSERT INTO derived_word_change (kind, item) VALUES (?, ?)", [(kind, item) for item, _ in rows]
     )
-    tx.execute("DELETE FROM derived_word_change WHERE seq <= ?", (last_word_change(tx) - CHANGES_KEPT,))
+    tx.execute(
+        "DELETE FROM derived_word_change WHERE seq <= (SELECT max(seq) FROM derived_word_change) - ?",
+        (CHANGES_KEPT,),
+    )
 
 
 def clear_words(tx: Tx, kind: Literal["turn", "fact"], item: int) -> None:
@@ -311,7 +304,8 @@ def clear_words(tx: Tx, kind: Literal["turn", "fact"], item: int) -> None:
 
 def last_word_change(tx: Tx) -> int:
     """Return the number of the last change of a word row; it only grows."""
-    return last_number(tx, "derived_word_change")
+    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'derived_word_change'").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def changed_words(

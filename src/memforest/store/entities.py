@@ -33,10 +33,8 @@ class Spelled(NamedTuple):
     name: str
 
 
-def add_name(tx: Tx, occurrence: int, entity: int, spelled: Collection[str], label: str) -> None:
-    """Record how an occurrence spells the name of an entity; of its label alone nothing is recorded."""
-    if set(spelled) <= {label}:
-        return
+def add_name(tx: Tx, occurrence: int, entity: int, spelled: Collection[str]) -> None:
+    """Record how an occurrence spells the name of an entity."""
     tx.executemany(
         "INSERT INTO name_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
         [(occurrence, entity, name) for name in sorted(spelled)],

@@ -30,21 +30,16 @@ def wording_rules(tx: Tx) -> bytes | None:
 def drop_wordings(tx: Tx, rules: bytes) -> None:
     """Delete all wordings, and store the rules that make the next ones."""
     tx.execute("DELETE FROM derived_wording")
-    put_wording(tx, _RULES, rules)
-
-
-def put_wording(tx: Tx, fact: int, wording: bytes) -> None:
-    """Store the digest of a fact's wording."""
-    tx.execute(
-        """INSERT INTO derived_wording VALUES (?, ?)
-           ON CONFLICT (fact) DO UPDATE SET wording = excluded.wording""",
-        (fact, wording),
-    )
+    put_wordings(tx, [(_RULES, rules)])
 
 
 def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
-    """Store (fact, digest of its wording) of facts that have none."""
-    tx.executemany("INSERT INTO derived_wording VALUES (?, ?)", rows)
+    """Store (fact, digest of its wording)."""
+    tx.executemany(
+        """INSERT INTO derived_wording VALUES (?, ?)
+           ON CONFLICT (fact) DO UPDATE SET wording = excluded.wording""",
+        rows,
+    )
 
 
 def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:

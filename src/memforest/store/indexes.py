@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, get_args
 
 from memforest.store import meta
-from memforest.store.connections import AMONG, Tx, last_number, listed
+from memforest.store.connections import AMONG, Tx, listed
 from memforest.store.derived import (
     ITEM_KINDS,
     VECTOR_TABLES,
@@ -164,7 +164,8 @@ COMPACTED = 4_096
 
 def feed_position(tx: Tx) -> int:
     """Return the number of the newest note, 0 when there was none."""
-    return last_number(tx, "feed")
+    row = tx.execute("SELECT seq FROM sqlite_sequence WHERE name = 'feed'").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def read(tx: Tx, after: int, limit: int | None = None, until: int | None = None) -> tuple[Items, int]:

@@ -332,16 +332,6 @@ MOST_NAMED = 10
 """Most jobs given up that are named at once."""
 
 
-class JobCounts(NamedTuple):
-    """Counts of jobs by state; when the oldest that is due was; leases that ended; the first given up; how many are due."""
-
-    states: dict[str, int]
-    oldest_due_ms: int | None
-    expired: int
-    failed: tuple[tuple[str, str, str, int, str], ...]
-    due: int
-
-
 def total(tx: Tx) -> int:
     """Return how many jobs there are, those that are done included."""
     return int(tx.execute("SELECT count(*) FROM job").fetchone()[0])
@@ -357,13 +347,15 @@ def given_up(tx: Tx) -> tuple[tuple[str, str, str, int, str], ...]:
     return tuple(rows)
 
 
-def count(tx: Tx, *, now_ms: int) -> JobCounts:
-    """Return counts of all jobs, the oldest due time among those that wait, and the first that were given up."""
+def count(
+    tx: Tx, *, now_ms: int
+) -> tuple[dict[str, int], int | None, int, tuple[tuple[str, str, str, int, str], ...], int]:
+    """Return the counts by state, the oldest due time in ms, the ended leases, the first jobs given up, and how many are due."""
     states = dict(tx.execute("SELECT state, count(*) FROM job GROUP BY state ORDER BY state").fetchall())
     times = times_at(now_ms)
     oldest, due = tx.execute(f"SELECT min(due_ms), count(*) FROM job WHERE {DUE}", times).fetchone()
     expired = tx.execute(f"SELECT count(*) FROM job WHERE {EXPIRED}", times).fetchone()[0]
-    return JobCounts(states, oldest, expired, given_up(tx), due)
+    return states, oldest, expired, given_up(tx), due
 
 
 _STATES = ", ".join(f"'{state}'" for state in get_args(JobState))

@@ -337,12 +337,6 @@ def waiting(tx: Tx) -> int:
     return int(tx.execute("SELECT count(*) FROM session WHERE status = 'received'").fetchone()[0])
 
 
-def has_turn(tx: Tx, session: int, turn_id: str) -> bool:
-    """Return whether a session has a turn of this id."""
-    found = tx.execute("SELECT 1 FROM turn WHERE session = ? AND turn_id = ?", (session, turn_id))
-    return found.fetchone() is not None
-
-
 def turn_with_id(tx: Tx, session: int, turn_id: str) -> Turn | None:
     """Return the turn of a session with that id, or None."""
     at = tx.execute(
@@ -439,12 +433,11 @@ def add_chunks(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> N
     )
 
 
-def pending(tx: Tx, session: int) -> bool:
-    """Return whether a session has chunks that were never extracted."""
-    found = tx.execute(
-        "SELECT EXISTS (SELECT 1 FROM chunk WHERE session = ? AND status = 'pending')", (session,)
-    )
-    return bool(found.fetchone()[0])
+def finish(tx: Tx, session: int) -> bool:
+    """Set a session's status to "ingested" unless it has chunks that were never extracted; return whether it was set."""
+    sql = """UPDATE session SET status = 'ingested' WHERE id = ?
+             AND NOT EXISTS (SELECT 1 FROM chunk WHERE session = session.id AND status = 'pending')"""
+    return tx.execute(sql, (session,)).rowcount == 1
 
 
 def chunks(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[ChunkRow]:

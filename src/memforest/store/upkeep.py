@@ -27,7 +27,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
-from typing import NamedTuple
 
 from memforest.errors import CorruptStoreError, ForeignStoreError, StoreKeyError, StoreLockedError
 from memforest.protection import FileKey, Key
@@ -70,18 +69,11 @@ ROUNDS = 3
 """Times that the log is emptied, if others go on writing meanwhile."""
 
 
-class Purged(NamedTuple):
-    """How a purge ended: whether "secure_delete" is on, whether a reader still holds the log, and whether the file was rewritten."""
-
-    secure_delete: bool
-    wal_pending: bool
-    vacuumed: bool
-
-
-def purge(db: Database) -> Purged:
+def purge(db: Database) -> tuple[bool, bool]:
     """Fold the log into the file and empty it, so that what was deleted is in neither.
 
-    A build that does not overwrite what it frees has the file written anew instead.
+    A build that does not overwrite what it frees has the file written anew instead. Returns whether this one overwrites
+    ("secure_delete" is on), and whether a reader still holds the log.
     Source: https://www.sqlite.org/pragma.html#pragma_secure_delete.
 
     Raises:
@@ -98,7 +90,7 @@ def purge(db: Database) -> Purged:
             db.unfinished = not any(_folded(db, conn) for _ in range(ROUNDS))
         finally:
             conn.execute(f"PRAGMA busy_timeout = {waits}")
-        return Purged(secure, db.unfinished, not secure)
+        return secure, db.unfinished
 
 
 def _folded(db: Database, conn: Connection) -> bool:

@@ -85,14 +85,17 @@ class ForestPlacing(Placing):
 
     def place(self, items: Items) -> None:
         """Give chunks and facts their leaves, entities their trees, and facts their scenes."""
-        for chunk, session, key, span in memforest_rows.finished_chunks(self._tx, items.get("chunk", ())):
+        chunks = items.get("chunk", ())
+        placed = placements_of(self._tx, OWNER, "chunk", chunks)
+        for chunk, session, key, span in memforest_rows.finished_chunks(self._tx, chunks):
             # A chunk with a leaf failed before, and stands where it stood.
-            if not placements(self._tx, OWNER, "chunk", chunk):
+            if not placed[chunk]:
                 self._insert("session", session, key, span, "chunk", chunk)
         noted = items.get("fact", ())
         facts = self._place_facts(noted)
-        self._reconsider(self._lost | set(items.get("entity", ())))
-        self._lost.clear()
+        if changed := self._lost | set(items.get("entity", ())):
+            self._reconsider(changed)
+            self._lost.clear()
         model = meta.get(self._tx, "embedder")
         # Also if all of them are gone: a young memory's scenes follow from what is left.
         if model is not None and noted:
@@ -107,7 +110,8 @@ class ForestPlacing(Placing):
         """Write every changed node, head and centroid back; trees that lost their last leaf go."""
         for fact in list(self._lifted):
             self._leave_scenes(fact)
-        self._reconsider(self._lost)  # nothing was placed: the index is behind
+        if self._lost:  # nothing was placed: the index is behind
+            self._reconsider(self._lost)
         if self._clusters is not None:
             for scene in sorted(self._clusters.changed & set(self._clusters.ids)):
                 memforest_rows.put_scene(self._tx, scene, *self._clusters.mean(scene))
@@ -130,9 +134,9 @@ class ForestPlacing(Placing):
         placed = placements_of(self._tx, OWNER, "fact", stored)
         entities = set[int]().union(*named.values())
         participants, active = memforest_rows.known_entities(self._tx, entities)
-        new = participants - active
-        memforest_rows.set_active(self._tx, new)
-        active |= new
+        if new := participants - active:
+            memforest_rows.set_active(self._tx, new)
+            active |= new
         for fact_id in noted:
             fact = stored.get(fact_id)
             if fact is None:
@@ -253,8 +257,11 @@ class ForestPlacing(Placing):
             self.loaded().leave(scene, fact, vector)
 
     def begin(self) -> int:
-        """Return a new, empty scene."""
-        return memforest_rows.new_scene(self._tx, meta.get(self._tx, "embedder") or "")
+        """Insert an empty scene and return its id, which no scene of this file has had."""
+        scene = meta.take_ids(self._tx, "ix_memforest_scene")
+        model = meta.get(self._tx, "embedder") or ""
+        self._tx.execute("INSERT INTO ix_memforest_scene VALUES (?, ?, 0, x'')", (scene, model))
+        return scene
 
     def end(self, scene: int) -> None:
         """Delete an empty scene."""
@@ -437,7 +444,8 @@ def _take_over_scenes(tx: Tx, copied: Copied, grafts: Sequence[Graft], settings:
     stored = {scene: (size, mean) for scene, _, size, mean in memforest_rows.all_scenes(copied.source)}
     members = memforest_rows.all_members(copied.source)
     at_home = {fact for one in grafts for fact, main in members[one.scope].items() if main}
-    numbers = [memforest_rows.new_scene(tx, model) for _ in grafts]
+    placing = ForestPlacing(tx, settings)
+    numbers = [placing.begin() for _ in grafts]
     for one, scene in zip(grafts, numbers, strict=True):
         memforest_rows.put_scene(tx, scene, *stored[one.scope])
         for fact, main in members[one.scope].items():
@@ -448,7 +456,6 @@ def _take_over_scenes(tx: Tx, copied: Copied, grafts: Sequence[Graft], settings:
     # Facts that came and stand in no scene are routed by the next placing; no others may be left.
     if meta.get(tx, ROUTED) is None and set(memforest_rows.outside(tx)) <= set(copied.facts.values()):
         meta.put(tx, ROUTED, model)
-    placing = ForestPlacing(tx, settings)
     placing.loaded().route((), scene_thresholds(model, settings), numbers)  # alike scenes become one
     placing.close()
     return len(moved)

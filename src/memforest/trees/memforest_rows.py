@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from memforest.errors import ConfigError
 from memforest.nodes import Key
 from memforest.settings import Bound, Count, Settings
-from memforest.store import meta
 from memforest.store.connections import AMONG, Tx, listed, place_tie
 from memforest.store.derived import unpack_vectors
 
@@ -176,13 +175,6 @@ def centroids(tx: Tx) -> tuple[list[int], list[int], NDArray[np.float32]]:
         return [], [], np.zeros((0, 0), dtype=np.float32)
     means = np.frombuffer(b"".join(row[2] for row in rows), dtype="<f4").reshape(len(rows), -1)
     return [row[0] for row in rows], [row[1] for row in rows], means.astype(np.float32)
-
-
-def new_scene(tx: Tx, model: str) -> int:
-    """Insert an empty scene and return its id, which no scene of this file has had."""
-    scene = meta.take_ids(tx, "ix_memforest_scene")
-    tx.execute("INSERT INTO ix_memforest_scene VALUES (?, ?, 0, x'')", (scene, model))
-    return scene
 
 
 def set_models(tx: Tx, model: str) -> None:

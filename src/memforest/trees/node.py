@@ -292,8 +292,10 @@ def insert(
     """Add a leaf at its place in key order and return the new head and the leaf's id.
 
     Raises:
-        ValueError: The key is already in the tree, or the interval ``[start_ms, end_ms)`` is empty.
+        ValueError: The key is already in the tree, the interval ``[start_ms, end_ms)`` is empty, or `k` is below 3.
     """
+    if head.k < 3:
+        raise ValueError(f"fan-out k must be at least 3, not {head.k}: 2 cannot be kept balanced")
     if end_ms <= start_ms:
         raise ValueError(f"interval [{start_ms}, {end_ms}) is empty; a point in time is 1 ms long")
     steps, near = descend(arena, head, key)

@@ -208,7 +208,7 @@ class _Recalling:
         leaves = self.heard.units.leaves[units]
         leaves = leaves[leaves >= 0]
         most = {level - 1: len(self.forest.ids) for level in budgets if level > 1}
-        found = ancestors(leaves, self.forest.parent, self.forest.level, most).nodes
+        found, _ = ancestors(leaves, self.forest.parent, self.forest.level, most)
         found = self._passing(found)
         kept = [found[:0]]
         for level in sorted(level for level in budgets if level > 1):

@@ -122,7 +122,8 @@ class SessionWriter:
     def count_dirty(self) -> int:
         """Return how many nodes are out of date."""
         with self.db.read() as tx:
-            return trees_rows.dirty_count(tx, without=self.attached.paced(tx))
+            paced = [index.name for index in self.attached.of(tx) if index.paced]
+            return trees_rows.dirty_count(tx, without=paced)
 
     async def fill_vectors(self) -> int:
         """Make the vectors that a crash, or a time without an embedder, left missing; return how many."""
@@ -174,8 +175,9 @@ class SessionWriter:
 
     def _lagging(self, names: Collection[str] | None, failed: bool) -> list[Index]:
         with self.db.read() as tx:
-            stopped = {row.name for row in indexes.rows(tx) if row.reason is not None}
-            behind = self.attached.lagging(tx)
+            rows, end = indexes.rows(tx), indexes.feed_position(tx)
+            stopped = {row.name for row in rows if row.reason is not None}
+            behind = {row.name for row in rows if row.cursor != end}
             wanted = [
                 index
                 for index in self.attached.of(tx)
@@ -245,7 +247,8 @@ class Batch:
     _committed: dict[int, CommittedSession] = field(default_factory=dict)
     _errors: dict[int, MemForestError] = field(default_factory=dict)
     _refreshed: Refreshed = field(default_factory=Refreshed)
-    _failures: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """Warnings of the whole operation."""
     _tried: bool = False
     """Whether summaries were to be refreshed."""
     _repeated: dict[int, IngestResult] = field(default_factory=dict)
@@ -293,10 +296,6 @@ class Batch:
         last, self._unfinished = self._unfinished, {}
         for at, name in last.items():
             self.writer.watch.say("finished", name, int(at not in self._errors), int(at in self._errors), 1)
-
-    def warn(self, problems: Sequence[str]) -> None:
-        """Add warnings to the results."""
-        self._failures += problems
 
     @property
     def replaced(self) -> bool:
@@ -354,9 +353,9 @@ class Batch:
             try:
                 await self.writer.fill_vectors()
             except ModelError as exc:
-                self._failures.append(f"vectors are left: {exc}; resume() makes them")
+                self.problems.append(f"vectors are left: {exc}; resume() makes them")
         if refresh is not None:
-            self._failures += await self.writer.catch_up(failed=False, occasion="write")
+            self.problems += await self.writer.catch_up(failed=False, occasion="write")
         timer = self._stored[max(self._committed)].timer if self._committed else Timer()
         trees = (
             self.placed | await to_thread(self.writer.deferred_trees) if refresh == "path" else frozenset()
@@ -452,7 +451,7 @@ class Batch:
                 f"the budget of {' and '.join(bounds)} is used up and these are left: {what}; "
                 "resume() goes on with chunks and summaries"
             )
-        return [*self._failures, *spent, *ledger.warnings]
+        return [*self.problems, *spent, *ledger.warnings]
 
 
 def _turn_warnings(refused: Sequence[Refused], chunks: Sequence[ChunkReport]) -> list[str]:

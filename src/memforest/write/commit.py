@@ -22,7 +22,7 @@ from memforest.errors import SessionConflictError
 from memforest.models.ledger import Ledger
 from memforest.progress import Timer
 from memforest.read.host import PAUSE_S
-from memforest.read.results import ChunkReport
+from memforest.read.results import MOST_REFUSED, ChunkReport, RefusedStatement
 from memforest.reading.canonical import EntityBook, FactPlan, Signature, plan_facts, signature
 from memforest.records import ChunkOutcome, ExtractedFact
 from memforest.search.timeline import superseded_facts
@@ -129,8 +129,7 @@ def commit(
         if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
     ]
     derived.put_vectors(tx, "turn", rows)
-    if not sessions.pending(tx, work.stored.row):
-        sessions.set_status(tx, work.stored.row, "ingested")
+    if sessions.finish(tx, work.stored.row):
         drop_chosen(tx, placings)
     done.placed = placings.close(done.placed)
     meta.bump(tx)
@@ -235,7 +234,9 @@ def _write_fact(
     if not again and fact.row not in done.facts:  # in an earlier part
         (done.added if plan.joins is None else done.merged).append(fact.text)
     done.facts.add(fact.row)
-    known = {(one.chunk, one.text) for one in facts_rows.occurrences(tx, (fact.row,))[fact.row]}
+    known: set[tuple[int, str]] = set()
+    if plan.joins is not None:
+        known = {(one.chunk, one.text) for one in facts_rows.occurrences(tx, (fact.row,))[fact.row]}
     for one in plan.said:
         if (one.chunk, one.candidate.text) in known:
             continue  # kept from a reply that was cut short
@@ -290,7 +291,28 @@ async def commit_in_parts(
         EmbedderMismatchError: if the memory was given another embedder meanwhile; the session stays `received`.
     """
     damaged = (f"{name} is damaged and its chunk is left; {AGAIN}" for name in work.stored.damaged.values())
-    done = CommittedSession(work.reports, work.spent, work.embeds, dict.fromkeys(damaged))
+    ids = {ordinal: turn.id for ordinal, (_, turn) in work.stored.turns.items()}
+    reports = tuple(
+        ChunkReport(
+            turn_ids=tuple(turn.id for _, turn in work.stored.span(chunk.first, chunk.last)),
+            status="left"
+            if outcome.left
+            else "failed"
+            if outcome.failure is not None
+            else "extracted"
+            if work.stored.infer
+            else "verbatim",
+            skipped=tuple((ids[one.turn], one.reason) for one in outcome.skipped),
+            failure=outcome.failure,
+            refused=tuple(
+                RefusedStatement(one.text, ids[one.turn], one.reason)
+                for one in outcome.skipped
+                if one.statement
+            )[:MOST_REFUSED],
+        )
+        for chunk, outcome in work.outcomes
+    )
+    done = CommittedSession(reports, work.spent, work.embeds, dict.fromkeys(damaged))
     read = [pair for pair in work.outcomes if not pair[1].left]  # what the budget did not reach stays open
     for first in range(0, len(read), PART_CHUNKS):
         part = replace(work, outcomes=read[first : first + PART_CHUNKS])

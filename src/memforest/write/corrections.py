@@ -221,15 +221,15 @@ class _Instead:
         gone = [one for key, one in there.items() if key not in asked]
         ids = [one.row for one in gone]
         self.chunks |= {one.chunk for one in gone}
-        lessened = without_occurrences(
+        lost, _, _, reworded = without_occurrences(
             self._tx,
             self._placings,
             sorted({one.fact for one in gone}),
             aliases_of_occurrences(self._tx, ids),
             lambda: corrections_rows.drop_said_instead(self._tx, ids),
         )
-        self.gone += lessened.gone
-        self.unembedded |= lessened.reworded
+        self.gone += lost
+        self.unembedded |= reworded
         made = set()
         for number, spots in wanted.items():
             new = [spot for place, spot in spots.items() if (number, *place) not in there]
@@ -365,9 +365,9 @@ def retract_chunk(tx: Tx, placings: Placings, chunk: int) -> bool:
         placings.leave("chunk", (chunk,))
         sessions.delete_chunk(tx, chunk)
 
-    lessened = without_occurrences(tx, placings, facts, aliases_of_chunk(tx, chunk), delete)
-    settle_verdicts(tx, placings, lessened.left)
-    return lessened.reworded
+    _, _, left, reworded = without_occurrences(tx, placings, facts, aliases_of_chunk(tx, chunk), delete)
+    settle_verdicts(tx, placings, left)
+    return reworded
 
 
 def demote_silent(tx: Tx, placings: Placings, speakers: set[str]) -> None:

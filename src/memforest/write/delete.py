@@ -381,11 +381,11 @@ async def delete(writer: SessionWriter, target: DeleteTarget, *, dry_run: bool) 
         except ModelError as exc:
             problems.append(f"vectors are left: {exc}; resume() makes them")
     problems += await writer.catch_up(failed=False, occasion="write")
-    purged = await to_thread(purge, writer.db)
+    secure, pending = await to_thread(purge, writer.db)
     return replace(
         receipt,
-        secure_delete=purged.secure_delete,
-        wal_pending=purged.wal_pending,
-        vacuumed=purged.vacuumed,
+        secure_delete=secure,
+        wal_pending=pending,
+        vacuumed=not secure,
         warnings=(*receipt.warnings, *problems),
     )

@@ -242,13 +242,13 @@ def _drop_occurrences(
 
 def _lessen(tx: Tx, placings: Placings, facts: Collection[int], done: Erased) -> frozenset[int]:
     """Delete those of some facts that have no occurrence left, and restate the others, which are returned."""
-    settled = lessen_facts(tx, placings, facts)
-    done.gone += settled.gone
-    done.changed["facts"] += len(settled.changed)
-    for fact in (*settled.gone, *settled.changed):
+    gone, changed, left, reworded = lessen_facts(tx, placings, facts)
+    done.gone += gone
+    done.changed["facts"] += len(changed)
+    for fact in (*gone, *changed):
         done.tokens.update(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
-    done.reworded |= settled.reworded
-    return settled.left
+    done.reworded |= reworded
+    return left
 
 
 def _drop_called(

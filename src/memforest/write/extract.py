@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,6 @@ from memforest.concurrency import all_of, to_thread
 from memforest.models.ledger import Ledger, current_ledger, keeping
 from memforest.ports import Judge, is_remote
 from memforest.progress import NOBODY, Watch
-from memforest.read.results import MOST_REFUSED, ChunkReport, RefusedStatement
 from memforest.reading.canonical import PlacedFact, Same, judge_threshold, signature
 from memforest.reading.steps import Steps
 from memforest.records import UNSPOKEN_ROLES, Chunk, ChunkOutcome, Equivalence, ExtractedFact, Skipped
@@ -76,26 +74,6 @@ class ExtractedSession:
                 placed.append(PlacedFact(candidate, chunk_row.row, rows, said_ms, place))
         return placed
 
-    @property
-    def reports(self) -> tuple[ChunkReport, ...]:
-        """A report of each chunk: extracted, verbatim, failed or left."""
-        ids = {ordinal: turn.id for ordinal, (_, turn) in self.stored.turns.items()}
-        read: Literal["extracted", "verbatim"] = "extracted" if self.stored.infer else "verbatim"
-        return tuple(
-            ChunkReport(
-                turn_ids=tuple(turn.id for _, turn in self.stored.span(chunk_row.first, chunk_row.last)),
-                status="left" if outcome.left else read if outcome.failure is None else "failed",
-                skipped=tuple((ids[skipped.turn], skipped.reason) for skipped in outcome.skipped),
-                failure=outcome.failure,
-                refused=tuple(
-                    RefusedStatement(one.text, ids[one.turn], one.reason)
-                    for one in outcome.skipped
-                    if one.statement
-                )[:MOST_REFUSED],
-            )
-            for chunk_row, outcome in self.outcomes
-        )
-
 
 async def extract(
     stored: StoredSession,
@@ -120,7 +98,7 @@ async def extract(
         watch: told of the chunks that were read.
     """
     spent = current_ledger().part()
-    maker = None if vectors is None else vectors.anew()
+    maker = None if vectors is None else replace(vectors, ran={})  # it counts for itself
     at_once = maker is not None and is_remote(maker.embedder)
     outcomes: dict[int, ChunkOutcome] = {}
     found: dict[bytes, NDArray[np.float32]] = {}

@@ -6,7 +6,6 @@ import os
 import secrets
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 from memforest.concurrency import to_thread
@@ -35,21 +34,8 @@ _NOT_THE_JOBS_FAULT = (BudgetError, ModelRefusedError)
 """Errors after which no other job would succeed either."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobsRun:
-    """Counts of one run: jobs done, failed (for now or for good), and due without a handler here.
-
-    `stopped` says why the run ended before all that was due had been tried.
-    """
-
-    done: int = 0
-    failed: int = 0
-    unhandled: int = 0
-    stopped: str | None = None
-
-
-async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collection[str] = ()) -> JobsRun:
-    """Do the jobs that are due, those too that come due meanwhile, the longest due first.
+async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collection[str] = ()) -> int:
+    """Do the jobs that are due, those too that come due meanwhile, the longest due first; return how many were done.
 
     An error of memforest's is noted in the job, which waits for its next try. A job without a handler here stays, with a
     note, unless its owner is one of `but`, who do their jobs themselves.
@@ -59,19 +45,17 @@ async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collec
         Exception: what a handler raises that is no error of memforest's; it is noted in the job, and ends the run.
     """
     holder, kinds = f"{os.getpid()}-{secrets.token_hex(8)}", handlers.keys()
-    unhandled = 0
     if await to_thread(_any_open, db):
-        unhandled = await to_thread(_write, db, clock, jobs.note_unhandled, kinds, but=but)
-    done = failed = 0
+        await to_thread(_write, db, clock, jobs.note_unhandled, kinds, but=but)
+    done = 0
     while (job := await to_thread(_take, db, clock, holder, kinds)) is not None:
         try:
             await handlers[job.owner, job.kind](job)
         except _NOT_THE_JOBS_FAULT as exc:
             await to_thread(_write, db, None, jobs.give_back, job, str(exc))
-            return JobsRun(done, failed, unhandled, stopped=str(exc))
+            return done
         except MemForestError as exc:
             await to_thread(_write, db, clock, jobs.fail, job, str(exc))
-            failed += 1
         except BaseException as exc:
             why = f"{type(exc).__name__}: {exc}"
             with suppress(StoreError):  # the lease ends by itself
@@ -82,7 +66,7 @@ async def run_due(db: Database, clock: Clock, handlers: Handlers, *, but: Collec
             raise
         else:
             done += await to_thread(_write, db, None, jobs.finish, job)
-    return JobsRun(done, failed, unhandled)
+    return done
 
 
 def _take(db: Database, clock: Clock, holder: str, kinds: Collection[JobKind]) -> Job | None:

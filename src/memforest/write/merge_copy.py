@@ -279,7 +279,7 @@ class _Part:
             if there[at].row not in words
         }
         copied = [(rows[at], texts.get(at) or words.get(turn.row, "")) for at, turn in enumerate(there)]
-        derived.copy_words(tx, "turn", copied)
+        derived.add_words(tx, "turn", copied)
         wanted = [there[at].row for at in same] if merging.vectors else []
         vectors = derived.stored_vectors(self._source, "turn", wanted)
         merging.reworded |= len(vectors) < len(there)
@@ -386,7 +386,8 @@ class _Part:
             now = said.setdefault((own[mention.occurrence], here(mention.entity)), set())
             now.update(called(mention.fact, name) for name in there)  # two there may be one here
         for (occurrence, entity), now in said.items():
-            entities.add_name(tx, occurrence, entity, now, labels[entity].label)
+            if now - {labels[entity].label}:
+                entities.add_name(tx, occurrence, entity, now)
 
 
 def match_new(tx: Tx, reading: OtherFacts, merging: Merging) -> dict[int, FactMatch]:
@@ -413,7 +414,7 @@ def _insert_facts(
             merging.facts[there] = merging.facts[one.there]
     renamed = {there for there in new if there in reading.called}
     words = derived.words_of(source, "fact", [there for there in new if there not in renamed])
-    derived.copy_words(
+    derived.add_words(
         tx,
         "fact",
         [(row, words.get(there) or _fact_words(facts[there])) for there, row in rows.items()],

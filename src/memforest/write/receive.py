@@ -16,9 +16,9 @@ from memforest.config import Config
 from memforest.errors import InputError, SessionConflictError
 from memforest.ports import Embedder
 from memforest.read.quoting import gone_digests
-from memforest.read.views import known_shares, unknown_note
+from memforest.read.views import LITTLE, known_shares, unknown_note
 from memforest.reading.periods import window_of
-from memforest.reading.timestamps import doubtful_dates, keep_order, keep_zone, order_of, zone_of
+from memforest.reading.timestamps import keep_zone, learn_order, order_of, zone_of
 from memforest.records import Turn
 from memforest.search.vectors import index_tokens, keep_embedder
 from memforest.store import derived, meta, sessions
@@ -77,7 +77,7 @@ class Receiver:
         Turns that are appended without a session id go to the live session of their day.
         """
         arrival = await redacted(arrival, self.config)
-        write = keyed(arrival, append=append)
+        write = None if arrival.idempotency_key is None else keyed(arrival, append=append)
         now = floor_ms(self.config.clock()) if append else None
         if append and arrival.session_id is not None:
             check_id(arrival.session_id, "session_id")
@@ -119,8 +119,7 @@ class Receiver:
             placings = Placings(tx, self.attached)
             late = keep_embedder(tx, self.db.path, self.embedder)
             keep_zone(tx, config)
-            keep_order(tx, (turn.text for turn in reading.turns))
-            doubts = doubtful_dates(reading.turns, order_of(tx, config))
+            doubts = learn_order(tx, config, reading.turns)
             stored = self._store_session(tx, placings, arrival, reading.turns, now_ms, append=append)
             if write is not None:
                 write.keep(tx, stored.row, stored.first, stored.new_turns, stored.replaced, now_ms)
@@ -132,7 +131,8 @@ class Receiver:
         note = None
         if self.embedder is not None and reading.turns:
             shares = known_shares(self.embedder, [turn.text for turn in reading.turns])
-            note = unknown_note(sum(shares) / len(shares), self.embedder.model_id, "this session")
+            if (share := sum(shares) / len(shares)) < LITTLE:
+                note = unknown_note(share, self.embedder.model_id, "this session")
         behind = max(reading.late, stored.late)
         return replace(
             stored,
@@ -240,7 +240,7 @@ class Receiver:
             left = {one for turn in turns_of_session(tx, row) for one in gone_digests(turn, None)}
             note_deleted(tx, {one for turn in old for one in gone_digests(turn, None)} - left)
             sweep_corrections(tx, session_id)
-        unfinished = found is not None and row in sessions.unfinished(tx)
+        unfinished = found is not None and not turns and row in sessions.unfinished(tx)
         behind = 0 if found is None else sum(to_ms(turn.said) < found.end_ms for turn in turns)
         return StoredSession(
             row,
@@ -298,8 +298,11 @@ def _store_turns(
         tx, session, [replace(turn, ordinal=at[n]) for n, turn in enumerate(turns, len(kept))], stored_ms
     )
     texts = [(one.speaker, one.text) for one in kept] + [(one.speaker, one.text) for one in turns]
-    for row, (speaker, text), ms in zip(rows, texts, said, strict=True):
-        derived.put_words(tx, "turn", row, index_tokens(speaker, text, from_ms(ms)))
+    words = [
+        (row, " ".join(index_tokens(speaker, text, from_ms(ms))))
+        for row, (speaker, text), ms in zip(rows, texts, said, strict=True)
+    ]
+    derived.add_words(tx, "turn", words)
     begin = min(first, *(chunk.first for chunk in again)) if again else first
     ordinal = max((chunk.ordinal for chunk in chunks if chunk not in again), default=-1) + 1
     last = first + len(said) - 1

@@ -8,7 +8,7 @@ occurrence that is taken back leaves nothing of its wording or its speaker behin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memforest.reading.canonical import (
     EntityBook,
@@ -57,18 +57,9 @@ def without_occurrences(
     return lessened
 
 
-@dataclass(frozen=True, slots=True)
-class Lessened:
-    """Facts that have lost occurrences, as they were: those that are gone, and those that changed.
-
-    `left` are the rows of those that stay, and of those that others were joined to; `reworded` is whether one of them is
-    worded otherwise now, so that it needs a new vector.
-    """
-
-    gone: tuple[FactRow, ...] = ()
-    changed: tuple[FactRow, ...] = ()
-    left: frozenset[int] = frozenset()
-    reworded: bool = False
+Lessened = tuple[tuple[FactRow, ...], tuple[FactRow, ...], frozenset[int], bool]
+"""What became of facts that lost occurrences: those that are gone and those that changed, as they were; the rows of those that
+stay, and of those that others were joined to; and whether one is worded otherwise, so that it needs a new vector."""
 
 
 def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened:
@@ -98,7 +89,7 @@ def lessen_facts(tx: Tx, placings: Placings, facts: Collection[int]) -> Lessened
         facts_rows.delete_fact(tx, row)
         gone.append(fact)
     kept = frozenset(joined.union(stored).difference(one.row for one in gone))
-    return Lessened(tuple(gone), tuple(changed), kept, reworded)
+    return tuple(gone), tuple(changed), kept, reworded
 
 
 def _same_said(tx: Tx, fact: FactRow, left: Sequence[OccurrenceRow]) -> FactRow | None:
@@ -153,7 +144,7 @@ def restate_fact(tx: Tx, placings: Placings, fact: FactRow) -> FactRow:
         if now.text != fact.text:
             derived.drop_vectors(tx, "fact", (fact.row,))
         facts_rows.restate(tx, now)
-        facts_rows.put_wording(tx, fact.row, fact_signature(now).digest)
+        facts_rows.put_wordings(tx, [(fact.row, fact_signature(now).digest)])
         derived.put_words(tx, "fact", fact.row, index_tokens(now.speaker, now.text, from_ms(now.said_ms)))
     return now
 
@@ -176,15 +167,16 @@ def ensure_wordings(tx: Tx) -> None:
     if facts_rows.wording_rules(tx) == wording_rules():
         return
     facts_rows.drop_wordings(tx, wording_rules())
-    for fact in facts_rows.iter_facts(tx):
-        facts_rows.put_wording(tx, fact.row, fact_signature(fact).digest)
+    facts_rows.put_wordings(tx, [(one.row, fact_signature(one).digest) for one in facts_rows.iter_facts(tx)])
 
 
 def insert_fact(tx: Tx, fact: FactRow) -> FactRow:
     """Insert a fact (its `row` is ignored) with its wording digest and word rows, and return it as it is stored."""
     (row,) = add_facts(tx, [fact])
-    facts_rows.put_wording(tx, row, fact_signature(fact).digest)
-    derived.put_words(tx, "fact", row, index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms)))
+    facts_rows.put_wordings(tx, [(row, fact_signature(fact).digest)])
+    derived.add_words(
+        tx, "fact", [(row, " ".join(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms))))]
+    )
     return facts_rows.facts_with_ids(tx, (row,))[row]
 
 
@@ -222,7 +214,8 @@ def write_mentions(
             if source is not None and target is not None:
                 entities_rows.add_relation(tx, occurrence, source, label, target)
     for entity, names in spelled.items():
-        entities_rows.add_name(tx, occurrence[1], entity, names, book.labels[entity])
+        if names - {book.labels[entity]}:  # of the label alone nothing is recorded
+            entities_rows.add_name(tx, occurrence[1], entity, names)
     return states
 
 

@@ -313,11 +313,11 @@ class InHand:
         self._next = 0
 
     @contextmanager
-    def write(self) -> Iterator[int]:
+    def write(self, *rows: int) -> Iterator[int]:
         """Hold sessions inside the block; yield the number of the write, for `hold`."""
         with self._lock:
             number, self._next = self._next, self._next + 1
-            self._writes[number] = set()
+            self._writes[number] = set(rows)
         try:
             yield number
         finally:

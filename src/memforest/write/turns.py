@@ -40,7 +40,7 @@ from memforest.settings import (
     with_article,
 )
 from memforest.store.connections import Tx
-from memforest.store.sessions import SessionRow, has_turn, turn_with_id
+from memforest.store.sessions import SessionRow, turn_with_id
 from memforest.text import cut, is_binary_looking
 from memforest.times import LATEST, listed, shown
 
@@ -100,7 +100,9 @@ def messages_of(given: Any) -> Any:
         return given
     messages: list[Any] = []
     for item in given:
-        if isinstance(item, Mapping):
+        if isinstance(item, Mapping) and item.keys() <= KNOWN:
+            messages.append(item)
+        elif isinstance(item, Mapping):
             spoken = not {"role", *SPEAKER}.isdisjoint(item) or "content" not in item
             plain = spoken or role_of(item.get("type")) is None
             messages.append(with_speaker(converted(item)) if plain else _as_said(item))
@@ -278,7 +280,7 @@ class TurnReader:
             raise InputError(f"turns must be a list of messages, not {type(raw).__name__}")
         given = (_first(item, TIME_KEYS) for item in raw if isinstance(item, Mapping))
         times = [one[1] for one in given if one is not None and isinstance(one[1], str)]
-        if self.day_first is None and (proven := numeric_order(times)) is not None:
+        if times and self.day_first is None and (proven := numeric_order(times)) is not None:
             self = replace(self, day_first=proven)
         turns: list[Turn] = []
         refused: list[Refused] = []
@@ -287,7 +289,7 @@ class TurnReader:
         number, known, late = first, 0, 0
         before = latest = floor
         for index, item in enumerate(raw):
-            while tx is not None and session is not None and has_turn(tx, session.row, str(number)):
+            while tx is not None and session is not None and turn_with_id(tx, session.row, str(number)):
                 number += 1
             turn = self.turn(item, index, str(number), first + len(turns))
             number += 1
@@ -299,7 +301,8 @@ class TurnReader:
                     f"turns {seen[turn.id]} and {index} have the same id {cut(repr(turn.id), 60)}; ids are unique in a session"
                 )
             seen[turn.id] = index
-            if tx is not None and session is not None and _is_stored(tx, session, turn, notes):
+            named = turn.id != str(number - 1)  # a number that was given here is free
+            if tx and session and named and _is_stored(tx, session, turn, notes):
                 known, number = known + 1, number - 1
                 continue
             stamped = turn.time_source == "clock" or (turn.time_source == "session" and turns)
@@ -313,7 +316,8 @@ class TurnReader:
             raise InputError(f"nothing can be stored: {refused[0]}{more}")
         ordered = sorted(turns, key=attrgetter("said"))
         numbered = (replace(turn, ordinal=at) for at, turn in enumerate(ordered, first))
-        notes = [*month_first_warning(times, self.day_first), *notes]
+        if times:
+            notes = [*month_first_warning(times, self.day_first), *notes]
         return ReadTurns(tuple(numbered if late else turns), tuple(refused), tuple(notes), late, known)
 
     def turn(self, item: Any, index: int, number: str, ordinal: int) -> Turn | Refused:
