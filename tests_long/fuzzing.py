@@ -223,12 +223,7 @@ def _reply(text: str) -> None:
 
 def _blocks(text: str) -> None:
     card = TreeCard("entity", text, WHEN, WHEN, 3, text)
-    block = prompts.data_block(
-        "trees", prompts.shown_cards([card], UTC, number="tree", chars=200, scope=True)
-    )
-    prompts.read_data_block(block, "trees")
-    with suppress(MemForestError):  # documented: what data_block does not write
-        prompts.read_data_block(f"<turns>\n{text}\n</turns>", "turns")
+    prompts.data_block("trees", prompts.shown_cards([card], UTC, number="tree", chars=200, scope=True))
 
 
 def _timestamp(text: str) -> None:
@@ -438,7 +433,7 @@ ADAPTED: dict[str, Callable[[str], object]] = {
     "reading.replies.find_json": lambda t: [
         replies.find_json(t, ("text", "turns"), one) for one in ("text", None)
     ],
-    "reading.prompts.read_data_block": _blocks,
+    "reading.blocks.read_data_block": _blocks,
     "reading.reply_source.dates_of": lambda t: reply_source.dates_of(t, "en", WHEN, UTC, None),
     "reading.reply_source.stands_in": lambda t: [reply_source.stands_in(t[:n], t) for n in (0, 3, len(t))],
     "reading.prompts.read_reply": _reply,

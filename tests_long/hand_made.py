@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from memforest.config import Ranking
 from memforest.records import TURN_ROLES, QuestionPlan
+from memforest.search import cache
 from memforest.search.attributes import Readings
-from memforest.search.cache import put_forest
 from memforest.search.filters import Search
 from memforest.search.forest import EmbeddedForest, Forest, Inner
 from memforest.search.snapshot import OPEN, Facts, Snapshot, Turns
@@ -284,3 +284,15 @@ def make_vocabulary(
         acting=people if acting is None else acting,
         said=said or {},
     )
+
+
+def put_forest(snapshot: Snapshot, found: EmbeddedForest) -> None:
+    """Set the trees of an index in a snapshot that was not read from a file."""
+    kept = cache._CachedForest(found.forest, found)
+    cache._forests.setdefault(snapshot, cache._Forests()).of[found.forest.owner] = kept
+
+
+def forests_read(snapshot: Snapshot) -> frozenset[str]:
+    """Return the names of the indexes whose forests a snapshot has up to date."""
+    kept = dict(cache._forests.get(snapshot, cache._NO_FORESTS).of)
+    return frozenset(owner for owner, one in kept.items() if one.forest is not None)

@@ -61,3 +61,13 @@ def shape(arena: Arena, head: TreeHead) -> Shape:
         return (node.level, node.span, node.count, node.item, hull, cut_at, kids)
 
     return () if head.root is None else (head.height, head.count, of(arena.get(head.root)))
+
+
+def leaf_at(arena: Arena, head: TreeHead, at: int) -> Node:
+    """Return the leaf at an ordinal.
+
+    Raises:
+        ValueError: There is no such ordinal.
+        KeyError: The leaf is gone from the arena.
+    """
+    return arena.get(segment._descend(arena, head, at)[1])

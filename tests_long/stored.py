@@ -5,6 +5,7 @@ Rows are written through the store's own functions, with as few values as a test
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -14,7 +15,14 @@ from memforest.records import Turn
 from memforest.store import facts, sessions, trees
 from memforest.store.connections import Connection, connect
 from memforest.store.database import make_schema
-from memforest.store.facts import FactRow, OccurrenceRef, add_facts, add_occurrence
+from memforest.store.facts import (
+    FactRow,
+    OccurrenceRef,
+    StoredOccurrence,
+    add_facts,
+    add_occurrences,
+    write_dates,
+)
 from memforest.store.trees import SqliteArena
 from memforest.times import from_ms
 from memforest.trees.node import insert
@@ -93,7 +101,11 @@ def say(tx: Connection, fact: int, *turns: int, text: str = "Ana paints.", **val
         "speaker": "Ana", "quote": "Hi.", "topics": (), "cosine": None, "tie": f"s\x1f{turns[0]:06}",
         "said_ms": value(tx, "SELECT said_ms FROM turn WHERE id = ?", turns[0]), **values,
     }  # fmt: skip
-    return add_occurrence(tx, fact, chunk_of(tx, turns[0]), text=text, turns=turns, **given)
+    given |= {"topics": json.dumps(given["topics"]), "dates": write_dates(given.get("dates", ()))}
+    given = {"correction": None, "stored_ms": None, **given}
+    one = StoredOccurrence(row=0, fact=fact, chunk=chunk_of(tx, turns[0]), text=text, **given)
+    (row,) = add_occurrences(tx, [one], [turns])
+    return fact, row
 
 
 def put_entities(tx: Connection, *keys: str) -> list[int]:

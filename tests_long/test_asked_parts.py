@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from tests.doubles import prompt_of
+from tests.doubles.blocks import read_data_block
 from tests_long.scripted import Scripted, run
 
 from memforest import AskResult, Config, MemForest
@@ -20,7 +21,6 @@ from memforest.ports import Answer, AnswerEvidence, ChatRequest
 from memforest.read.answer import AnswerMade, answered
 from memforest.read.results import Evidence
 from memforest.read.stored import Source
-from memforest.reading.prompts import read_data_block
 from memforest.reading.steps import Steps, choose_steps
 from memforest.records import QuestionPlan, SubQuery
 from memforest.search.filters import Part, Prepared, Search

@@ -47,7 +47,21 @@ from memforest.models import HashEmbedder
 from memforest.store.transfer import MEMORY, STRUCTURE, SUMMARIES, VECTORS
 from memforest.testing import FrozenClock, FunctionChat
 from memforest.trees import attached
-from memforest.write.transfer import SETTINGS, UNCARRIED_SETTINGS, kept_by_indexes
+from memforest.write.transfer import SETTINGS, kept_by_indexes
+
+UNCARRIED_SETTINGS = (
+    "user_id",
+    "memory_id",
+    "generation",
+    "graph_stamp",
+    "words",
+    "expired_ms",
+    "next_embedder",
+    "feed_compacted",
+    "feed_compact_next",
+    "next:",
+)
+"""Keys of `meta`, or their beginnings, that are of one file, or are named apart in the header."""
 
 QUESTIONS = (
     "Where does Ana live?",

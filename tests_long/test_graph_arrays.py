@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests_long.hand_made import DAY, Fact, Said, hand_made
 
 from memforest.graph import graph as made
-from memforest.graph.graph import OVERLAP, RELATION, TOGETHER, Graph, GraphRows, pairs_within, put_graph
+from memforest.graph.graph import OVERLAP, RELATION, TOGETHER, Graph, GraphRows, make_graph, pairs_within
 from memforest.graph.names import NameDecision, NamedEntity, Resolution
 from memforest.graph.paths import AS_IF, Expansion, damped, expand, near, path, relations_of, seeds
 from memforest.search.snapshot import Snapshot
@@ -90,7 +90,7 @@ def planted(
         ],
         [NameDecision(ids[one], ids[other], True, 1) for one, other in choices],
     )
-    return snapshot, put_graph(snapshot, read)
+    return snapshot, make_graph(snapshot, read or GraphRows())
 
 
 Naive = dict[str, dict[str, tuple[float, int, int, int]]]
@@ -304,7 +304,7 @@ def test_a_name_means_its_entity_and_a_part_of_a_name_those_few_that_have_it() -
     snapshot = replace(
         snapshot, entities=entities, names={one.key: row for row, one in entities.items()} | {"kay": 12}
     )
-    graph = put_graph(snapshot)
+    graph = make_graph(snapshot, GraphRows())
     kai = graph.by_key["kai sol"]
     assert seeds(graph, ["Kai Sol", "KAY", "", "🙂", "nobody"]) == {kai: 1.0}
     assert seeds(graph, ["Kai"]) == {kai: 0.5}
@@ -333,7 +333,7 @@ def test_the_nearest_are_those_whose_facts_are_near_and_few_facts_are_drawn_to_t
 def test_an_empty_memory_has_an_empty_graph() -> None:
     """Nobody is named and nobody speaks: nothing is found, and nothing fails."""
     snapshot = hand_made([])
-    graph = put_graph(snapshot)
+    graph = make_graph(snapshot, GraphRows())
     assert len(graph) == 0
     assert expand(graph, {}).places == ()
     assert seeds(graph, ["Ana"]) == {}
@@ -347,7 +347,7 @@ def test_names_that_look_alike_are_a_way_and_no_name() -> None:
     )
     entities = {10: EntityName("kat", "Kat", "person"), 11: EntityName("katmandoo", "Katmandoo", "person")}
     snapshot = replace(snapshot, entities=entities, names={one.key: row for row, one in entities.items()})
-    graph = put_graph(snapshot)
+    graph = make_graph(snapshot, GraphRows())
     ends = graph.place(10), graph.place(11)
     column = graph.edges.between(*ends)
     assert graph.edges.kinds[column] == OVERLAP

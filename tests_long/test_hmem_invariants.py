@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.doubles import CountingChat, local_reply, prompt_of
+from tests.doubles.blocks import read_data_block
 from tests_long import hmems
 from tests_long.test_hmem_parts import LINES, NOW, PLAN, QUESTION, Model, answers, asked, explored, with_model
 from tests_long.test_hmem_search import asked as searched
@@ -31,7 +32,6 @@ from tests_long.worlds import file_of
 from memforest import AskResult, Budget, MemForest, UserMemory
 from memforest.errors import ModelRefusedError, ModelUnavailableError
 from memforest.ports import ChatReply, ChatRequest
-from memforest.reading.prompts import read_data_block
 from memforest.reading.question_parts import parts_of
 from memforest.records import QuestionPlan
 from memforest.search.scores import DAY_MS, robustness

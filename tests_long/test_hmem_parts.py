@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.doubles import CountingChat, local_reply, prompt_of
+from tests.doubles.blocks import read_data_block
 from tests_long import hmems
 
 from memforest import Budget, MemForest, Ranking
@@ -17,7 +18,6 @@ from memforest.config import Explore
 from memforest.errors import ModelUnavailableError
 from memforest.ports import ChatRequest
 from memforest.read.results import QueryResult
-from memforest.reading.prompts import read_data_block
 
 NOW = datetime(2024, 9, 1, tzinfo=timezone.utc)
 LINES = (

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.doubles import CountingChat
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -23,7 +24,7 @@ from memforest.reading.explore_llm import (
     SourcedLine,
     entity_file,
 )
-from memforest.reading.prompts import load_prompt, read_data_block
+from memforest.reading.prompts import load_prompt
 from memforest.reading.steps import Steps, choose_steps
 
 UTC = timezone.utc

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.doubles import CountingChat
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -37,7 +38,7 @@ from memforest.reading.explore_llm import (
     reason,
     shown_lines,
 )
-from memforest.reading.prompts import load_prompt, read_data_block
+from memforest.reading.prompts import load_prompt
 from memforest.reading.steps import Steps, choose_steps
 from memforest.records import QuestionPlan, SubQuery
 from memforest.settings import QUESTION_CHARS

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -20,7 +21,7 @@ from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import ChatReply, ChatRequest
 from memforest.reading.extract_llm import ChatExtractor, most_statements
-from memforest.reading.prompts import load_prompt, read_data_block
+from memforest.reading.prompts import load_prompt
 from memforest.reading.reply_source import MAX_TURN_CHARS
 from memforest.reading.tokens import split_sentences
 from memforest.records import Chunk, ChunkOutcome, ExtractedFact, Skipped, Turn

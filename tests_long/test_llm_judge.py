@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -14,7 +15,7 @@ from memforest.errors import BudgetError, ModelRefusedError, ModelRequestError, 
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import ChatRequest
-from memforest.reading.prompts import load_prompt, read_data_block
+from memforest.reading.prompts import load_prompt
 from memforest.reading.steps_llm import MAX_KNOWN, MAX_PACKED, ChatJudge
 from memforest.records import Equivalence
 

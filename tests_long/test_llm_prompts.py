@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.doubles.blocks import read_data_block
 from tests.doubles.replies import all_prompts
 from tests.table import each
 from tests_long.scripted import Scripted, run
@@ -26,7 +27,6 @@ from memforest.reading.prompts import (
     data_block,
     load_prompt,
     prompt_data,
-    read_data_block,
     read_reply,
 )
 from memforest.reading.replies import Extraction, Summary

@@ -17,6 +17,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Said, Scripted, run
 from tests_long.worlds import fast_config, fast_folder, said
@@ -29,7 +30,7 @@ from memforest.memory.open import open_memory
 from memforest.memory.options import read_question
 from memforest.ports import AnswerEvidence, ChatReply, ChatRequest
 from memforest.read.results import AskResult, QueryResult
-from memforest.reading.prompts import Prompt, load_prompt, read_data_block, read_reply
+from memforest.reading.prompts import Prompt, load_prompt, read_reply
 from memforest.reading.replies import AnswerReply, BrowseChoice, BrowseGuide
 from memforest.reading.steps import choose_steps
 from memforest.reading.steps_llm import UNCITED, ChatAnswerer, ChatBrowser, ChatGuide

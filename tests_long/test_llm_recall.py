@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.doubles import CountingChat
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -24,7 +25,7 @@ from memforest.errors import (
     ReplyError,
 )
 from memforest.models.ledger import Ledger, keeping
-from memforest.reading.prompts import load_prompt, read_data_block
+from memforest.reading.prompts import load_prompt
 from memforest.reading.replies import QuestionNeeds
 from memforest.reading.steps import Steps, choose_steps
 from memforest.reading.steps_llm import (

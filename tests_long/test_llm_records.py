@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from tests.doubles import CountingChat, prompt_of
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -18,7 +19,7 @@ from memforest.errors import ModelError, ModelRefusedError, ModelUnavailableErro
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import ChatReply, ChatRequest, UnchangedText, split_sections
-from memforest.reading.prompts import MAX_CHARS, load_prompt, read_data_block
+from memforest.reading.prompts import MAX_CHARS, load_prompt
 from memforest.reading.summarise_llm import LEVELS, MIN_CHARS, ChatSummariser
 from memforest.reading.tokens import count_words
 from memforest.records import SummaryRequest

@@ -8,11 +8,12 @@ from zoneinfo import ZoneInfo
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
 from memforest.ports import Answer, AnswerEvidence
-from memforest.reading.prompts import read_data_block, shown_cards, shown_day, shown_days
+from memforest.reading.prompts import shown_cards, shown_day, shown_days
 from memforest.reading.steps_llm import EVIDENCE_CHARS, EVIDENCE_SUMMARY_CHARS, ChatAnswerer
 from memforest.records import QuestionPlan, SpokenText, TreeCard
 from memforest.times import EARLIEST, LATEST

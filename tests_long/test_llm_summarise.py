@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
@@ -23,7 +24,7 @@ from memforest.errors import (
 from memforest.models.calls import Calls
 from memforest.models.ledger import Ledger, keeping
 from memforest.ports import ChatReply, ChatRequest, UnchangedText
-from memforest.reading.prompts import MAX_CHARS, load_prompt, read_data_block
+from memforest.reading.prompts import MAX_CHARS, load_prompt
 from memforest.reading.summarise_llm import ChatSummariser
 from memforest.reading.tokens import count_words
 from memforest.records import SummaryRequest

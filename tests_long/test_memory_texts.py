@@ -8,12 +8,13 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from tests.doubles import CountingChat, prompt_of
+from tests.doubles.blocks import read_data_block
 from tests.table import each
 from tests_long.scripted import Scripted, run
 
 from memforest.errors import ModelError, ReplyError
 from memforest.ports import UnchangedText
-from memforest.reading.prompts import MAX_CHARS, load_prompt, read_data_block
+from memforest.reading.prompts import MAX_CHARS, load_prompt
 from memforest.reading.summarise_llm import MEMORY, MIN_CHARS, ChatSummariser
 from memforest.reading.summarise_local import MAKER, LocalSummariser
 from memforest.reading.tokens import count_words

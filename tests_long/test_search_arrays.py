@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
 from tests_long.arrays import assert_equal, assert_same, contents
-from tests_long.hand_made import Fact, Said, Tree, hand_made, planted
+from tests_long.hand_made import Fact, Said, Tree, hand_made, planted, put_forest
 from tests_long.stored import chunk_of, empty_memory, leaf, plant, put_fact, put_session, say, value
 
 from memforest.nodes import Node
@@ -25,7 +25,6 @@ from memforest.search.cache import (
     embedded_forest,
     forest_bytes,
     forest_of,
-    put_forest,
 )
 from memforest.search.forest import CHUNK, FACT, INNER, NONE, TURNS, Forest, once_per_forest
 from memforest.search.lexical import bm25, read_postings

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests_long.arrays import assert_equal, assert_same, plain
+from tests_long.hand_made import forests_read
 from tests_long.stored import empty_memory, plant, put_fact, say
 
 from memforest.records import State, Turn
@@ -19,7 +20,6 @@ from memforest.search.cache import (
     carry_forests,
     embedded_forest,
     forest_of,
-    forests_read,
 )
 from memforest.search.forest import EmbeddedForest
 from memforest.search.lexical import bm25, carry_words

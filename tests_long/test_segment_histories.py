@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from tests_long.segments import Shape, decisions, leaf, shape, spans
+from tests_long.segments import Shape, decisions, leaf, leaf_at, shape, spans
 
 from memforest.nodes import DictArena, TreeHead
 from memforest.trees import segment
@@ -89,7 +89,7 @@ def changed(random: Random, arena: DictArena, head: TreeHead, order: list[int]) 
     grown = segment.beside(arena, head, at, leaf(100 + len(order), random))
     order.insert(at, grown.leaf.item or 0)
     assert without(spans(arena), at + 1) == {one for one in before if one[1] - one[0] > 1}
-    assert segment.leaf_at(arena, grown.head, at + 1).id == grown.leaf.id
+    assert leaf_at(arena, grown.head, at + 1).id == grown.leaf.id
     assert [one.id for one in grown.above] == way(arena, grown.head, grown.leaf.id)
     assert len(grown.closed) == (0 < at == head.count)
     return grown.head

@@ -6,7 +6,7 @@ from contextlib import closing
 from random import Random
 
 from tests.table import each
-from tests_long.segments import shape
+from tests_long.segments import leaf_at, shape
 from tests_long.stored import empty_memory, put_fact
 
 from memforest.nodes import Arena, DictArena, TreeHead
@@ -65,7 +65,7 @@ def test_leaves_that_are_gone_leave_the_tree_by_their_ordinals(back: bool) -> No
         of = head.count
         gone = random.sample(range(1, head.count + 1), random.randint(1, head.count))
         for at in gone:
-            arena.drop(segment.leaf_at(arena, head, at).id)
+            arena.drop(leaf_at(arena, head, at).id)
         if back:
             head = segment.truncate(arena, head, min(gone) - 1)
         else:

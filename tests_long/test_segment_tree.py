@@ -6,7 +6,7 @@ from copy import deepcopy
 from random import Random
 
 import pytest
-from tests_long.segments import decisions, grow, leaf, levels
+from tests_long.segments import decisions, grow, leaf, leaf_at, levels
 
 from memforest.nodes import DictArena, TreeHead
 from memforest.trees import segment
@@ -78,10 +78,10 @@ def test_there_is_one_choice_for_each_thing_that_is_said() -> None:
 def test_a_leaf_is_found_by_its_ordinal() -> None:
     """And an ordinal that is not there is refused."""
     arena, head = levels(None, None, 1, None, 1, 2)
-    assert [segment.leaf_at(arena, head, at).item for at in range(1, 7)] == [1, 2, 3, 4, 5, 6]
+    assert [leaf_at(arena, head, at).item for at in range(1, 7)] == [1, 2, 3, 4, 5, 6]
     for at in (0, 7):
         with pytest.raises(ValueError, match=f"no leaf {at}"):
-            segment.leaf_at(arena, head, at)
+            leaf_at(arena, head, at)
 
 
 def test_what_the_index_keeps_stays_until_leaves_go() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests_long.hand_made import DAY, Fact, Said, Tree, hand_made, planted, searching
+from tests_long.hand_made import DAY, Fact, Said, Tree, forests_read, hand_made, planted, searching
 from tests_long.shelf import NAME, ShelfIndex
 from tests_long.worlds import fast_config, file_of, make_sessions, rows
 
@@ -27,7 +27,6 @@ from memforest.search.cache import (
     embedded_forest,
     forest_bytes,
     forest_of,
-    forests_read,
 )
 from memforest.search.forest import CHUNK, FACT, TURNS, Forest, once_per_forest
 from memforest.search.snapshot import load_snapshot

@@ -16,6 +16,7 @@ from click.testing import CliRunner
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.doubles import CountingChat, local_reply, prompt_of
+from tests.doubles.blocks import read_data_block
 from tests_long.test_timem_recall import NOW, Teller, memories, remembered, talk
 from tests_long.timems import configured
 from tests_long.writing_double import Writer
@@ -26,7 +27,6 @@ from memforest.config import Recall
 from memforest.errors import ModelError, ModelUnavailableError
 from memforest.ports import ChatRequest
 from memforest.read.results import QueryResult
-from memforest.reading.prompts import read_data_block
 from memforest.records import SummaryRequest
 
 UTC = timezone.utc

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from memforest.reading.prompts import read_data_block
+from tests.doubles.blocks import read_data_block
+
 from memforest.text import count_tokens
 from writing.bound import Call
 

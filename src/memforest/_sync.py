@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, wait
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from memforest import spans
 
@@ -146,19 +146,13 @@ def run(coroutine: Coroutine[Any, Any, R]) -> R:
         raise
 
 
-class HasAsync(Protocol):
-    """A blocking facade over an async object of the same verbs."""
-
-    _async: Any
-
-
 def blocking(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate[HasAsync, P], R]:
+) -> Callable[Concatenate[Any, P], R]:
     """Make the blocking twin of an async method: same arguments, same docstring, one implementation."""
 
     @wraps(method)
-    def call(self: HasAsync, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         return run(method(self._async, *args, **kwargs))
 
     return call

@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 
+from tests.doubles.blocks import read_data_block
+
 from memforest.reading.explore_llm import EntityFile, PlannedPart, QuestionParts, Reasoning, SourcedLine
 from memforest.reading.plan_local import plan_question
-from memforest.reading.prompts import read_data_block
 from memforest.reading.question_parts import parts_of
 from memforest.reading.reply_text import is_order
 from memforest.reading.tokens import split_sentences

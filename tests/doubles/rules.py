@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any, Literal
 
+from tests.doubles.blocks import read_data_block
 from tests.doubles.exploring import entity_lines, question_parts, reasoning, takes_apart
 
 from memforest.reading.explore_llm import EntityFile, QuestionParts, Reasoning
 from memforest.reading.extract_local import LocalExtractor
 from memforest.reading.plan_local import plan_question
-from memforest.reading.prompts import read_data_block
 from memforest.reading.replies import (
     AnswerReply,
     BrowseChoice,

@@ -345,4 +345,4 @@ def test_a_refused_call_changes_nothing(count: int) -> None:
 def test_a_fan_out_that_cannot_be_balanced_is_refused(k: int) -> None:
     """Below 3 there is no balance to keep; 0 is a tree that has none."""
     with pytest.raises(ValueError, match="at least 3"):
-        TreeHead(1, k)
+        insert(DictArena(), TreeHead(1, k), **Leaf((1, ""), 1, 2, "fact", 1)._asdict())

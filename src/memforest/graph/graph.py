@@ -559,13 +559,6 @@ def graph_of(tx: Tx, snapshot: Snapshot) -> Graph:
         return kept.graph
 
 
-def put_graph(snapshot: Snapshot, read: GraphRows | None = None) -> Graph:
-    """Set the graph of a snapshot that was not read from a file, and return it."""
-    kept = _kept(snapshot)
-    kept.graph, kept.generation = make_graph(snapshot, read or GraphRows()), snapshot.generation
-    return kept.graph
-
-
 def names_of(tx: Tx, snapshot: Snapshot, graph: Graph, places: Collection[int]) -> dict[int, dict[str, int]]:
     """Return place -> name -> how many occurrences of facts call it so, the most frequent first.
 

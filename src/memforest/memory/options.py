@@ -14,8 +14,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from memforest.config import Config, Ranking
-from memforest.endpoint import Budget
+from memforest.config import Config
 from memforest.errors import ConfigError, InputError
 from memforest.memory.open import check_embedder, check_key
 from memforest.progress import Report, no_report
@@ -95,35 +94,19 @@ def read_window(during: Any, config: Config) -> tuple[datetime, datetime] | None
     return start, end
 
 
-def read_question(
-    config: Config,
-    question: str,
-    *,
-    reference_date: TimeLike | None = None,
-    as_of: TimeLike | None = None,
-    during: tuple[TimeLike, TimeLike] | None = None,
-    said_by: TimeLike | None = None,
-    known_at: TimeLike | None = None,
-    filters: Mapping[str, Any] | None = None,
-    top_k: int | None = None,
-    max_tokens: int | None = None,
-    index: str | None = None,
-    ranking: Ranking | None = None,
-    mode: str | None = None,
-    budget: Budget | None = None,
-    explain: bool = False,
-) -> Query:
-    """Return a question with its options, those that are not given as the configuration says.
+def read_question(config: Config, question: str, **options: Any) -> Query:
+    """Return a question with the options of `AsyncUserMemory.search`; the configuration decides those that are None or missing.
 
     Raises:
         InputError: if the question is empty, or an option cannot be.
         ConfigError: if there is no such index.
     """
+    given = options.get
     if not question.strip():
         raise InputError("the question is empty; give some text")
-    if index is not None:
-        make_index(index)
-    reference = read_time(reference_date, config, "reference_date")
+    if given("index") is not None:
+        make_index(options["index"])
+    reference = read_time(given("reference_date"), config, "reference_date")
     warnings: tuple[str, ...] = ()
     if (length := len(question)) > QUESTION_CHARS:
         question = f"{question[:_END]}\n{question[-_END:]}"
@@ -132,19 +115,19 @@ def read_question(
         question=question,
         reference=reference or floor_ms(config.clock()),
         reference_given=reference is not None,
-        as_of=read_time(as_of, config, "as_of"),
-        during=read_window(during, config),
-        moment=read_moment(said_by, known_at, config, filters),
-        top_k=config.top_k if top_k is None else top_k,
-        max_tokens=max_tokens,
-        index=index,
-        ranking=ranking or config.ranking,
+        as_of=read_time(given("as_of"), config, "as_of"),
+        during=read_window(given("during"), config),
+        moment=read_moment(given("said_by"), given("known_at"), config, given("filters")),
+        top_k=config.top_k if given("top_k") is None else options["top_k"],
+        max_tokens=given("max_tokens"),
+        index=given("index"),
+        ranking=given("ranking") or config.ranking,
         rerank_top=config.rerank_top,
         rerank_tokens=config.rerank_tokens,
-        mode=mode or config.mode,
+        mode=given("mode") or config.mode,
         browse_calls=config.browse_calls,
-        budget=budget or config.query_budget,
-        explain=explain,
+        budget=given("budget") or config.query_budget,
+        explain=given("explain", False),
         warnings=warnings,
     )
 

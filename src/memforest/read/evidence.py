@@ -24,6 +24,7 @@ from memforest.search.filters import NodeHit, Search, TurnHit, allowed, fact_pla
 from memforest.search.forest import Forest
 from memforest.search.snapshot import OPEN, Snapshot
 from memforest.store import derived, evidence
+from memforest.store import facts as facts_rows
 from memforest.store import trees as trees_rows
 from memforest.store.connections import Tx
 from memforest.store.sessions import damaged_turns
@@ -82,7 +83,9 @@ def shown_hits(
     seen: set[int] = set()
     while block := list(islice(speaking, _BLOCK)):
         turns = damaged_turns(tx, {int(snapshot.turns.ids[hit.turn]) for hit in block})
-        facts = evidence.fact_texts(tx, {int(snapshot.facts.ids[hit.fact]) for hit in block if hit.fact >= 0})
+        facts = facts_rows.facts_with_ids(
+            tx, {int(snapshot.facts.ids[hit.fact]) for hit in block if hit.fact >= 0}
+        )
         for hit in block:
             turn = turns.get(int(snapshot.turns.ids[hit.turn]))
             if turn is not None:
@@ -107,10 +110,8 @@ def make_evidence(
     wanted = frozenset(lexical_tokens(asked_in(question)))
     turn_ids = [int(snapshot.turns.ids[hit.turn]) for hit in hits]
     fact_ids = [int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0]
-    turns, facts = evidence.turn_texts(tx, turn_ids), evidence.fact_texts(tx, fact_ids)
-    for row in facts.keys() & snapshot.restated.keys():
-        now = snapshot.restated[row]
-        facts[row] = facts[row]._replace(text=now.text, said_ms=now.said_ms, dates=now.dates)
+    turns, facts = evidence.turn_texts(tx, turn_ids), facts_rows.facts_with_ids(tx, fact_ids)
+    facts |= {row: now for row, now in snapshot.restated.items() if row in facts}
     supports = evidence.fact_sources(tx, fact_ids, snapshot.without)
     quotes = Quotes.read(tx, fact_ids, snapshot)
     leaves = {hit.leaf for hit in hits if hit.leaf >= 0}

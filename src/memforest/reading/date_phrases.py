@@ -544,9 +544,3 @@ def years_back(moment: datetime | None, years: int, tz: tzinfo, *, ends: bool = 
         day = date(local.year - years, 3, 1)
     begins = to_utc(local.date(), tz)
     return to_utc(day, tz) + (moment - begins)
-
-
-def _asks_as_of(before: str, languages: Sequence[str]) -> bool:
-    folded, _ = fold_text(before[-_REACH:])
-    loaded = (load_language(code) for code in languages)
-    return any(lang is not None and lang.as_of is not None and lang.as_of.search(folded) for lang in loaded)

@@ -453,12 +453,6 @@ def embedded_forest(tx: Tx, snapshot: Snapshot, owner: str) -> EmbeddedForest:
     return (kept and kept.embedded) or _made(tx, snapshot, owner, make)
 
 
-def put_forest(snapshot: Snapshot, found: EmbeddedForest) -> None:
-    """Set the trees of an index in a snapshot that was not read from a file."""
-    kept = _CachedForest(found.forest, found)
-    _forests.setdefault(snapshot, _Forests()).of[found.forest.owner] = kept
-
-
 def carry_forests(old: Snapshot, new: Snapshot) -> None:
     """Hand the forests of a snapshot to the memory's next one, which brings them up to date."""
     carried = _Forests()
@@ -487,15 +481,6 @@ def forest_bytes(snapshot: Snapshot) -> int:
         elif kept.older_vectors is not None:
             total += kept.older_vectors[1].nbytes + kept.older_vectors[2].nbytes
     return total
-
-
-def forests_read(snapshot: Snapshot) -> frozenset[str]:
-    """Return the names of the indexes whose forests a snapshot has up to date."""
-    return frozenset(
-        owner
-        for owner, kept in dict(_forests.get(snapshot, _NO_FORESTS).of).items()
-        if kept.forest is not None
-    )
 
 
 def _made(tx: Tx, snapshot: Snapshot, owner: str, make: Callable[[_CachedForest], T]) -> T:

@@ -308,15 +308,16 @@ def cosine_relevance(
         turn: cosine of every turn with it, shape (n,), such as `Base.turn`.
         fact: cosine of every fact, shape (m,).
     """
-    forest, runs = found.forest, _runs(found.forest)
+    forest = found.forest
+    rows, turns, starts, _ = _runs(forest)
     out = np.zeros(len(forest.ids))
     if len(found.vectors):
         out[forest.embedded] = found.vectors.cosines(vector)  # that of a leaf's summary is written over below
         out[forest.torn] = 0.0
-    if len(runs.rows):
+    if len(rows):
         length = _lengths(forest)
-        total = np.add.reduceat(turn[runs.turns], runs.starts)
-        out[runs.rows] = np.divide(total, length, out=np.zeros(len(total)), where=length > 0)
+        total = np.add.reduceat(turn[turns], starts)
+        out[rows] = np.divide(total, length, out=np.zeros(len(total)), where=length > 0)
     facts = _fact_leaves(forest)
     out[facts] = fact[forest.item[facts]]
     return np.maximum(out, 0.0)
@@ -332,10 +333,10 @@ def fused_relevance(forest: Forest, turn: Scores) -> Scores:
         forest: the trees.
         turn: a standardised score of every turn, shape (n,), such as the total of `memforest.search.context_scores.fused`.
     """
-    runs, facts = _runs(forest), _fact_leaves(forest)
+    (rows, turns, starts, _), facts = _runs(forest), _fact_leaves(forest)
     out = np.zeros(len(forest.ids))
-    if len(runs.rows):
-        out[runs.rows] = np.maximum.reduceat(turn[runs.turns], runs.starts)
+    if len(rows):
+        out[rows] = np.maximum.reduceat(turn[turns], starts)
     if len(facts):
         out[facts] = best_turns(forest, turn)[forest.item[facts]]
     return forest.ascent.means(np.maximum(out, 0.0))
@@ -348,23 +349,13 @@ def best_turns(forest: Forest, turn: Scores) -> Scores:
     return out
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Runs:
-    """The leaves that are runs of turns: their rows, and their turns, leaf by leaf."""
-
-    rows: Ints
-    turns: Ints
-    starts: Ints
-    """Where the turns of each leaf begin in `turns`."""
-    counts: Ints
-
-
 @once_per_forest
-def _runs(forest: Forest) -> _Runs:
+def _runs(forest: Forest) -> tuple[Ints, Ints, Ints, Ints]:
+    """Return the leaves that are runs of turns: their rows, their turns leaf by leaf, and where those begin and how many they are."""
     rows = np.flatnonzero((forest.kind == CHUNK) | (forest.kind == TURNS))
     first, end = forest.item[rows], forest.item_end[rows]
     counts = end - first
-    return _Runs(rows, ranges(first, end), np.cumsum(counts) - counts, counts)
+    return rows, ranges(first, end), np.cumsum(counts) - counts, counts
 
 
 @once_per_forest
@@ -373,15 +364,15 @@ def _lengths(forest: Forest) -> Scores:
 
     Turn by turn, block by block of leaves: what is held is the sums of one block, and of its turns those at one place.
     """
-    runs, vectors = _runs(forest), forest.turns.vectors
-    out = np.zeros(len(runs.rows), dtype=np.float32)
+    (rows, turns, begins, lengths), vectors = _runs(forest), forest.turns.vectors
+    out = np.zeros(len(rows), dtype=np.float32)
     for begin in range(0, len(out), _BLOCK):
         part = slice(begin, begin + _BLOCK)
-        starts, counts = runs.starts[part], runs.counts[part]
-        total = vectors[runs.turns[starts]]
+        starts, counts = begins[part], lengths[part]
+        total = vectors[turns[starts]]
         for place in range(1, int(counts.max())):
             longer = np.flatnonzero(counts > place)
-            total[longer] += vectors[runs.turns[starts[longer] + place]]
+            total[longer] += vectors[turns[starts[longer] + place]]
         out[part] = np.sqrt(np.einsum("nd,nd->n", total, total))
     return out.astype(np.float64)
 

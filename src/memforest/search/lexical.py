@@ -193,11 +193,12 @@ def _found(
             found = [(row_of[item], n) for item, n in derived.postings(tx, kind, token) if item in row_of]
             rows, counts = np.array(found, dtype=np.int64).reshape(-1, 2).T
         else:
-            held, number = words.postings, words.postings.terms.get(token)
+            held, item_rows, unchanged = words
+            number = held.terms.get(token)
             part = slice(0) if number is None else slice(held.starts[number], held.starts[number + 1])
-            rows, counts = words.unchanged[held.items[part]], held.counts[part]
+            rows, counts = unchanged[held.items[part]], held.counts[part]
             if (later := held.later_terms.get(token)) is not None:
-                rows = np.concatenate([rows, words.row_of[later[0]]])
+                rows = np.concatenate([rows, item_rows[later[0]]])
                 counts = np.concatenate([counts, later[1]])
             here = rows >= 0
             rows, counts = (rows, counts) if here.all() else (rows[here], counts[here])
@@ -205,16 +206,9 @@ def _found(
             yield rows, counts
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _PostingRows:
-    """The postings of one kind as rows of one snapshot."""
-
-    postings: Postings
-    row_of: _Rows
-    """Item -> row, or -1."""
-    unchanged: _Rows
-    """The same, and -1 for items of which the arrays of the postings tell what was."""
-
+_PostingRows = tuple[Postings, _Rows, _Rows]
+"""The postings of one kind, the row of each item in a snapshot (or -1), and the same with -1 for items of which the arrays of
+the postings hold an older state."""
 
 _known: WeakKeyDictionary[Snapshot, dict[Kind, _PostingRows]] = WeakKeyDictionary()
 _before: WeakKeyDictionary[Snapshot, dict[Kind, Postings]] = WeakKeyDictionary()
@@ -223,7 +217,7 @@ _before: WeakKeyDictionary[Snapshot, dict[Kind, Postings]] = WeakKeyDictionary()
 def carry_words(old: Snapshot, new: Snapshot) -> None:
     """Hand the postings of a snapshot to the memory's next one, which brings them up to date."""
     had = dict(_known.get(old, {}))  # a copy, as another thread may be adding to it
-    _before[new] = {**_before.get(old, {}), **{kind: words.postings for kind, words in had.items()}}
+    _before[new] = {**_before.get(old, {}), **{kind: words[0] for kind, words in had.items()}}
 
 
 def _words(tx: Tx, snapshot: Snapshot, kind: Kind) -> _PostingRows:
@@ -246,6 +240,6 @@ def _words(tx: Tx, snapshot: Snapshot, kind: Kind) -> _PostingRows:
         if postings.later:
             unchanged = row_of.copy()
             unchanged[list(postings.later)] = -1
-        found = known.setdefault(kind, _PostingRows(postings, row_of, unchanged))
+        found = known.setdefault(kind, (postings, row_of, unchanged))
         _before.get(snapshot, {}).pop(kind, None)
     return found

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from memforest.records import Precision
 from memforest.store.connections import AMONG, Tx, listed
 from memforest.store.facts import FactRow, facts_with_ids
 
@@ -51,7 +52,7 @@ class Correction:
     text: str | None
     start_ms: int | None
     end_ms: int | None
-    precision: str
+    precision: Precision
     made_ms: int
     undone_ms: int | None
     said: str

@@ -13,9 +13,7 @@ from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from memforest.records import Precision, ResolvedDate
 from memforest.store.connections import AMONG, Tx
-from memforest.store.facts import read_dates
 from memforest.store.trees import nodes_with_ids
 
 
@@ -28,18 +26,6 @@ class TurnText(NamedTuple):
     text: str
     said_ms: int
     metadata: dict[str, Any]
-
-
-class FactText(NamedTuple):
-    """A fact's text, times, and what its words of time mean."""
-
-    fact_id: str
-    text: str
-    start_ms: int | None
-    end_ms: int | None
-    said_ms: int
-    dates: tuple[ResolvedDate, ...]
-    precision: Precision
 
 
 class FactOccurrence(NamedTuple):
@@ -96,15 +82,6 @@ def turns_before(
         if row is not None and row[2] not in muted:
             found[session_id, turn_id] = (row[0], row[1])
     return found
-
-
-def fact_texts(tx: Tx, facts: Collection[int]) -> dict[int, FactText]:
-    """Return facts by row id."""
-    found = tx.execute(
-        f"SELECT id, fact_id, text, start_ms, end_ms, said_ms, dates, precision FROM fact WHERE id {AMONG}",
-        (tx.ids(facts),),
-    )
-    return {row[0]: FactText._make((*row[1:6], read_dates(row[6]), row[7])) for row in found}
 
 
 def fact_sayings(

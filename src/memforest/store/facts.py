@@ -105,7 +105,7 @@ class FactRow:
     speaker: str
     start_ms: int | None
     end_ms: int | None
-    precision: str
+    precision: Precision
     negated: bool
     said_ms: int
     tie: str
@@ -449,46 +449,6 @@ def add_occurrences(tx: Tx, new: Sequence[StoredOccurrence], turns: Sequence[Seq
         [(row, turn) for row, said in zip(rows, turns, strict=True) for turn in said],
     )
     return rows
-
-
-def add_occurrence(
-    tx: Tx,
-    fact: int,
-    chunk: int,
-    *,
-    speaker: str,
-    text: str,
-    quote: str,
-    dates: Sequence[ResolvedDate] = (),
-    said_ms: int,
-    tie: str,
-    topics: Sequence[str],
-    cosine: float | None,
-    turns: Sequence[int],
-    correction: int | None = None,
-    stored_ms: int | None = None,
-) -> OccurrenceRef:
-    """Record where a fact was said, and by which turns; return what its mentions and states hang on.
-
-    `correction` is what put the fact there.
-    """
-    one = StoredOccurrence(
-        row=0,
-        fact=fact,
-        chunk=chunk,
-        speaker=speaker,
-        said_ms=said_ms,
-        topics=json.dumps(topics, ensure_ascii=False),
-        cosine=cosine,
-        text=text,
-        quote=quote,
-        tie=tie,
-        dates=write_dates(dates),
-        correction=correction,
-        stored_ms=stored_ms,
-    )
-    (row,) = add_occurrences(tx, [one], [turns])
-    return fact, row
 
 
 def dated_words(tx: Tx, facts: Collection[int]) -> dict[int, tuple[str, ...]]:

@@ -44,6 +44,7 @@ from memforest.search.filters import (
 )
 from memforest.search.snapshot import Snapshot
 from memforest.store import derived, evidence, meta, trees
+from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.sessions import damaged_turns
 from memforest.text import cut, lexical_tokens
@@ -79,7 +80,9 @@ def lines_of(tx: Tx, snapshot: Snapshot, found: IndexResult, most: int = MOST_LI
     nodes = list(found.nodes)[:most]
     turns = {int(snapshot.turns.ids[hit.turn]) for hit in hits}
     said = evidence.turn_texts(tx, turns - damaged_turns(tx, turns).keys())
-    facts = evidence.fact_texts(tx, {int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0})
+    facts = facts_rows.facts_with_ids(
+        tx, {int(snapshot.facts.ids[hit.fact]) for hit in hits if hit.fact >= 0}
+    )
     texts = derived.summaries(tx, [node.node for node in nodes])
     spans = trees.nodes_with_ids(tx, list(texts))
     ranked: list[tuple[float, Told]] = []

@@ -261,16 +261,6 @@ def choices(ends: Sequence[Node]) -> list[tuple[Node, int]]:
     return found
 
 
-def leaf_at(arena: Arena, head: TreeHead, at: int) -> Node:
-    """Return the leaf at an ordinal.
-
-    Raises:
-        ValueError: There is no such ordinal.
-        KeyError: The leaf is gone from the arena.
-    """
-    return arena.get(_descend(arena, head, at)[1])
-
-
 def insert(
     arena: Arena,
     head: TreeHead,

@@ -9,6 +9,7 @@ no model, only vectors.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from memforest.store import corrections, derived, meta, sessions
 from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.database import Database
-from memforest.store.facts import FactRow, add_occurrence
+from memforest.store.facts import FactRow
 from memforest.store.sessions import AGAIN, ChunkRow
 from memforest.times import to_ms
 from memforest.trees.attached import Attached, Placings
@@ -240,22 +241,23 @@ def _write_fact(
     for one in plan.said:
         if (one.chunk, one.candidate.text) in known:
             continue  # kept from a reply that was cut short
-        occurrence = add_occurrence(
-            tx,
-            fact.row,
-            one.chunk,
+        occurrence = facts_rows.StoredOccurrence(
+            row=0,
+            fact=fact.row,
+            chunk=one.chunk,
             speaker=one.candidate.speaker,
+            said_ms=one.said_ms,
+            topics=json.dumps(one.candidate.topics, ensure_ascii=False),
+            cosine=plan.cosines.get(one.fact_id),
             text=one.candidate.text,
             quote=one.candidate.quote,
-            dates=one.candidate.dates,
-            said_ms=one.said_ms,
             tie=one.tie,
-            topics=one.candidate.topics,
-            cosine=plan.cosines.get(one.fact_id),
-            turns=one.turns,
+            dates=facts_rows.write_dates(one.candidate.dates),
+            correction=None,
             stored_ms=first_stored.get(one.fact_id, stored_ms),
         )
-        done.states += write_mentions(tx, book, one.candidate, occurrence)
+        (row,) = facts_rows.add_occurrences(tx, [occurrence], [one.turns])
+        done.states += write_mentions(tx, book, one.candidate, (fact.row, row))
     if plan.joins is not None:  # a new one stands already as its first occurrence says
         fact = restate_fact(tx, placings, fact)
     if (key := digest(fact.text)) in work.vectors:

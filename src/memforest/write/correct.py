@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -225,7 +224,7 @@ def _instead(tx: Tx, config: Config, fact: FactRow, given: Update) -> Correction
         InputError: if the interval ends before it begins, or nothing differs from the statement as it is.
     """
     text = fact.text if given.text is None else given.text
-    start, end, precision = fact.start_ms, fact.end_ms, cast("Precision", fact.precision)
+    start, end, precision = fact.start_ms, fact.end_ms, fact.precision
     if given.text is not None:
         told = read_statement(
             text,

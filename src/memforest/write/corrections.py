@@ -10,6 +10,7 @@ past a half-full chunk or `replace=True` overwrites it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -30,7 +31,7 @@ from memforest.store import facts as facts_rows
 from memforest.store.connections import Tx
 from memforest.store.corrections import HIDDEN, Correction
 from memforest.store.entities import aliases_of_chunk, aliases_of_occurrences
-from memforest.store.facts import FactRow, add_occurrence
+from memforest.store.facts import FactRow
 from memforest.store.snapshot import states_of_chunk
 from memforest.times import from_ms
 from memforest.trees.attached import Placings
@@ -279,21 +280,23 @@ class _Instead:
                     stored_ms=correction.held_ms,
                 ),
             )
-        occurrence = add_occurrence(
-            self._tx,
-            fact.row,
-            spot.chunk,
+        occurrence = facts_rows.StoredOccurrence(
+            row=0,
+            fact=fact.row,
+            chunk=spot.chunk,
             speaker=spot.speaker,
+            said_ms=spot.said_ms,
+            topics=json.dumps(statement.topics, ensure_ascii=False),
+            cosine=None,
             text=text,
             quote=spot.quote,
-            said_ms=spot.said_ms,
             tie=tie,
-            topics=statement.topics,
-            cosine=None,
-            turns=spot.turns,
+            dates=facts_rows.NO_DATES,
             correction=correction.row,
+            stored_ms=None,
         )
-        write_mentions(self._tx, book, statement, occurrence, ends=correction.end_ms is not None)
+        (row,) = facts_rows.add_occurrences(self._tx, [occurrence], [spot.turns])
+        write_mentions(self._tx, book, statement, (fact.row, row), ends=correction.end_ms is not None)
         return fact
 
     def _book(self, chunk: int) -> tuple[EntityBook, tuple[str, ...]]:

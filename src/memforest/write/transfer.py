@@ -196,20 +196,6 @@ _decode = json.JSONDecoder(parse_constant=_no_constant).decode
 SETTINGS = ("label", "timezone", "chunk_turns", "embedder", "day_first")
 """Keys of `meta` that an export carries, beside those of the indexes it carries."""
 
-UNCARRIED_SETTINGS = (
-    "user_id",
-    "memory_id",
-    "generation",
-    "graph_stamp",
-    "words",
-    "expired_ms",
-    "next_embedder",
-    "feed_compacted",
-    "feed_compact_next",
-    "next:",
-)
-"""Keys of `meta`, or their beginnings, that are of one file, or are named apart in the header."""
-
 BLOCK = 128
 """Rows in one line where rows are written in blocks."""
 

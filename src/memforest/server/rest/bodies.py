@@ -217,7 +217,6 @@ Time: TypeAlias = (
 )
 """A time: ISO 8601, a written date, or UNIX seconds; without an offset in the zone of the configuration."""
 Span: TypeAlias = Annotated[list[Time], Field(min_length=2, max_length=2)]
-OpenSpan: TypeAlias = Annotated[list[Time | None], Field(min_length=2, max_length=2)]
 Metadata: TypeAlias = dict[str, Any]
 IndexOf: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=MAX_ID_CHARS, json_schema_extra={"enum": list(INDEXES)})
@@ -299,7 +298,6 @@ def settings_body(kind: type) -> Any:
 
 
 BudgetBody: Any = settings_body(Budget)
-RankingBody: Any = settings_body(Ranking)
 
 
 def read_budget(text: str) -> Budget:
