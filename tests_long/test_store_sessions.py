@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests_long.stored import chunk_of, empty_memory, leaf, put_fact, put_session, say, value
 
 from memforest.records import Turn
-from memforest.store import evidence, sessions
+from memforest.store import evidence, facts, sessions
 from memforest.store.connections import Connection
 from memforest.times import from_ms
 
@@ -137,7 +137,7 @@ def test_turn_ids_are_a_sessions_own(tx: Connection) -> None:
     """Which of some are known is told of one session; another may have the same."""
     row, _ = put_session(tx, "s", ["a", "b"])
     other, _ = put_session(tx, "o", ["a", "b", "c"])
-    assert [sessions.has_turn(tx, one, "t2") for one in (row, other)] == [False, True]
+    assert [sessions.turn_with_id(tx, one, "t2") is not None for one in (row, other)] == [False, True]
 
 
 def test_a_chunk_says_what_became_of_it(tx: Connection) -> None:
@@ -238,9 +238,10 @@ def test_the_texts_behind_hits_come_by_row(tx: Connection) -> None:
     tx.execute("UPDATE turn SET metadata = ? WHERE id = ?", (json.dumps({"k": ODD}), turns[1]))
     assert evidence.turn_texts(tx, [turns[1], 99]) == {turns[1]: ("s", "t1", "Ana", ODD, 1500, {"k": ODD})}
     fact, bare = put_fact(tx, "f", ODD, start_ms=-3, end_ms=4, said_ms=9), put_fact(tx, "g")
-    assert evidence.fact_texts(tx, [bare, fact, 99]) == {
-        fact: ("f", ODD, -3, 4, 9, (), "unknown"),
-        bare: ("g", "Ana paints.", None, None, 0, (), "unknown"),
+    stored = facts.facts_with_ids(tx, [bare, fact, 99])
+    assert {row: (one.text, one.start_ms, one.end_ms, one.said_ms) for row, one in stored.items()} == {
+        fact: (ODD, -3, 4, 9),
+        bare: ("Ana paints.", None, None, 0),
     }
     made = leaf(tx, 1, "fact", fact)
     assert evidence.node_spans(tx, [made, 99]) == {made: (-3, 4)}

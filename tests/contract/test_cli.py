@@ -55,7 +55,7 @@ READING: list[tuple[str, ...]] = [
 """Commands that only look, with what they need to be given."""
 
 
-MANY = 240
+MANY = 60
 """Sessions of a file that is interrupted while it is read."""
 
 

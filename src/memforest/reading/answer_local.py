@@ -149,6 +149,9 @@ def _kin(code: str) -> frozenset[str]:
     return lists["kinship_male"] | lists["kinship_female"] | lists["kinship_other"]
 
 
+NAMES = ("place", "said", "hits", "heard", "replied", "lacks", "new", "leads")
+"""What counts, beside the logit of a cross-encoder."""
+
 Weights = Mapping[str, float]
 
 
