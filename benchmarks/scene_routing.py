@@ -17,8 +17,11 @@ from time import process_time
 
 import numpy as np
 
+from memforest.store import meta
 from memforest.store.database import Database, ensure_schema
 from memforest.trees import memforest_rows
+from memforest.trees.memforest_place import ForestPlacing
+from memforest.trees.memforest_rows import DEFAULTS
 from memforest.trees.scenes import Clusters, DictPlaces, Member, SceneThresholds, scene_thresholds
 
 DIMENSION = 384
@@ -54,7 +57,9 @@ def measure(facts: Sequence[Member], rules: SceneThresholds) -> dict[str, float]
         ensure_schema(db)
         with db.write() as tx:
             memforest_rows.make_tables(tx)
-            number = {scene: memforest_rows.new_scene(tx, MODEL) for scene in clusters.ids}
+            meta.put(tx, "embedder", MODEL)
+            placing = ForestPlacing(tx, DEFAULTS)
+            number = {scene: placing.begin() for scene in clusters.ids}
             for scene in clusters.ids:
                 memforest_rows.put_scene(tx, number[scene], *clusters.mean(scene))
         places.scenes = {number[scene]: members for scene, members in places.scenes.items()}

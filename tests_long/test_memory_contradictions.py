@@ -133,7 +133,7 @@ def tell(tx: Tx) -> None:
     ).fetchall()
     for fact, occurrence, source, target in pairs:
         entities.add_relation(tx, (fact, occurrence), source, f"met {fact}", target)
-        entities.add_name(tx, occurrence, source, {"A. B."}, "Ana")
+        entities.add_name(tx, occurrence, source, {"A. B."})
         corrections.add(tx, "same", source, target, 7)
         corrections.add(tx, "apart", source, target, 8)
     assert len(pairs) == 2

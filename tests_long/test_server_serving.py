@@ -96,7 +96,10 @@ def told_by(app: Any, *, ending: bool) -> list[Any]:
     async def receive() -> Any:
         return {"type": "http.disconnect"}
 
-    asyncio.run(_ending(app, lambda: ending)({"type": "http"}, receive, send))
+    async def run() -> None:
+        await _ending(app, lambda: ending)({"type": "http"}, receive, send)
+
+    asyncio.run(run())
     return sent
 
 

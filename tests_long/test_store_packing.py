@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from tests.table import each
 
 from memforest.store.derived import (
-    as_stored,
+    NUMBER,
     pack_ids,
     pack_text,
     pack_vector,
@@ -24,6 +25,11 @@ from memforest.store.sessions import turn_digest
 IDS = st.lists(st.integers(0, 2**32 - 1), max_size=40)
 NUMBERS = st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=64)
 VALUES = st.lists(st.none() | st.integers() | st.text(max_size=8), min_size=1, max_size=9)
+
+
+def as_stored(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return vectors as they are read back."""
+    return rows.astype(NUMBER).astype(np.float32)
 
 
 @given(IDS)

@@ -207,6 +207,7 @@ def test_commands_have_the_options_of_the_verbs(command: str) -> None:
         option = taken[NAMES.get((command, name), name)]
         [first, *others] = kinds_of(hints[name])
         if first is bool:
+            assert isinstance(option, click.Option), name
             assert option.is_bool_flag, name
         elif get_origin(first) is Literal:
             assert isinstance(option.type, click.Choice), name
