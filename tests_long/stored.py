@@ -11,8 +11,9 @@ from functools import cache
 from typing import Any
 
 from memforest.nodes import Node, TreeHead
-from memforest.records import Turn
-from memforest.store import facts, sessions, trees
+from memforest.reading.canonical import EntityBook
+from memforest.records import EntityKind, State, Turn
+from memforest.store import entities, facts, sessions, trees
 from memforest.store.connections import Connection, connect
 from memforest.store.database import make_schema
 from memforest.store.facts import (
@@ -28,14 +29,20 @@ from memforest.times import from_ms
 from memforest.trees.node import insert
 
 __all__ = [
+    "add_mention",
+    "add_relation",
+    "add_state",
     "chunk_of",
     "empty_memory",
+    "finish_chunk",
     "leaf",
     "plant",
     "put_entities",
+    "put_entity",
     "put_fact",
     "put_session",
     "say",
+    "use_alias",
     "value",
 ]
 
@@ -110,7 +117,7 @@ def say(tx: Connection, fact: int, *turns: int, text: str = "Ana paints.", **val
 
 def put_entities(tx: Connection, *keys: str) -> list[int]:
     """Store entities of unknown kind, called by their keys; return their rows."""
-    return [facts.put_entity(tx, key, key.title(), "unknown") for key in keys]
+    return [put_entity(tx, key, key.title(), "unknown") for key in keys]
 
 
 def plant(
@@ -140,3 +147,41 @@ def leaf(tx: Connection, tree: int, kind: str, item: int, last: int | None = Non
     made = arena.new_id()
     arena.put(Node(made, tree, 0, (0, ""), 0, 1, 1, (), kind, item, 1, False, last))
     return made
+
+
+def finish_chunk(
+    tx: Connection, chunk: int, status: Any, *, maker: str, reason: str | None = None, skipped: Any = ()
+) -> None:
+    """Record the outcome of a chunk."""
+    sessions.finish_chunks(tx, [(chunk, status, maker, reason, skipped)])
+
+
+def add_mention(tx: Connection, where: OccurrenceRef, entity: int, role: str) -> None:
+    """Record that an occurrence of a fact names an entity."""
+    facts.add_mentions(tx, [(where[0], entity, where[1], facts.ROLES[role])])
+
+
+def add_state(tx: Connection, where: OccurrenceRef, entity: int, state: State) -> int:
+    """Record a state that an occurrence asserts, dated by the fact if that states a time, and return its row id."""
+    sql = "SELECT coalesce(f.start_ms, o.said_ms) FROM fact f, occurrence o WHERE f.id = ? AND o.id = ?"
+    at_ms = value(tx, sql, *where)
+    one = facts.NewState(*where, entity, state.attribute, state.value, state.previous, state.change, at_ms)
+    return facts.add_states(tx, [one])[0]
+
+
+def use_alias(tx: Connection, key: str, entity: int, occurrence: int) -> None:
+    """Record that an occurrence calls an entity by an alias."""
+    entities.use_aliases(tx, [(key, entity, occurrence)])
+
+
+def add_relation(tx: Connection, where: OccurrenceRef, source: int, label: str, target: int) -> None:
+    """Store a relation that an occurrence states."""
+    entities.add_relations(tx, [(*where, source, label, target)])
+
+
+def put_entity(tx: Connection, key: str, label: str, kind: EntityKind) -> int:
+    """Store an entity, or a surer kind of it, and return its row id."""
+    book = EntityBook(tx)
+    row = book.put(key, label, kind)
+    book.write()
+    return row

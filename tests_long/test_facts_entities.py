@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,29 @@ from memforest.records import EntityKind
 from memforest.store import facts as rows
 from memforest.store.connections import Tx
 from memforest.store.database import Database, ensure_schema
+from memforest.text import entity_key
+
+
+class Book(EntityBook):
+    """One that stores each entity at once, and can say whom names mean."""
+
+    def participant(self, name: str) -> int | None:
+        """Store a speaker."""
+        row = super().participant(name)
+        self.write()
+        return row
+
+    def entity(self, name: str, kind: EntityKind, occurrence: int | None = None) -> int | None:
+        """Store an entity."""
+        row = super().entity(name, kind, occurrence)
+        self.write()
+        return row
+
+    def stored(self, names: Sequence[str]) -> list[int]:
+        """Return the entities that are stored under the names' own keys."""
+        keys = [key for name in names if (key := entity_key(name)) is not None]
+        there = rows.entities_with_keys(self._tx, keys)
+        return [there[key].row for key in keys if key in there]
 
 
 @pytest.fixture
@@ -33,22 +56,22 @@ def tx(tmp_path: Path) -> Iterator[Tx]:
 
 def test_surface_forms_of_one_name_meet(tx: Tx) -> None:
     """Accents, case and a possessive make no new entity."""
-    book = EntityBook(tx)
+    book = Book(tx)
     assert book.entity("José García", "person") == book.entity("jose garcia's", "unknown")
 
 
 @pytest.mark.parametrize("name", ["李小龙", "Ελένη", "Дмитрий", "नेहा", "สมชาย", "김민수"])
 def test_names_of_every_script_have_entities(tx: Tx, name: str) -> None:
     """A name in any script is keyed, and found again."""
-    book = EntityBook(tx)
+    book = Book(tx)
     row = book.entity(name, "person")
     assert row is not None
-    assert EntityBook(tx).find([name]) == [row]
+    assert Book(tx).stored([name]) == [row]
 
 
 def test_first_name_means_the_one_participant_who_has_it(tx: Tx) -> None:
     """The name "Ana" is Ana Ruiz while only one participant is called so."""
-    book = EntityBook(tx)
+    book = Book(tx)
     ana = book.participant("Ana Ruiz")
     assert book.entity("Ana", "person") == ana
 
@@ -86,7 +109,7 @@ def test_whom_an_alias_means_does_not_depend_on_the_order_of_arrival(tmp_path: P
 
 def test_short_form_means_the_one_participant_it_starts(tx: Tx) -> None:
     """The form "Mel" is Melanie."""
-    book = EntityBook(tx)
+    book = Book(tx)
     melanie = book.participant("Melanie")
     book.participant("Caroline")
     assert book.entity("Mel", "person") == melanie
@@ -97,20 +120,20 @@ def test_short_form_means_the_one_participant_it_starts(tx: Tx) -> None:
 )
 def test_doubtful_short_forms_are_entities_of_their_own(tx: Tx, participants: list[str], name: str) -> None:
     """Two candidates, a name that is one letter shorter, or two letters: never joined."""
-    book = EntityBook(tx)
+    book = Book(tx)
     known = {book.participant(one) for one in participants}
     assert book.entity(name, "person") not in known
 
 
 def test_full_names_are_never_joined(tx: Tx) -> None:
     """The names "Maria" and "Mariana" stay two people, in either order of appearance."""
-    book = EntityBook(tx)
+    book = Book(tx)
     assert book.entity("Maria", "person") != book.entity("Mariana", "person")
 
 
 def test_a_mentioned_person_becomes_a_participant_when_they_speak(tx: Tx) -> None:
     """The entity stays, with its facts; only its kind and its tree change."""
-    book = EntityBook(tx)
+    book = Book(tx)
     mentioned = book.entity("Tom", "person")
     assert book.participant("Tom") == mentioned
     assert mentioned is not None
@@ -120,25 +143,25 @@ def test_a_mentioned_person_becomes_a_participant_when_they_speak(tx: Tx) -> Non
 
 def test_names_without_letters_are_no_entities(tx: Tx) -> None:
     """Punctuation alone names nobody, but a speaker is kept even so."""
-    book = EntityBook(tx)
+    book = Book(tx)
     assert book.entity("—", "unknown") is None
     assert book.participant("👍") is not None
 
 
 def test_the_speaker_of_this_session_is_meant_before_anybody_of_another(tx: Tx) -> None:
     """A short form is that of who speaks here; in another session, where Melissa speaks, the same one is hers."""
-    first, second = EntityBook(tx), EntityBook(tx)
+    first, second = Book(tx), Book(tx)
     melanie, melissa = first.participant("Melanie"), second.participant("Melissa")
     assert first.entity("Mel", "person") == melanie
     assert second.entity("Mel", "person") == melissa
-    nobody = EntityBook(tx).entity("Mel", "person")
+    nobody = Book(tx).entity("Mel", "person")
     assert nobody not in (None, melanie, melissa)
     assert first.entity("Mel", "person") == melanie
 
 
 def test_a_speaker_is_told_by_the_whole_name_first(tx: Tx) -> None:
     """Where Mel and Melanie both speak, "Mel" is Mel, however one is written."""
-    book = EntityBook(tx)
+    book = Book(tx)
     melanie, mel = book.participant("Melanie"), book.participant("Mel")
     assert melanie != mel
     assert book.entity("mel's", "unknown") == mel
@@ -156,29 +179,29 @@ def test_the_surest_kind_of_an_entity_counts(tx: Tx) -> None:
     ]
     for number, (one, other, expected) in enumerate(kinds):
         for order, pair in enumerate(((one, other), (other, one))):
-            name, book = f"Name{number}{order}", EntityBook(tx)
+            name, book = f"Name{number}{order}", Book(tx)
             row = book.entity(name, pair[0])
             assert book.entity(name, pair[1]) == row
             assert row is not None
             assert rows.entity_with_row(tx, row).kind == expected
-            assert EntityBook(tx).participant(name) == row
+            assert Book(tx).participant(name) == row
             assert rows.entity_with_row(tx, row).kind == "participant"
-            assert EntityBook(tx).entity(name, "place") == row
+            assert Book(tx).entity(name, "place") == row
             assert rows.entity_with_row(tx, row).kind == "participant"
 
 
 def test_looking_for_names_makes_none(tx: Tx) -> None:
     """In their order, those that are known; neither unknown ones nor what names nobody, and no alias."""
-    book = EntityBook(tx)
+    book = Book(tx)
     ana, oslo = book.participant("Ana Ruiz"), book.entity("Oslo", "place")
-    assert EntityBook(tx).find(["OSLO", "Ana", "—", "Rome", "ana ruiz"]) == [oslo, ana]
-    assert EntityBook(tx).find([]) == []
+    assert Book(tx).stored(["OSLO", "Ana", "—", "Rome", "ana ruiz"]) == [oslo, ana]
+    assert Book(tx).stored([]) == []
     assert [row[0] for row in tx.execute("SELECT count(*) FROM entity")] == [2]
 
 
 def test_a_label_is_the_first_way_a_name_was_written(tx: Tx) -> None:
     """Later forms, and what the speaker is called then, do not change it."""
-    book = EntityBook(tx)
+    book = Book(tx)
     row = book.entity("José García", "person")
     assert book.entity("JOSE GARCIA", "person") == book.participant("jose garcía") == row
     assert row is not None

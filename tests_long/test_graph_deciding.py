@@ -14,6 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests_long.known_people import WHO, remembered
+from tests_long.stored import put_entity
 
 from memforest import Config, InputError, MemForest, NotFoundError, UserMemory
 from memforest.store import corrections, facts
@@ -104,7 +105,7 @@ def test_two_decide_at_once(folder: Path) -> None:
 
 def rows(tx: Connection, *names: str) -> list[int]:
     """Return the rows of new entities."""
-    return [facts.put_entity(tx, name.casefold(), name, "person") for name in names]
+    return [put_entity(tx, name.casefold(), name, "person") for name in names]
 
 
 def test_what_has_gone_cannot_be_decided_of(tx: Connection) -> None:

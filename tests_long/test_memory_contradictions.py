@@ -21,6 +21,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests_long.stored import add_relation
 from tests_long.worlds import fast_config, fast_folder, file_of, make_sessions, said
 
 from memforest import MemForest
@@ -132,8 +133,8 @@ def tell(tx: Tx) -> None:
            ON b.occurrence = a.occurrence AND b.entity > a.entity GROUP BY 1, 2 ORDER BY 2 LIMIT 2"""
     ).fetchall()
     for fact, occurrence, source, target in pairs:
-        entities.add_relation(tx, (fact, occurrence), source, f"met {fact}", target)
-        entities.add_name(tx, occurrence, source, {"A. B."})
+        add_relation(tx, (fact, occurrence), source, f"met {fact}", target)
+        entities.add_names(tx, [(occurrence, source, "A. B.")])
         corrections.add(tx, "same", source, target, 7)
         corrections.add(tx, "apart", source, target, 8)
     assert len(pairs) == 2

@@ -11,7 +11,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests_long.arrays import assert_equal, assert_same, plain
 from tests_long.hand_made import forests_read
-from tests_long.stored import empty_memory, plant, put_fact, say
+from tests_long.stored import (
+    add_mention,
+    add_state,
+    empty_memory,
+    plant,
+    put_entity,
+    put_fact,
+    say,
+    use_alias,
+)
 
 from memforest.records import State, Turn
 from memforest.search.cache import (
@@ -92,12 +101,12 @@ class World:
         )
         for n in range(1 + b % 2):
             where = say(self.tx, row, *turns, tie=f"{9 - b}{n}")
-            who = facts.put_entity(self.tx, f"e{a}", f"E{a}", "unknown")
-            facts.add_mention(self.tx, where, who, "subject")
+            who = put_entity(self.tx, f"e{a}", f"E{a}", "unknown")
+            add_mention(self.tx, where, who, "subject")
             if a % 3 == n:
-                facts.add_state(self.tx, where, who, State("x", "home", f"v{b}"))
+                add_state(self.tx, where, who, State("x", "home", f"v{b}"))
             if b % 3 == 0:
-                entities.use_alias(self.tx, f"a{b % 2}", who, where[1])
+                use_alias(self.tx, f"a{b % 2}", who, where[1])
         derived.put_words(self.tx, "fact", row, ["paints"] * b)
         if b % 2:
             derived.put_vectors(self.tx, "fact", [(row, b"d", unit(row))])
@@ -117,9 +126,7 @@ class World:
     def entity(self, a: int, b: int) -> None:
         """Let somebody take part, or none any more, or drop whom nothing names."""
         if a < 3:
-            facts.put_entity(
-                self.tx, SPEAKERS[a].casefold(), SPEAKERS[a], "participant" if b % 2 else "place"
-            )
+            put_entity(self.tx, SPEAKERS[a].casefold(), SPEAKERS[a], "participant" if b % 2 else "place")
         else:
             facts.drop_entities(self.tx, facts.unnamed(self.tx, range(9)))
 

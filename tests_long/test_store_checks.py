@@ -12,19 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 from tests_long.stored import (
+    add_mention,
+    add_state,
     chunk_of,
     empty_memory,
+    finish_chunk,
     leaf,
     plant,
     put_entities,
+    put_entity,
     put_fact,
     put_session,
     say,
+    use_alias,
     value,
 )
 
 from memforest.records import State
-from memforest.store import checks, derived, entities, facts, indexes, sessions
+from memforest.store import checks, derived, indexes, sessions
 from memforest.store.connections import Connection, connect
 
 EARLIEST, LATEST = -62135596800000, 253402300799999
@@ -40,17 +45,17 @@ def built() -> Iterator[Connection]:
         sessions.set_status(tx, row, "ingested")
         for chunk in sessions.chunks(tx, row):
             skipped = [(chunk.last, "why")]
-            sessions.finish_chunk(tx, chunk.row, "extracted", maker="m", skipped=skipped)
-        ana = facts.put_entity(tx, "ana", "Ana", "participant")
+            finish_chunk(tx, chunk.row, "extracted", maker="m", skipped=skipped)
+        ana = put_entity(tx, "ana", "Ana", "participant")
         put_entities(tx, "oslo")
         rows = []
         for n in range(4):
             tie = f"s\x1f000000\x1f{n}"
             rows.append(put_fact(tx, f"f{n}", said_ms=500, tie=tie, topics=("a",)))
             where = say(tx, rows[n], *turns[:2], tie=tie, quote="Hi. Ho.", topics=("b",), cosine=0.5)
-            facts.add_mention(tx, where, ana, "subject")
-        facts.add_state(tx, where, ana, State("Ana", "home", "Oslo"))
-        entities.use_alias(tx, "an", ana, where[1])
+            add_mention(tx, where, ana, "subject")
+        add_state(tx, where, ana, State("Ana", "home", "Oslo"))
+        use_alias(tx, "an", ana, where[1])
         head = plant(tx, rows)
         leaf(tx, head.tree, "chunk", chunk_of(tx, turns[0]))
         leaf(tx, head.tree, "turn", turns[0], turns[2])

@@ -8,10 +8,22 @@ from itertools import permutations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests_long.stored import chunk_of, empty_memory, put_entities, put_fact, put_session, say, value
+from tests_long.stored import (
+    add_mention,
+    add_state,
+    chunk_of,
+    empty_memory,
+    put_entities,
+    put_entity,
+    put_fact,
+    put_session,
+    say,
+    use_alias,
+    value,
+)
 
 from memforest.records import State
-from memforest.store import entities, facts, sessions
+from memforest.store import entities, sessions
 from memforest.store import snapshot as columns
 from memforest.store.connections import Connection
 from memforest.store.snapshot import StateSeen
@@ -48,9 +60,9 @@ def test_turns_are_read_by_session_and_position(tx: Connection) -> None:
 def test_a_fact_is_its_speakers_when_it_names_them(tx: Connection) -> None:
     """As a participant, by the very label; else it is nobody's, 0."""
     _, [turn] = put_session(tx)
-    ana = facts.put_entity(tx, "ana", "Ana", "participant")
-    bob = facts.put_entity(tx, "bob", "Bob", "participant")
-    place = facts.put_entity(tx, "oslo", "Oslo", "place")
+    ana = put_entity(tx, "ana", "Ana", "participant")
+    bob = put_entity(tx, "bob", "Bob", "participant")
+    place = put_entity(tx, "oslo", "Oslo", "place")
     named = {
         "f1": ("Ana", (ana, bob)),
         "f2": ("Ana", (bob,)),
@@ -63,7 +75,7 @@ def test_a_fact_is_its_speakers_when_it_names_them(tx: Connection) -> None:
         rows[name] = put_fact(tx, name, speaker=speaker, start_ms=1, end_ms=4, said_ms=9)
         where = say(tx, rows[name], turn)
         for one in who:
-            facts.add_mention(tx, where, one, "subject")
+            add_mention(tx, where, one, "subject")
     found = list(columns.fact_rows(tx))
     assert {one.fact_id: one.speaker for one in found} == {"f1": ana, "f2": 0, "f3": 0, "f4": 0, "f5": bob}
     assert [one.id for one in found] == sorted(rows.values())
@@ -91,7 +103,7 @@ def test_whatever_was_said_how_often_is_read_alike_in_whole_and_in_part(
         supports, mentions = set(), set()
         for fact, of, name in said:
             where = say(tx, rows[fact], *(turns[n] for n in sorted(of)))
-            facts.add_mention(tx, where, who[name], "other")
+            add_mention(tx, where, who[name], "other")
             times[rows[fact]].append(1000 * min(of))
             supports |= {(rows[fact], turns[n]) for n in of}
             mentions.add((rows[fact], who[name]))
@@ -120,7 +132,7 @@ def observe(tx: Connection, observed: list[tuple[int, str, int, str, str, str | 
     for n, (entity, attribute, at_ms, tie, seen, previous) in enumerate(observed):
         fact = put_fact(tx, f"f{n}", tie=tie if n % 2 else "its first", said_ms=at_ms)
         where = say(tx, fact, turn, said_ms=at_ms, tie=tie)
-        row = facts.add_state(tx, where, who[entity], State("x", attribute, seen, previous))
+        row = add_state(tx, where, who[entity], State("x", attribute, seen, previous))
         made.append(StateSeen(who[entity], attribute, seen, previous, "is", fact, at_ms, tie, row))
     return sorted(made, key=lambda one: (one.entity, one.attribute, one.at_ms, one.tie, one.fact, one.row))
 
@@ -189,8 +201,8 @@ def call(tx: Connection, entity: int, at_ms: int, tie: str, fact_id: str, *, ali
     """Let a fact call an entity by an alias at a time; return the occurrence."""
     turn = value(tx, "SELECT min(id) FROM turn")
     where = say(tx, put_fact(tx, fact_id, tie=tie), turn, said_ms=at_ms, tie=tie)
-    facts.add_mention(tx, where, entity, "subject")
-    entities.use_alias(tx, alias, entity, where[1])
+    add_mention(tx, where, entity, "subject")
+    use_alias(tx, alias, entity, where[1])
     return where[1]
 
 
@@ -218,9 +230,9 @@ def test_of_two_called_alike_at_once_the_first_by_key_is_meant(tx: Connection) -
     second, first = put_entities(tx, "melvin", "melanie")
     where = say(tx, put_fact(tx), turn)
     for entity in (second, first):
-        facts.add_mention(tx, where, entity, "other")
+        add_mention(tx, where, entity, "other")
         for _ in range(2):
-            entities.use_alias(tx, "mel", entity, where[1])
+            use_alias(tx, "mel", entity, where[1])
     assert columns.names(tx)["mel"] == first
     assert value(tx, "SELECT count(*) FROM alias_use") == 2
 

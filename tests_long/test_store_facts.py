@@ -9,7 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.table import each
-from tests_long.stored import chunk_of, empty_memory, put_entities, put_fact, put_session, say, value
+from tests_long.stored import (
+    add_mention,
+    add_state,
+    chunk_of,
+    empty_memory,
+    put_entities,
+    put_entity,
+    put_fact,
+    put_session,
+    say,
+    value,
+)
 
 from memforest.records import State
 from memforest.store import facts, meta
@@ -61,8 +72,8 @@ def test_a_deleted_fact_takes_with_it_what_hangs_on_it(tx: Connection) -> None:
     [bob] = put_entities(tx, "bob")
     for one in (gone, stays):
         where = say(tx, one, turn)
-        facts.add_mention(tx, where, bob, "subject")
-        facts.add_state(tx, where, bob, State("bob", "home", "Oslo"))
+        add_mention(tx, where, bob, "subject")
+        add_state(tx, where, bob, State("bob", "home", "Oslo"))
         tx.execute("INSERT INTO derived_wording VALUES (?, x'00')", (one,))
     facts.delete_fact(tx, gone)
     for table in ("fact", "occurrence", "occurrence_turn", "mention", "state", "derived_wording"):
@@ -148,7 +159,7 @@ def test_the_facts_of_a_chunk_are_told_once_each(tx: Connection) -> None:
 @pytest.mark.parametrize("order", [*permutations(("unknown", "person", "place", "thing"))])
 def test_the_surest_kind_counts_whichever_came_first(tx: Connection, order: Sequence[str]) -> None:
     """A row stays the same one, with the name it had first."""
-    rows = {facts.put_entity(tx, "oslo", f"Oslo {kind}", kind) for kind in order}  # type: ignore[arg-type]
+    rows = {put_entity(tx, "oslo", f"Oslo {kind}", kind) for kind in order}  # type: ignore[arg-type]
     [found] = facts.entities(tx)
     assert rows == {found.row}
     assert (found.kind, found.label) == ("place", f"Oslo {order[0]}")
@@ -160,7 +171,7 @@ def test_of_any_kinds_the_first_in_the_list_of_kinds_is_kept(kinds: list[str]) -
     """That is who speaks, then places and firms, then persons."""
     tx = empty_memory()
     for kind in kinds:
-        facts.put_entity(tx, "x", "X", kind)  # type: ignore[arg-type]
+        put_entity(tx, "x", "X", kind)  # type: ignore[arg-type]
     assert facts.entities(tx)[0].kind == min(kinds, key=KINDS.index)
     tx.close()
 
@@ -184,8 +195,8 @@ def test_who_is_named_by_nothing_and_takes_no_part_is_told(tx: Connection) -> No
     """Of those that were asked for; a participant stays though nothing names them, until demoted."""
     _, [turn] = put_session(tx)
     named, gone, other = put_entities(tx, "named", "gone", "other")
-    speaker = facts.put_entity(tx, "ana", "Ana", "participant")
-    facts.add_mention(tx, say(tx, put_fact(tx), turn), named, "other")
+    speaker = put_entity(tx, "ana", "Ana", "participant")
+    add_mention(tx, say(tx, put_fact(tx), turn), named, "other")
     assert facts.unnamed(tx, [speaker, gone, named]) == [gone]
     facts.demote(tx, speaker)
     assert facts.unnamed(tx, [speaker, gone, named]) == [gone, speaker]
@@ -203,8 +214,8 @@ def test_every_role_in_which_an_entity_is_named_is_kept(roles: list[str]) -> Non
     bob, eve = put_entities(tx, "bob", "eve")
     places = say(tx, row, turn), say(tx, row, turn)
     for n, role in enumerate(roles):
-        facts.add_mention(tx, places[n % 2], bob, role)
-    facts.add_mention(tx, places[0], eve, "object")
+        add_mention(tx, places[n % 2], bob, role)
+    add_mention(tx, places[0], eve, "object")
     assert facts.mentions_of(tx, row) == [*sorted({(bob, role) for role in roles}), (eve, "object")]
     tx.close()
 
@@ -215,8 +226,8 @@ def test_support_counts_facts_and_sessions_and_not_occurrences(tx: Connection) -
     bob, eve = put_entities(tx, "bob", "eve")
     one, two = put_fact(tx, "one"), put_fact(tx, "two")
     for row, turn in ((one, first[0]), (one, first[1]), (one, second[0]), (two, first[0])):
-        facts.add_mention(tx, say(tx, row, turn), bob, "other")
-    facts.add_mention(tx, say(tx, two, second[0]), eve, "subject")
+        add_mention(tx, say(tx, row, turn), bob, "other")
+    add_mention(tx, say(tx, two, second[0]), eve, "subject")
     assert meta.entity_support(tx, bob) == (2, 2)
     assert meta.entity_support(tx, eve) == (1, 1)
     assert meta.entity_support(tx, 99) == (0, 0)
@@ -232,13 +243,6 @@ def test_a_state_is_dated_by_its_fact_or_else_by_when_it_was_said(
     row = put_fact(tx, start_ms=start_ms, said_ms=1)
     [bob] = put_entities(tx, "bob")
     where = say(tx, row, turn)
-    made = facts.add_state(tx, where, bob, State("bob", "home", "Oslo", "Davis", "start"))
+    made = add_state(tx, where, bob, State("bob", "home", "Oslo", "Davis", "start"))
     found = tx.execute("SELECT * FROM state").fetchall()
     assert found == [(made, row, where[1], bob, "home", "Oslo", "Davis", "start", at_ms)]
-
-
-def test_a_state_of_no_occurrence_is_an_error(tx: Connection) -> None:
-    """It is never passed off as stored."""
-    [bob] = put_entities(tx, "bob")
-    with pytest.raises(LookupError):
-        facts.add_state(tx, (put_fact(tx), 99), bob, State("bob", "home", "Oslo"))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 from tests.table import each
-from tests_long.stored import put_entities, put_fact, put_session, say, value
+from tests_long.stored import add_relation, put_entities, put_entity, put_fact, put_session, say, value
 
 from memforest.reading.canonical import EntityBook, spelling
 from memforest.records import ExtractedFact, Mention, Relation, State
 from memforest.store import corrections, entities, facts
 from memforest.store.connections import Connection
 from memforest.store.facts import OccurrenceRef
-from memforest.write.reword import write_mentions
+from memforest.write.reword import Naming
 
 
 def said(
@@ -20,7 +20,10 @@ def said(
     """Store one more fact that a turn says, and whom and what it names; return its occurrence."""
     count = value(tx, "SELECT count(*) FROM fact")
     where = say(tx, put_fact(tx, f"f{count}", text=candidate.text), turn)
-    write_mentions(tx, book or EntityBook(tx), candidate, where)
+    fact = facts.facts_with_ids(tx, [where[0]])[where[0]]
+    naming = Naming(tx, book or EntityBook(tx))
+    naming.add(candidate, fact, where[1], fact.said_ms)
+    naming.write()
     return where
 
 
@@ -47,9 +50,9 @@ def test_relations_are_read_by_id_with_their_times(tx: Connection) -> None:
     ana, bob = put_entities(tx, "ana", "bob")
     dated = say(tx, put_fact(tx, "f1", start_ms=77), turns[1])
     plain = say(tx, put_fact(tx, "f2"), turns[0])
-    entities.add_relation(tx, dated, ana, "married", bob)
-    entities.add_relation(tx, plain, bob, "met", ana)
-    entities.add_relation(tx, plain, bob, "met", ana)
+    add_relation(tx, dated, ana, "married", bob)
+    add_relation(tx, plain, bob, "met", ana)
+    add_relation(tx, plain, bob, "met", ana)
     found = entities.read_relations(tx)
     assert [one[1:] for one in found] == [
         (*dated, ana, "married", bob, 77, 6000),
@@ -157,9 +160,9 @@ def test_a_kind_is_the_surest_whatever_came_first(tx: Connection) -> None:
     for kind in ("event", "work", "product", "date", "time"):
         for order in (("thing", kind), (kind, "thing"), (kind, "unknown")):
             for one in order:
-                facts.put_entity(tx, f"{kind} {order[0]} {order[1]}", "x", one)
-        facts.put_entity(tx, "y", "y", kind)
-    facts.put_entity(tx, "y", "y", "person")
+                put_entity(tx, f"{kind} {order[0]} {order[1]}", "x", one)
+        put_entity(tx, "y", "y", kind)
+    put_entity(tx, "y", "y", "person")
     found = {one.key: one.kind for one in facts.entities(tx)}
     assert found.pop("y") == "person"
     assert all(key.split()[0] == kind or key.split()[1] == kind for key, kind in found.items())
@@ -224,12 +227,12 @@ def test_the_stamp_moves_with_every_change_and_with_nothing_else(tx: Connection)
     where = said(tx, turn, candidate("Bob", "Cleo"))
     assert not moved()
     ana, bob, cleo = (row for row in keys(tx))
-    entities.add_relation(tx, where, ana, "met", bob)
+    add_relation(tx, where, ana, "met", bob)
     assert moved()
-    entities.add_relation(tx, where, ana, "met", bob)
+    add_relation(tx, where, ana, "met", bob)
     assert not moved()
     tx.execute("DELETE FROM relation")
-    entities.add_relation(tx, where, ana, "saw", bob)
+    add_relation(tx, where, ana, "saw", bob)
     assert moved()
     said(tx, turn, candidate("BOB"))
     assert moved()

@@ -9,10 +9,23 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests_long.stored import empty_memory, leaf, plant, put_entities, put_fact, put_session, say, value
+from tests_long.stored import (
+    add_mention,
+    add_relation,
+    empty_memory,
+    finish_chunk,
+    leaf,
+    plant,
+    put_entities,
+    put_entity,
+    put_fact,
+    put_session,
+    say,
+    value,
+)
 
 from memforest.records import StepUsage
-from memforest.store import derived, entities, facts, indexes, meta, sessions
+from memforest.store import derived, indexes, meta, sessions
 from memforest.store.connections import Connection, connect
 from memforest.store.indexes import IndexRow
 
@@ -158,12 +171,12 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
     )
     row, turns = put_session(tx, texts=["a", "b", "c"], chunk=1)
     put_session(tx, "t")
-    names = facts.put_entity(tx, "ana", "Ana", "participant"), *put_entities(tx, "x", "y")
+    names = put_entity(tx, "ana", "Ana", "participant"), *put_entities(tx, "x", "y")
     rows = [put_fact(tx, f"f{n}") for n in range(5)]
     where = [say(tx, rows[n], turns[0]) for n in (0, 0, 1)]
     for at, who in ((0, 1), (1, 1), (2, 1), (2, 2)):
-        facts.add_mention(tx, where[at], names[who], "other")
-    entities.add_relation(tx, where[2], names[1], "met", names[2])
+        add_mention(tx, where[at], names[who], "other")
+    add_relation(tx, where[2], names[1], "met", names[2])
     for kind, scope in (("entity", 1), ("entity", 2), ("scene", 1)):
         plant(tx, rows if scope == 2 else [], kind=kind, scope=scope)
     leaf(tx, 1, "fact", 1)
@@ -185,7 +198,7 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
     for chunk, status, maker in zip(
         sessions.chunks(tx, row), ("extracted", "failed", "extracted"), "bab", strict=True
     ):
-        sessions.finish_chunk(tx, chunk.row, status, maker=maker, reason="x")  # type: ignore[arg-type]
+        finish_chunk(tx, chunk.row, status, maker=maker, reason="x")
     derived.put_summary(tx, value(tx, "SELECT max(id) FROM node"), "x", "m 1", "none", b"")
     assert (meta.unread_sessions(tx), meta.count_failed_chunks(tx)) == (1, 1)
     assert meta.makers(tx) == {"chunks": {"a": 1, "b": 2}, "summaries": {"m 1": 1}}
@@ -199,7 +212,7 @@ def test_the_most_named_come_first(tx: Connection) -> None:
         row = put_fact(tx, fact)
         for _ in range(1 if fact != "f3" else 3):
             for name in named:
-                facts.add_mention(tx, say(tx, row, turn), who[name], "other")
+                add_mention(tx, say(tx, row, turn), who[name], "other")
     assert meta.most_named(tx, 9) == ["C", "B", "D", "A"]
     assert meta.most_named(tx, 2) == ["C", "B"]
     assert meta.most_named(tx, 0) == []

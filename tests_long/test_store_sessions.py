@@ -8,7 +8,7 @@ from datetime import timedelta, timezone
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests_long.stored import chunk_of, empty_memory, leaf, put_fact, put_session, say, value
+from tests_long.stored import chunk_of, empty_memory, finish_chunk, leaf, put_fact, put_session, say, value
 
 from memforest.records import Turn
 from memforest.store import evidence, facts, sessions
@@ -59,10 +59,10 @@ def test_what_is_left_to_do_is_told(tx: Connection) -> None:
     for row in rows[1:]:
         sessions.set_status(tx, row, "ingested")
         for chunk in sessions.chunks(tx, row):
-            sessions.finish_chunk(tx, chunk.row, "extracted", maker="m")
+            finish_chunk(tx, chunk.row, "extracted", maker="m")
     assert (sessions.unfinished(tx), sessions.waiting(tx)) == (rows[:1], 1)
-    sessions.finish_chunk(tx, sessions.chunks(tx, rows[3])[1].row, "failed", maker="m", reason="away")
-    sessions.finish_chunk(tx, sessions.chunks(tx, rows[2])[0].row, "verbatim", maker="m")
+    finish_chunk(tx, sessions.chunks(tx, rows[3])[1].row, "failed", maker="m", reason="away")
+    finish_chunk(tx, sessions.chunks(tx, rows[2])[0].row, "verbatim", maker="m")
     assert (sessions.unfinished(tx), sessions.waiting(tx)) == ([rows[0], rows[3]], 1)
     tx.execute("UPDATE chunk SET status = 'pending' WHERE session = ?", (rows[1],))
     assert sessions.unfinished(tx) == [rows[0], rows[1], rows[3]]
@@ -145,13 +145,13 @@ def test_a_chunk_says_what_became_of_it(tx: Connection) -> None:
     row, turns = put_session(tx, texts=list("abcd"), chunk=2)
     first, second = sessions.chunks(tx, row)
     assert first == sessions.ChunkRow(chunk_of(tx, turns[0]), row, 0, 0, 1, "pending", None, None, ())
-    sessions.finish_chunk(tx, second.row, "failed", maker="m1", reason=ODD)
+    finish_chunk(tx, second.row, "failed", maker="m1", reason=ODD)
     skipped = ((3, "ü"), (2, ODD), (2, "b"))
-    sessions.finish_chunk(tx, first.row, "extracted", maker="m2", skipped=skipped)
+    finish_chunk(tx, first.row, "extracted", maker="m2", skipped=skipped)
     done, failed = sessions.chunks(tx, row)
     assert (done.status, done.reason, done.maker, done.skipped) == ("extracted", None, "m2", skipped)
     assert (failed.status, failed.reason, failed.maker, failed.skipped) == ("failed", ODD, "m1", ())
-    sessions.finish_chunk(tx, second.row, "extracted", maker="m3")
+    finish_chunk(tx, second.row, "extracted", maker="m3")
     assert sessions.chunks(tx, row)[1].reason is None
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, lru_cache
@@ -36,16 +36,16 @@ from hashlib import blake2b
 from importlib.resources import files
 from itertools import pairwise
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memforest.reading.tokens import detect_language, load_word_lists, read_toml
 from memforest.records import EntityKind, ExtractedFact, ResolvedDate
-from memforest.store import facts
+from memforest.store import facts, meta
 from memforest.store.connections import Tx
-from memforest.store.entities import use_alias
+from memforest.store.entities import use_aliases
 from memforest.text import entity_key, fold, numbers, word_set, words
 from memforest.times import to_ms
 
@@ -485,28 +485,42 @@ def spelling(name: str) -> str:
 
 @dataclass(slots=True)
 class EntityBook:
-    """Finds or makes the entities that one session names, inside one write transaction."""
+    """Finds or makes the entities that one session names, inside one write transaction; `write` stores what is new."""
 
     _tx: Tx
     labels: dict[int, str] = field(default_factory=dict)
     """Of the entities that the book has found or made."""
-    _known: dict[str, int] = field(default_factory=dict)
-    _kinds: dict[int, set[str]] = field(default_factory=dict)
-    _were: set[int] = field(default_factory=set)
+    _rows: dict[str, int | None] = field(default_factory=dict)
+    """Key -> row id; None for one that was looked for and is not there."""
+    _kinds: dict[int, EntityKind] = field(default_factory=dict)
+    _free: int = 0
+    """The next row id when the first new entity came; 0 while there is none."""
+    _new: dict[int, str] = field(default_factory=dict)
+    """Row id -> key of the entities that are still to be inserted."""
+    _changed: set[int] = field(default_factory=set)
+    """Stored entities of a kind that is surer now."""
+    _aliases: dict[tuple[str, int, int], None] = field(default_factory=dict)
     _speakers: dict[str, int] = field(default_factory=dict)
+
+    def learn(self, names: Iterable[str]) -> None:
+        """Look names up together, so that none needs a statement of its own."""
+        self._read({key for name in names if (key := speaker_key(name)) is not None} - self._rows.keys())
+
+    def _read(self, keys: Collection[str]) -> None:
+        found = facts.entities_with_keys(self._tx, keys) if keys else {}
+        for key in keys:
+            one = found.get(key)
+            self._rows[key] = None if one is None else one.row
+            if one is not None:
+                self.labels[one.row] = one.label
+                self._kinds[one.row] = cast("EntityKind", one.kind)
 
     def participant(self, name: str) -> int | None:
         """Return the entity of a speaker; None when the name has no letters to key by."""
         key = speaker_key(name)
         if key is None:
             return None
-        row = self._look_up(key)
-        if row is None or row not in self._were:
-            row = facts.put_entity(self._tx, key, name, "participant")
-            self._known[key] = row
-            self.labels.setdefault(row, name)
-            self._were.add(row)
-        self._speakers[key] = row
+        self._speakers[key] = row = self.put(key, name, "participant")
         return row
 
     def entity(self, name: str, kind: EntityKind, occurrence: int | None = None) -> int | None:
@@ -523,29 +537,42 @@ class EntityBook:
         if len(speakers) == 1:
             (speaker,) = speakers
             if occurrence is not None:
-                use_alias(self._tx, key, speaker, occurrence)
+                self._aliases[key, speaker, occurrence] = None
             return speaker
-        row = self._look_up(key)
-        if row is None or kind not in self._kinds.setdefault(row, set()):
-            row = facts.put_entity(self._tx, key, name, "unknown" if kind == "participant" else kind)
-            self._known[key] = row
-            self.labels.setdefault(row, name)
-            self._kinds.setdefault(row, set()).add(kind)
+        return self.put(key, name, "unknown" if kind == "participant" else kind)
+
+    def find(self, key: str) -> int | None:
+        """Return the entity of a key of its own; None if there is none yet."""
+        if key not in self._rows:
+            self._read([key])
+        return self._rows.get(key)
+
+    def put(self, key: str, name: str, kind: EntityKind) -> int:
+        """Return the entity of a key, made if it is new. Of several kinds the surest counts, whichever came first."""
+        row = self.find(key)
+        if row is None:
+            # Nobody else takes one before `write` does: the transaction is this writer's.
+            self._free = self._free or meta.next_id(self._tx, "entity")
+            self._rows[key] = row = self._free + len(self._new)
+            self._new[row], self.labels[row], self._kinds[row] = key, name, kind
+        elif facts.KINDS.index(kind) < facts.KINDS.index(self._kinds[row]):
+            self._kinds[row] = kind
+            self._changed |= {row} - self._new.keys()
         return row
 
-    def find(self, names: Iterable[str]) -> list[int]:
-        """Return the entities that names mean, without making any."""
-        found = (self._look_up(key) for name in names if (key := entity_key(name)) is not None)
-        return [row for row in found if row is not None]
-
-    def _look_up(self, key: str) -> int | None:
-        """Return the entity of a key that is no alias, read when it is first asked for."""
-        if key not in self._known and (found := facts.entity_with_key(self._tx, key)) is not None:
-            self._known[key] = found.row
-            self.labels[found.row] = found.label
-            if found.kind == "participant":
-                self._were.add(found.row)
-        return self._known.get(key)
+    def write(self) -> None:
+        """Store the entities that are new or of a surer kind, and the uses of short forms; occurrences stand already."""
+        rows = [
+            facts.EntityRow(row, key, self.labels[row], self._kinds[row]) for row, key in self._new.items()
+        ]
+        if rows:
+            meta.take_ids(self._tx, "entity", len(rows))
+            facts.add_entities(self._tx, rows)
+        if self._changed:
+            facts.put_kinds(self._tx, [(self._kinds[row], row) for row in sorted(self._changed)])
+        if self._aliases:
+            use_aliases(self._tx, list(self._aliases))
+        self._free, self._new, self._changed, self._aliases = 0, {}, set(), {}
 
 
 def is_short_form(short: str, full: str) -> bool:

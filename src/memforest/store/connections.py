@@ -19,8 +19,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import closing, contextmanager
 from functools import cache, partial
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from memforest.errors import (
     ConfigError,
@@ -113,6 +114,8 @@ PRAGMAS: tuple[tuple[str, str, object], ...] = (
     ("temp_store", "memory", 2),  # no transcript text in temporary files
 )
 
+
+T = TypeVar("T")
 
 CACHED_STATEMENTS = 512
 """Prepared statements that a connection keeps. An ingest runs more different ones than the 100 that SQLCipher's module
@@ -245,6 +248,22 @@ def listed(values: str) -> str:
 
 AMONG = f"IN (SELECT value FROM {listed('?')})"
 """Is one of a list, which is bound as `tx.ids` returns it."""
+
+MOST_VALUES = 500
+"""Values bound in one statement; SQLite before 3.32 allows 999."""
+
+
+def parts(values: Iterable[T]) -> Iterator[list[T]]:
+    """Yield values in parts that one statement may bind; for BLOBs, which `AMONG` cannot list."""
+    source = iter(values)
+    while part := list(islice(source, MOST_VALUES)):
+        yield part
+
+
+def among(part: Sequence[object]) -> str:
+    """Return the placeholders of the values of a part."""
+    return ", ".join("?" * len(part))
+
 
 AMONG_IDS = f"IN (SELECT value FROM {listed(':ids')})"
 """The same for a list that is bound by name, as ``ids``."""

@@ -8,12 +8,12 @@ memory that is written; ids of the source never get into it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from memforest.store import meta
 from memforest.store.connections import AMONG, Tx
-from memforest.store.facts import EntityRow, StoredOccurrence
+from memforest.store.facts import EntityRow, NewState, StoredOccurrence
 
 
 class MentionCopy(NamedTuple):
@@ -25,19 +25,6 @@ class MentionCopy(NamedTuple):
     roles: int
 
 
-class StateCopy(NamedTuple):
-    """A state without its id."""
-
-    fact: int
-    occurrence: int
-    entity: int
-    attribute: str
-    value: str
-    previous: str | None
-    change: str
-    at_ms: int
-
-
 class RelationCopy(NamedTuple):
     """A relation without its id."""
 
@@ -46,14 +33,6 @@ class RelationCopy(NamedTuple):
     source: int
     label: str
     target: int
-
-
-class AliasUse(NamedTuple):
-    """A short name by which an occurrence calls an entity."""
-
-    key: str
-    entity: int
-    occurrence: int
 
 
 def origin_of(tx: Tx, session: int) -> int | None:
@@ -207,14 +186,14 @@ def mentions(tx: Tx, facts: Collection[int]) -> list[MentionCopy]:
     return [MentionCopy(*row) for row in rows]
 
 
-def states(tx: Tx, facts: Collection[int]) -> list[StateCopy]:
+def states(tx: Tx, facts: Collection[int]) -> list[NewState]:
     """Return the states of facts, in the order in which they were written."""
     rows = tx.execute(
         f"""SELECT fact, occurrence, entity, attribute, value, previous, change, at_ms FROM state
             WHERE fact {AMONG} ORDER BY id""",
         (tx.ids(facts),),
     )
-    return [StateCopy(*row) for row in rows]
+    return [NewState(*row) for row in rows]
 
 
 def relations(tx: Tx, facts: Collection[int]) -> list[RelationCopy]:
@@ -226,52 +205,15 @@ def relations(tx: Tx, facts: Collection[int]) -> list[RelationCopy]:
     return [RelationCopy(*row) for row in rows]
 
 
-def insert_relations(tx: Tx, told: Sequence[RelationCopy]) -> None:
-    """Insert relations whose ids are all of this memory; those of an entity to itself are left out."""
-    tx.executemany(
-        """INSERT INTO relation (fact, occurrence, source, label, target) VALUES (?, ?, ?, ?, ?)
-           ON CONFLICT DO NOTHING""",
-        [one for one in told if one.source != one.target],
-    )
-
-
-def alias_uses(tx: Tx, occurrence_rows: Collection[int]) -> list[AliasUse]:
-    """Return by which short names occurrences call entities."""
-    rows = tx.execute(
+def alias_uses(tx: Tx, occurrence_rows: Collection[int]) -> list[tuple[str, int, int]]:
+    """Return (short name, entity, occurrence) of the short names by which occurrences call entities."""
+    return tx.execute(
         f"SELECT key, entity, occurrence FROM alias_use WHERE occurrence {AMONG} ORDER BY key, occurrence",
         (tx.ids(occurrence_rows),),
-    )
-    return [AliasUse(*row) for row in rows]
+    ).fetchall()
 
 
 def entities(tx: Tx, rows: Collection[int]) -> dict[int, EntityRow]:
     """Return entities by row id."""
     found = tx.execute(f"SELECT id, key, label, kind FROM entity WHERE id {AMONG}", (tx.ids(rows),))
     return {row[0]: EntityRow(*row) for row in found}
-
-
-def insert_named(
-    tx: Tx,
-    own: Mapping[int, int],
-    named: Sequence[MentionCopy],
-    seen: Sequence[StateCopy],
-    called: Sequence[AliasUse],
-) -> None:
-    """Insert what hangs on occurrences; two entities there may be one here.
-
-    Every `occurrence` is the row id in the source, of which `own` has that of this memory; every other id is one of this memory.
-    """
-    tx.executemany(
-        """INSERT INTO mention VALUES (?, ?, ?, ?)
-           ON CONFLICT (fact, entity, occurrence) DO UPDATE SET roles = roles | excluded.roles""",
-        [(one.fact, one.entity, own[one.occurrence], one.roles) for one in named],
-    )
-    tx.executemany(
-        """INSERT INTO state (fact, occurrence, entity, attribute, value, previous, change, at_ms)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
-        [(one.fact, own[one.occurrence], *one[2:]) for one in seen],
-    )
-    tx.executemany(
-        "INSERT INTO alias_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-        [(one.key, one.entity, own[one.occurrence]) for one in called],
-    )

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.store.connections import AMONG, Tx
+from memforest.store.connections import AMONG, Tx, among, parts
 
 NUMBER = np.dtype("<f2")
 """Of vectors: half precision (IEEE 754 binary16), which keeps 11 bits of each number and moves a cosine by some 1e-5."""
@@ -181,22 +181,15 @@ def dimension(tx: Tx) -> int | None:
     return None
 
 
-def vectors_by_digest(tx: Tx, digests: Sequence[bytes]) -> dict[bytes, NDArray[np.float32]]:
+def vectors_by_digest(tx: Tx, digests: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
     """Return the vectors that some item with the same text has already."""
-    found: dict[bytes, NDArray[np.float32]] = {}
-    for digest in set(digests):
-        row = tx.execute(_OF_DIGEST, {"digest": digest}).fetchone()
-        if row is not None:
-            found[digest] = unpack_vectors(row[0])[0]
-    return found
-
-
-_OF_DIGEST = (
-    " UNION ALL ".join(
-        f"SELECT vector FROM {table} WHERE digest = :digest" for table in VECTOR_TABLES.values()
-    )
-    + " LIMIT 1"
-)
+    found: dict[bytes, bytes] = {}
+    for table in VECTOR_TABLES.values():
+        for part in parts({one for one in digests if one not in found}):
+            found.update(
+                tx.execute(f"SELECT digest, vector FROM {table} WHERE digest IN ({among(part)})", part)
+            )
+    return {key: unpack_vectors(vector)[0] for key, vector in found.items()}
 
 
 def vectors_of_items(tx: Tx, kind: ItemKind, items: Collection[int]) -> dict[int, NDArray[np.float32]]:

@@ -13,12 +13,11 @@ nowhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from memforest.store import meta
 from memforest.store.connections import AMONG, Tx
-from memforest.store.facts import OccurrenceRef
 
 SPEAKS = 1
 """The bit of a mention's roles that names nobody: who speaks."""
@@ -33,12 +32,9 @@ class Spelled(NamedTuple):
     name: str
 
 
-def add_name(tx: Tx, occurrence: int, entity: int, spelled: Collection[str]) -> None:
-    """Record how an occurrence spells the name of an entity."""
-    tx.executemany(
-        "INSERT INTO name_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-        [(occurrence, entity, name) for name in sorted(spelled)],
-    )
+def add_names(tx: Tx, rows: Iterable[tuple[int, int, str]]) -> None:
+    """Record how occurrences spell the names of entities: (occurrence, entity, name)."""
+    tx.executemany("INSERT INTO name_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
 
 def uses(tx: Tx) -> list[Spelled]:
@@ -81,10 +77,10 @@ _USED = """SELECT u.entity FROM alias_use u JOIN occurrence o ON o.id = u.occurr
     JOIN fact f ON f.id = o.fact JOIN entity e ON e.id = u.entity WHERE u.key = {key} ORDER BY o.said_ms, coalesce(o.tie, f.tie), e.key LIMIT 1"""
 
 
-def use_alias(tx: Tx, key: str, entity: int, occurrence: int) -> None:
-    """Record that an occurrence calls an entity by an alias."""
-    tx.execute("INSERT INTO alias_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (key, entity, occurrence))
-    resolve_aliases(tx, (key,))
+def use_aliases(tx: Tx, rows: Collection[tuple[str, int, int]]) -> None:
+    """Record that occurrences call entities by aliases: (alias, entity, occurrence)."""
+    tx.executemany("INSERT INTO alias_use VALUES (?, ?, ?) ON CONFLICT DO NOTHING", rows)
+    resolve_aliases(tx, {key for key, _, _ in rows})
 
 
 def aliases_of_chunk(tx: Tx, chunk: int) -> set[str]:
@@ -150,17 +146,16 @@ _RELATION = """SELECT r.id, r.fact, r.occurrence, r.source, r.label, r.target, c
     FROM relation r JOIN occurrence o ON o.id = r.occurrence JOIN fact f ON f.id = r.fact"""
 
 
-def add_relation(tx: Tx, occurrence: OccurrenceRef, source: int, label: str, target: int) -> None:
-    """Store a relation between two entities that an occurrence of a fact states.
+def add_relations(tx: Tx, rows: Iterable[tuple[int, int, int, str, int]]) -> None:
+    """Store relations that occurrences of facts state: (fact, occurrence, source, label, target).
 
     A repeated relation of one occurrence is stored once; a relation of an entity to itself is not stored.
     """
-    if source != target:
-        tx.execute(
-            """INSERT INTO relation (fact, occurrence, source, label, target) VALUES (?, ?, ?, ?, ?)
-               ON CONFLICT DO NOTHING""",
-            (*occurrence, source, label, target),
-        )
+    tx.executemany(
+        """INSERT INTO relation (fact, occurrence, source, label, target) VALUES (?, ?, ?, ?, ?)
+           ON CONFLICT DO NOTHING""",
+        [row for row in rows if row[2] != row[4]],
+    )
 
 
 def drop(tx: Tx, rows: Collection[int]) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memforest.records import EntityKind, Precision, ResolvedDate, State
+from memforest.records import EntityKind, Precision, ResolvedDate
 from memforest.store import meta
-from memforest.store.connections import AMONG, Tx, gathered
+from memforest.store.connections import AMONG, Tx, among, gathered, parts
 from memforest.times import from_ms, to_ms
 
 _RULES = 0
@@ -45,11 +45,9 @@ def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
 def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
     """Return the facts that are worded in one of these ways, by row id."""
     found: set[int] = set()
-    for wording in set(wordings):
-        rows = tx.execute(
-            "SELECT fact FROM derived_wording WHERE wording = ? AND fact != ?", (wording, _RULES)
-        )
-        found.update(row[0] for row in rows)
+    for part in parts(set(wordings)):
+        sql = f"SELECT fact FROM derived_wording WHERE fact != {_RULES} AND wording IN ({among(part)})"
+        found.update(row[0] for row in tx.execute(sql, part))
     return sorted(found)
 
 
@@ -185,6 +183,13 @@ def facts_with_ids(tx: Tx, rows: Collection[int]) -> dict[int, FactRow]:
     return {fact.row: fact for fact in map(_fact, found)}
 
 
+def rows_of_ids(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
+    """Return public id -> row id of the facts that there are."""
+    return dict(
+        tx.execute(f"SELECT fact_id, id FROM fact WHERE fact_id {AMONG}", (tx.ids(fact_ids),)).fetchall()
+    )
+
+
 def fact_by_id(tx: Tx, fact_id: str) -> FactRow | None:
     """Return the fact with that public id, or None."""
     row = tx.execute(f"{_FACT} WHERE fact_id = ?", (fact_id,)).fetchone()
@@ -267,6 +272,12 @@ def entity_with_key(tx: Tx, key: str) -> EntityRow | None:
     return None if row is None else EntityRow(*row)
 
 
+def entities_with_keys(tx: Tx, keys: Collection[str]) -> dict[str, EntityRow]:
+    """Return the entities with these keys of their own, by key; aliases do not count."""
+    found = tx.execute(f"{_ENTITY} WHERE e.key {AMONG}", (tx.ids(keys),))
+    return {row[1]: EntityRow(*row) for row in found}
+
+
 def entity_with_row(tx: Tx, row: int) -> EntityRow:
     """Return the entity with that row id.
 
@@ -318,36 +329,30 @@ KINDS: tuple[EntityKind, ...] = (
     "unknown",
 )
 """Kinds of entities, the surest first: who speaks is known, places and firms stand behind telling words."""
-_KINDS = " ".join(KINDS)
 
 
-def put_entity(tx: Tx, key: str, label: str, kind: EntityKind) -> int:
-    """Insert an entity and return its row id; an existing one may only gain a surer kind.
-
-    Of several kinds the surest counts, in the order of `KINDS`, so that it does not matter which mention came first.
-    """
-    found = tx.execute("SELECT id FROM entity WHERE key = ?", (key,)).fetchone()
-    if found is None:
-        row = meta.take_ids(tx, "entity")
-        tx.execute("INSERT INTO entity VALUES (?, ?, ?, ?)", (row, key, label, kind))
-        return row
-    tx.execute(
-        "UPDATE entity SET kind = CASE WHEN instr(?, ?) < instr(?, kind) THEN ? ELSE kind END WHERE id = ?",
-        (_KINDS, kind, _KINDS, kind, found[0]),
+def add_entities(tx: Tx, new: Sequence[EntityRow]) -> None:
+    """Insert entities, whose row ids were reserved (`memforest.store.meta.take_ids`)."""
+    tx.executemany(
+        "INSERT INTO entity VALUES (?, ?, ?, ?)", [(one.row, one.key, one.label, one.kind) for one in new]
     )
-    return int(found[0])
+
+
+def put_kinds(tx: Tx, kinds: Iterable[tuple[EntityKind, int]]) -> None:
+    """Write (kind, row id) of entities."""
+    tx.executemany("UPDATE entity SET kind = ? WHERE id = ?", kinds)
 
 
 ROLES = {"speaker": 1, "subject": 2, "object": 4, "other": 8}
 """Role -> its bit in `roles` of a mention: one occurrence may name an entity in several."""
 
 
-def add_mention(tx: Tx, occurrence: OccurrenceRef, entity: int, role: str) -> None:
-    """Record that an occurrence of a fact names an entity."""
-    tx.execute(
+def add_mentions(tx: Tx, rows: Iterable[tuple[int, int, int, int]]) -> None:
+    """Record that occurrences of facts name entities: (fact, entity, occurrence, bits of `ROLES`)."""
+    tx.executemany(
         """INSERT INTO mention VALUES (?, ?, ?, ?)
            ON CONFLICT (fact, entity, occurrence) DO UPDATE SET roles = roles | excluded.roles""",
-        (occurrence[0], entity, occurrence[1], ROLES[role]),
+        rows,
     )
 
 
@@ -363,19 +368,28 @@ def entity_facts(tx: Tx, entity: int) -> list[int]:
     return [row[0] for row in rows]
 
 
-def add_state(tx: Tx, occurrence: OccurrenceRef, entity: int, state: State, *, ends: bool = False) -> int:
-    """Record an attribute that an occurrence of a fact asserts of an entity; return the row's id.
+class NewState(NamedTuple):
+    """A state without its id."""
 
-    It is dated by the fact if that states a time, else by when it was said. Where a correction says until when it was so, the
-    end is dated by the end of that time.
-    """
-    fact, row = occurrence
-    return tx.insert(
-        """INSERT INTO state (fact, occurrence, entity, attribute, value, previous, change, at_ms)
-           SELECT f.id, o.id, ?, ?, ?, ?, ?, coalesce(CASE WHEN ? THEN f.end_ms END, f.start_ms, o.said_ms)
-           FROM fact f, occurrence o WHERE f.id = ? AND o.id = ? RETURNING id""",
-        (entity, state.attribute, state.value, state.previous, state.change, ends, fact, row),
+    fact: int
+    occurrence: int
+    entity: int
+    attribute: str
+    value: str
+    previous: str | None
+    change: str
+    at_ms: int
+
+
+def add_states(tx: Tx, new: Sequence[NewState]) -> list[int]:
+    """Record attributes that occurrences of facts assert of entities; return the rows' ids, in order."""
+    (last,) = tx.execute("SELECT coalesce(max(id), 0) FROM state").fetchone()
+    tx.executemany(
+        """INSERT INTO state (id, fact, occurrence, entity, attribute, value, previous, change, at_ms)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        [(row, *one) for row, one in enumerate(new, last + 1)],
     )
+    return list(range(last + 1, last + 1 + len(new)))
 
 
 class StoredOccurrence(NamedTuple):
@@ -392,8 +406,8 @@ class StoredOccurrence(NamedTuple):
     quote: str | None
     tie: str | None
     dates: str | None
-    correction: int | None
-    stored_ms: int | None
+    correction: int | None = None
+    stored_ms: int | None = None
 
 
 def add_facts(tx: Tx, new: Sequence[FactRow]) -> list[int]:

@@ -463,19 +463,16 @@ def chunks(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[Chunk
     ]
 
 
-def finish_chunk(
-    tx: Tx,
-    chunk: int,
-    status: ChunkStatus,
-    *,
-    maker: str,
-    reason: str | None = None,
-    skipped: Sequence[tuple[int, str]] = (),
+def finish_chunks(
+    tx: Tx, done: Iterable[tuple[int, ChunkStatus, str, str | None, Sequence[tuple[int, str]]]]
 ) -> None:
-    """Record the outcome of a chunk."""
-    tx.execute(
-        "UPDATE chunk SET status = ?, reason = ?, maker = ?, skipped = ? WHERE id = ?",
-        (status, reason, maker, json.dumps(list(skipped)), chunk),
+    """Record the outcome of chunks: (row, status, maker, reason of a failure, skipped pieces)."""
+    tx.executemany(
+        "UPDATE chunk SET status = ?, maker = ?, reason = ?, skipped = ? WHERE id = ?",
+        [
+            (status, maker, reason, json.dumps(list(skipped)), row)
+            for row, status, maker, reason, skipped in done
+        ],
     )
 
 

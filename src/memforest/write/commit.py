@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from memforest.models.ledger import Ledger
 from memforest.progress import Timer
 from memforest.read.host import PAUSE_S
 from memforest.read.results import MOST_REFUSED, ChunkReport, RefusedStatement
-from memforest.reading.canonical import EntityBook, FactPlan, Signature, plan_facts, signature
+from memforest.reading.canonical import EntityBook, FactPlan, PlacedFact, Signature, plan_facts, signature
 from memforest.records import ChunkOutcome, ExtractedFact
 from memforest.search.timeline import superseded_facts
 from memforest.search.vectors import check_own, digest, turn_text
@@ -40,12 +40,12 @@ from memforest.trees.index import Placed
 from memforest.write.corrections import retract_chunk, settle_chunks
 from memforest.write.extract import ExtractedSession
 from memforest.write.reword import (
+    Naming,
     drop_chosen,
     ensure_wordings,
     fact_signature,
-    insert_fact,
+    insert_facts,
     restate_fact,
-    write_mentions,
 )
 from memforest.write.sessions import CONTEXT_TURNS, overwritten
 
@@ -93,32 +93,34 @@ def commit(
     if not work.outcomes:
         return
     ensure_wordings(tx)
-    book = EntityBook(tx)
-    for speaker in work.stored.speakers:
-        book.participant(speaker)
     said = work.statements
     ids = {one.fact_id for one in said}
     ids |= {work.same[one].fact_id for one in ids if one in work.same}
-    stored = {fid: fact.row for fid in ids if (fact := facts_rows.fact_by_id(tx, fid)) is not None}
+    stored = facts_rows.rows_of_ids(tx, ids)
     vectors = {
         one.fact_id: work.vectors[key] for one in said if (key := digest(one.candidate.text)) in work.vectors
     }
     near = near_facts(
         tx, [one.candidate for one in said if one.fact_id in vectors.keys() - stored], work.threshold
     )
-    for plan in plan_facts(
+    plans = plan_facts(
         said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold, same=work.same
-    ):
-        _write_fact(tx, placings, book, work, plan, stored_ms, done)
-    for chunk, outcome in work.outcomes:
-        sessions.finish_chunk(
-            tx,
-            chunk.row,
-            "extracted" if outcome.failure is None else "failed",
-            maker=outcome.maker or work.maker,
-            reason=outcome.failure,
-            skipped=[(one.turn, one.reason) for one in outcome.skipped],
-        )
+    )
+    if plans:
+        _write_facts(tx, placings, work, plans, stored_ms, done)
+    sessions.finish_chunks(
+        tx,
+        [
+            (
+                chunk.row,
+                "extracted" if outcome.failure is None else "failed",
+                outcome.maker or work.maker,
+                outcome.failure,
+                [(one.turn, one.reason) for one in outcome.skipped],
+            )
+            for chunk, outcome in work.outcomes
+        ],
+    )
     if corrections.exists(tx):
         settled = settle_chunks(tx, placings, [chunk.row for chunk, _ in work.outcomes], work.vectors)
         done.unembedded |= settled.unembedded
@@ -200,68 +202,101 @@ def near_facts(
     return found
 
 
-def _write_fact(
+def _write_facts(
     tx: Tx,
     placings: Placings,
-    book: EntityBook,
     work: ExtractedSession,
-    plan: FactPlan,
+    plans: Sequence[FactPlan],
     stored_ms: int,
     done: CommittedSession,
 ) -> None:
-    """Write a planned fact: a new one, or the occurrences that join a stored one."""
-    first_stored, _ = work.stored.told  # of a chunk that is cut anew
+    """Write planned facts: new ones, and the occurrences that join stored ones; a statement for each table."""
+    first_stored, _ = work.stored.told  # of chunks that are cut anew
+    new = iter(
+        insert_facts(tx, [_new_fact(plan, first_stored, stored_ms) for plan in plans if plan.joins is None])
+    )
+    joined = facts_rows.facts_with_ids(tx, {plan.joins for plan in plans if plan.joins is not None})
+    # Of a chunk whose reply was cut short some occurrences are kept.
+    known = {
+        (row, one.chunk, one.text)
+        for row, found in facts_rows.occurrences(tx, joined).items()
+        for one in found
+    }
+    facts: list[FactRow] = []
+    said: list[tuple[FactRow, PlacedFact]] = []
+    occurrences: list[facts_rows.StoredOccurrence] = []
+    for plan in plans:
+        fact = next(new) if plan.joins is None else joined[plan.joins]
+        facts.append(fact)
+        again = all(one.fact_id in first_stored for one in plan.said)
+        if not again and fact.row not in done.facts:  # in an earlier part
+            (done.added if plan.joins is None else done.merged).append(fact.text)
+        done.facts.add(fact.row)
+        for one in plan.said:
+            if (fact.row, one.chunk, one.candidate.text) in known:
+                continue
+            said.append((fact, one))
+            occurrences.append(
+                facts_rows.StoredOccurrence(
+                    row=0,
+                    fact=fact.row,
+                    chunk=one.chunk,
+                    speaker=one.candidate.speaker,
+                    said_ms=one.said_ms,
+                    topics=json.dumps(one.candidate.topics, ensure_ascii=False),
+                    cosine=plan.cosines.get(one.fact_id),
+                    text=one.candidate.text,
+                    quote=one.candidate.quote,
+                    tie=one.tie,
+                    dates=facts_rows.write_dates(one.candidate.dates),
+                    stored_ms=first_stored.get(one.fact_id, stored_ms),
+                )
+            )
+    rows = facts_rows.add_occurrences(tx, occurrences, [one.turns for _, one in said])
+    naming = Naming(tx, EntityBook(tx))
+    naming.book.learn([*work.stored.speakers, *_names_in(one.candidate for _, one in said)])
+    for speaker in work.stored.speakers:
+        naming.book.participant(speaker)
+    for row, (fact, one) in zip(rows, said, strict=True):
+        naming.add(one.candidate, fact, row, one.said_ms)
+    done.states += naming.write()
+    # New ones stand already as their first occurrences say.
+    restated = {row: restate_fact(tx, placings, fact) for row, fact in joined.items()}
+    facts = [restated.get(fact.row, fact) for fact in facts]
+    derived.put_vectors(
+        tx,
+        "fact",
+        [(one.row, key, work.vectors[key]) for one in facts if (key := digest(one.text)) in work.vectors],
+    )
+
+
+def _new_fact(plan: FactPlan, first_stored: Mapping[str, int], stored_ms: int) -> FactRow:
+    """Return the row of a fact that is new; it was held since the earliest of what is read again."""
     candidate, first = plan.candidate, plan.said[0]
-    if plan.joins is None:
-        new = FactRow(
-            row=0,
-            fact_id=plan.fact_id,
-            text=candidate.text,
-            speaker=candidate.speaker,
-            start_ms=None if candidate.start is None else to_ms(candidate.start),
-            end_ms=None if candidate.end is None else to_ms(candidate.end),
-            precision=candidate.precision,
-            dates=candidate.dates,
-            negated=candidate.negated,
-            said_ms=first.said_ms,
-            tie=first.tie,
-            topics=candidate.topics,
-            stored_ms=min(first_stored.get(one.fact_id, stored_ms) for one in plan.said),
-        )
-        fact = insert_fact(tx, new)
-    else:
-        fact = facts_rows.facts_with_ids(tx, (plan.joins,))[plan.joins]
-    again = all(one.fact_id in first_stored for one in plan.said)
-    if not again and fact.row not in done.facts:  # in an earlier part
-        (done.added if plan.joins is None else done.merged).append(fact.text)
-    done.facts.add(fact.row)
-    known: set[tuple[int, str]] = set()
-    if plan.joins is not None:
-        known = {(one.chunk, one.text) for one in facts_rows.occurrences(tx, (fact.row,))[fact.row]}
-    for one in plan.said:
-        if (one.chunk, one.candidate.text) in known:
-            continue  # kept from a reply that was cut short
-        occurrence = facts_rows.StoredOccurrence(
-            row=0,
-            fact=fact.row,
-            chunk=one.chunk,
-            speaker=one.candidate.speaker,
-            said_ms=one.said_ms,
-            topics=json.dumps(one.candidate.topics, ensure_ascii=False),
-            cosine=plan.cosines.get(one.fact_id),
-            text=one.candidate.text,
-            quote=one.candidate.quote,
-            tie=one.tie,
-            dates=facts_rows.write_dates(one.candidate.dates),
-            correction=None,
-            stored_ms=first_stored.get(one.fact_id, stored_ms),
-        )
-        (row,) = facts_rows.add_occurrences(tx, [occurrence], [one.turns])
-        done.states += write_mentions(tx, book, one.candidate, (fact.row, row))
-    if plan.joins is not None:  # a new one stands already as its first occurrence says
-        fact = restate_fact(tx, placings, fact)
-    if (key := digest(fact.text)) in work.vectors:
-        derived.put_vectors(tx, "fact", [(fact.row, key, work.vectors[key])])
+    return FactRow(
+        row=0,
+        fact_id=plan.fact_id,
+        text=candidate.text,
+        speaker=candidate.speaker,
+        start_ms=None if candidate.start is None else to_ms(candidate.start),
+        end_ms=None if candidate.end is None else to_ms(candidate.end),
+        precision=candidate.precision,
+        dates=candidate.dates,
+        negated=candidate.negated,
+        said_ms=first.said_ms,
+        tie=first.tie,
+        topics=candidate.topics,
+        stored_ms=min(first_stored.get(one.fact_id, stored_ms) for one in plan.said),
+    )
+
+
+def _names_in(candidates: Iterable[ExtractedFact]) -> Iterator[str]:
+    """Yield the names of the entities that statements name."""
+    for one in candidates:
+        yield one.speaker
+        yield from (mention.name for mention in one.mentions)
+        yield from (state.entity for state in one.states)
+        yield from (name for relation in one.relations for name in (relation.source, relation.target))
 
 
 PART_CHUNKS = 128

@@ -36,12 +36,12 @@ from memforest.store.snapshot import states_of_chunk
 from memforest.times import from_ms
 from memforest.trees.attached import Placings
 from memforest.write.reword import (
+    Naming,
     drop_unnamed,
     ensure_wordings,
-    insert_fact,
+    insert_facts,
     restate_fact,
     without_occurrences,
-    write_mentions,
 )
 
 _TIE_END = len(tie_end("f1:00000000"))
@@ -263,23 +263,21 @@ class _Instead:
         )
         tie = f"{spot.place}{tie_end(correction.made or '')}"
         if fact is None:
-            fact = insert_fact(
-                self._tx,
-                FactRow(
-                    row=0,
-                    fact_id=correction.made or "",
-                    text=text,
-                    speaker=spot.speaker,
-                    start_ms=correction.start_ms,
-                    end_ms=correction.end_ms,
-                    precision=correction.precision,
-                    negated=statement.negated,
-                    said_ms=spot.said_ms,
-                    tie=tie,
-                    topics=statement.topics,
-                    stored_ms=correction.held_ms,
-                ),
+            new = FactRow(
+                row=0,
+                fact_id=correction.made or "",
+                text=text,
+                speaker=spot.speaker,
+                start_ms=correction.start_ms,
+                end_ms=correction.end_ms,
+                precision=correction.precision,
+                negated=statement.negated,
+                said_ms=spot.said_ms,
+                tie=tie,
+                topics=statement.topics,
+                stored_ms=correction.held_ms,
             )
+            (fact,) = insert_facts(self._tx, [new])
         occurrence = facts_rows.StoredOccurrence(
             row=0,
             fact=fact.row,
@@ -293,10 +291,11 @@ class _Instead:
             tie=tie,
             dates=facts_rows.NO_DATES,
             correction=correction.row,
-            stored_ms=None,
         )
         (row,) = facts_rows.add_occurrences(self._tx, [occurrence], [spot.turns])
-        write_mentions(self._tx, book, statement, (fact.row, row), ends=correction.end_ms is not None)
+        naming = Naming(self._tx, book)
+        naming.add(statement, fact, row, spot.said_ms, ends=correction.end_ms is not None)
+        naming.write()
         return fact
 
     def _book(self, chunk: int) -> tuple[EntityBook, tuple[str, ...]]:

@@ -267,7 +267,7 @@ def _questions(
     ]
     with db.read() as tx:
         snapshot = cache.get(tx)
-        stored = {one.fact_id for one in new if facts_rows.fact_by_id(tx, one.fact_id) is not None}
+        stored = facts_rows.rows_of_ids(tx, [one.fact_id for one in new])
         new = [one for one in new if one.fact_id not in stored]
         near = [_near(tx, snapshot, one.vector, threshold) if snapshot.dimension else [] for one in new]
     asked = []

@@ -9,11 +9,12 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from memforest.errors import CorruptStoreError
 from memforest.read.quoting import derived_id
-from memforest.reading.canonical import fact_identity, speaker_key, tie_end
+from memforest.reading.canonical import EntityBook, fact_identity, speaker_key, tie_end
+from memforest.records import EntityKind
 from memforest.search.vectors import index_tokens
 from memforest.store import copying, corrections, derived, entities, indexes, meta
 from memforest.store import facts as facts_rows
@@ -21,7 +22,6 @@ from memforest.store.connections import Tx
 from memforest.store.copying import MentionCopy
 from memforest.store.corrections import SentencePlace, add_places
 from memforest.store.database import Database
-from memforest.store.entities import resolve_aliases
 from memforest.store.facts import (
     FactRow,
     StoredOccurrence,
@@ -55,6 +55,7 @@ class Entities:
     def __init__(self, tx: Tx, source: Tx, renamed: Names, rows: dict[int, int], new: set[int]) -> None:
         self._tx, self._source, self._names = tx, source, renamed
         self._rows, self._new = rows, new
+        self._made = EntityBook(tx)
         self.participants: set[str] = set()
         """Names of those who take part in the other memory, and may say nothing here."""
 
@@ -75,9 +76,13 @@ class Entities:
         key, label = self._names.entity(there)
         if there.kind == "participant":
             self.participants.add(label)
-        if facts_rows.entity_with_key(self._tx, key) is None:
+        if self._made.find(key) is None:
             self._new.add(there.row)
-        self._rows[there.row] = facts_rows.put_entity(self._tx, key, label, there.kind)  # type: ignore[arg-type]
+        self._rows[there.row] = self._made.put(key, label, cast("EntityKind", there.kind))
+
+    def write(self) -> None:
+        """Store the entities that were made, before anything names them."""
+        self._made.write()
 
 
 def merge_choices(db: Database, other: Database, renamed: Names) -> None:
@@ -320,26 +325,28 @@ class _Part:
             [_occurrence(one, merging, reading, joined) for one in found],
             [[merging.turns[turn] for turn in said.get(one.row, ())] for one in found],
         )
-        copying.insert_named(
-            tx,
-            dict(zip((one.row for one in found), rows, strict=True)),
-            [
-                one._replace(fact=merging.facts[one.fact], entity=self._book.here(one.entity))
-                for one in mentions
-            ],
-            [
-                one._replace(
-                    fact=merging.facts[one.fact],
-                    entity=self._book.here(one.entity),
-                    value=merging.names.speaker(one.value),
-                    previous=None if one.previous is None else merging.names.speaker(one.previous),
-                )
-                for one in states
-            ],
-            [one._replace(entity=self._book.here(one.entity)) for one in called],
-        )
-        resolve_aliases(tx, {one.key for one in called})
-        self._graph(reading, mentions, dict(zip((one.row for one in found), rows, strict=True)))
+        own_rows = dict(zip((one.row for one in found), rows, strict=True))
+        here, speaker = self._book.here, merging.names.speaker
+        named = [
+            (merging.facts[one.fact], here(one.entity), own_rows[one.occurrence], one.roles)
+            for one in mentions
+        ]
+        seen = [
+            one._replace(
+                fact=merging.facts[one.fact],
+                occurrence=own_rows[one.occurrence],
+                entity=here(one.entity),
+                value=speaker(one.value),
+                previous=None if one.previous is None else speaker(one.previous),
+            )
+            for one in states
+        ]
+        short = [(key, here(entity), own_rows[occurrence]) for key, entity, occurrence in called]
+        self._book.write()
+        facts_rows.add_mentions(tx, named)
+        facts_rows.add_states(tx, seen)
+        entities.use_aliases(tx, short)
+        self._graph(reading, mentions, own_rows)
         _restate(tx, source, placings, merging, reading, found)
         if corrections.exists(tx):
             merging.settle(settle_chunks(tx, placings, [merging.chunks[chunk] for chunk in self._chunks]))
@@ -360,20 +367,19 @@ class _Part:
         def called(fact: int, text: str) -> str:
             return merging.names.text(text, reading.called.get(fact, ()))
 
-        copying.insert_relations(
-            tx,
-            [
-                one._replace(
-                    fact=merging.facts[one.fact],
-                    occurrence=own[one.occurrence],
-                    source=here(one.source),
-                    label=called(one.fact, one.label),
-                    target=here(one.target),
-                )
-                for one in copying.relations(self._source, reading.facts)
-                if one.occurrence in own
-            ],
-        )
+        told = [
+            (
+                merging.facts[one.fact],
+                own[one.occurrence],
+                here(one.source),
+                called(one.fact, one.label),
+                here(one.target),
+            )
+            for one in copying.relations(self._source, reading.facts)
+            if one.occurrence in own
+        ]
+        self._book.write()
+        entities.add_relations(tx, told)
         spelled: dict[tuple[int, int], set[str]] = {}
         for occurrence, entity, name in entities.of_occurrences(self._source, own):
             spelled.setdefault((occurrence, entity), set()).add(name)
@@ -385,9 +391,13 @@ class _Part:
                 there = {reading.entities[mention.entity].label}
             now = said.setdefault((own[mention.occurrence], here(mention.entity)), set())
             now.update(called(mention.fact, name) for name in there)  # two there may be one here
-        for (occurrence, entity), now in said.items():
-            if now - {labels[entity].label}:
-                entities.add_name(tx, occurrence, entity, now)
+        names = [
+            (occurrence, entity, name)
+            for (occurrence, entity), now in said.items()
+            if now - {labels[entity].label}
+            for name in sorted(now)
+        ]
+        entities.add_names(tx, names)
 
 
 def match_new(tx: Tx, reading: OtherFacts, merging: Merging) -> dict[int, FactMatch]:

@@ -119,8 +119,9 @@ def _called(
 ) -> dict[int, list[tuple[str, str]]]:
     """Return fact -> (name there, name here), short forms included, of those who are called otherwise here."""
     short: dict[int, set[tuple[int, str]]] = {}
-    for use in copying.alias_uses(source, {one.occurrence for found in mentions.values() for one in found}):
-        short.setdefault(use.occurrence, set()).add((use.entity, use.key))
+    occurrences = {one.occurrence for found in mentions.values() for one in found}
+    for key, entity, occurrence in copying.alias_uses(source, occurrences):
+        short.setdefault(occurrence, set()).add((entity, key))
     found: dict[int, list[tuple[str, str]]] = {}
     for fact, ones in mentions.items():
         for one in ones:

@@ -8,7 +8,7 @@ occurrence that is taken back leaves nothing of its wording or its speaker behin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from memforest.reading.canonical import (
     EntityBook,
@@ -170,73 +170,104 @@ def ensure_wordings(tx: Tx) -> None:
     facts_rows.put_wordings(tx, [(one.row, fact_signature(one).digest) for one in facts_rows.iter_facts(tx)])
 
 
-def insert_fact(tx: Tx, fact: FactRow) -> FactRow:
-    """Insert a fact (its `row` is ignored) with its wording digest and word rows, and return it as it is stored."""
-    (row,) = add_facts(tx, [fact])
-    facts_rows.put_wordings(tx, [(row, fact_signature(fact).digest)])
+def insert_facts(tx: Tx, new: Sequence[FactRow]) -> list[FactRow]:
+    """Insert facts (each `row` is ignored) with their wording digests and word rows, and return them with their row ids."""
+    stored = [replace(one, row=row) for row, one in zip(add_facts(tx, new), new, strict=True)]
+    facts_rows.put_wordings(tx, [(one.row, fact_signature(one).digest) for one in stored])
     derived.add_words(
-        tx, "fact", [(row, " ".join(index_tokens(fact.speaker, fact.text, from_ms(fact.said_ms))))]
+        tx,
+        "fact",
+        [(one.row, " ".join(index_tokens(one.speaker, one.text, from_ms(one.said_ms)))) for one in stored],
     )
-    return facts_rows.facts_with_ids(tx, (row,))[row]
+    return stored
 
 
-def write_mentions(
-    tx: Tx, book: EntityBook, candidate: ExtractedFact, occurrence: OccurrenceRef, *, ends: bool = False
-) -> list[int]:
-    """Record the speaker and the entities of an occurrence, with their states, relations and names; return the states' rows.
+@dataclass(slots=True)
+class Naming:
+    """Collects what occurrences of facts say of entities, and writes it with a statement for each table."""
 
-    With `ends` each state ends where the stated time of the fact does.
-    """
-    spelled: dict[int, set[str]] = {}
-    speaker = book.participant(candidate.speaker)
-    if speaker is not None:
-        spelled[speaker] = set()
-        facts_rows.add_mention(tx, occurrence, speaker, "speaker")
-    kinds: dict[str, EntityKind] = {entity_key(one.name) or "": one.kind for one in candidate.mentions}
-    for mention in candidate.mentions:
-        _meet(tx, book, occurrence, spelled, mention.name, mention.kind, mention.role)
-    states = []
-    for state in candidate.states:
-        kind = kinds.get(entity_key(state.entity) or "", "unknown")
-        if (entity := _meet(tx, book, occurrence, spelled, state.entity, kind)) is None:
-            continue
-        states.append(facts_rows.add_state(tx, occurrence, entity, state))
-        if ends and state.change != "end":
-            over = replace(state, previous=None, change="end")
-            states.append(facts_rows.add_state(tx, occurrence, entity, over, ends=True))
-    for one in candidate.relations:
-        label, keys = " ".join(one.label.split()), (entity_key(one.source), entity_key(one.target))
-        if label and None not in keys:
-            source, target = (
-                _meet(tx, book, occurrence, spelled, name, kinds.get(key or "", "unknown"))
-                for name, key in zip((one.source, one.target), keys, strict=True)
+    tx: Tx
+    book: EntityBook
+    _mentions: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    """(fact, entity, occurrence) -> bits of the roles."""
+    _states: list[facts_rows.NewState] = field(default_factory=list)
+    _relations: list[tuple[int, int, int, str, int]] = field(default_factory=list)
+    _names: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def add(
+        self, candidate: ExtractedFact, fact: FactRow, occurrence: int, said_ms: int, *, ends: bool = False
+    ) -> None:
+        """Add the speaker and the entities of an occurrence, with their states, relations and names.
+
+        A state is dated by the fact if that states a time, else by when it was said. With `ends` each state ends where the
+        stated time of the fact does, as a correction says until when it was so.
+        """
+        spelled: dict[int, set[str]] = {}
+        place = fact.row, occurrence
+        speaker = self.book.participant(candidate.speaker)
+        if speaker is not None:
+            spelled[speaker] = set()
+            self._mention(place, speaker, "speaker")
+        kinds: dict[str, EntityKind] = {entity_key(one.name) or "": one.kind for one in candidate.mentions}
+        for mention in candidate.mentions:
+            self._meet(place, spelled, mention.name, mention.kind, mention.role)
+        begins_ms = said_ms if fact.start_ms is None else fact.start_ms
+        for state in candidate.states:
+            kind = kinds.get(entity_key(state.entity) or "", "unknown")
+            if (entity := self._meet(place, spelled, state.entity, kind)) is None:
+                continue
+            told = facts_rows.NewState(
+                *place, entity, state.attribute, state.value, state.previous, state.change, begins_ms
             )
-            if source is not None and target is not None:
-                entities_rows.add_relation(tx, occurrence, source, label, target)
-    for entity, names in spelled.items():
-        if names - {book.labels[entity]}:  # of the label alone nothing is recorded
-            entities_rows.add_name(tx, occurrence[1], entity, names)
-    return states
+            self._states.append(told)
+            if ends and state.change != "end":
+                ends_ms = begins_ms if fact.end_ms is None else fact.end_ms
+                self._states.append(told._replace(previous=None, change="end", at_ms=ends_ms))
+        for one in candidate.relations:
+            label, keys = " ".join(one.label.split()), (entity_key(one.source), entity_key(one.target))
+            if label and None not in keys:
+                source, target = (
+                    self._meet(place, spelled, name, kinds.get(key or "", "unknown"))
+                    for name, key in zip((one.source, one.target), keys, strict=True)
+                )
+                if source is not None and target is not None:
+                    self._relations.append((*place, source, label, target))
+        for entity, names in spelled.items():
+            if names - {self.book.labels[entity]}:  # of the label alone nothing is recorded
+                self._names += [(occurrence, entity, name) for name in sorted(names)]
 
+    def _meet(
+        self,
+        place: OccurrenceRef,
+        spelled: dict[int, set[str]],
+        name: str,
+        kind: EntityKind,
+        role: str | None = None,
+    ) -> int | None:
+        """Return the entity of a name, mention it in an occurrence, and note how it is spelled there.
 
-def _meet(
-    tx: Tx,
-    book: EntityBook,
-    occurrence: OccurrenceRef,
-    spelled: dict[int, set[str]],
-    name: str,
-    kind: EntityKind,
-    role: str | None = None,
-) -> int | None:
-    """Return the entity of a name, mention it in an occurrence, and note how it is spelled there.
+        Without a `role` it is mentioned only if it is not yet.
+        """
+        entity = self.book.entity(name, kind, place[1])
+        if entity is None:
+            return None
+        if role is not None or entity not in spelled:
+            self._mention(place, entity, role or "other")
+        label, own = self.book.labels[entity], spelling(name)
+        spelled.setdefault(entity, set()).add(label if own == spelling(label) else own)
+        return entity
 
-    Without a `role` it is mentioned only if it is not yet.
-    """
-    entity = book.entity(name, kind, occurrence[1])
-    if entity is None:
-        return None
-    if role is not None or entity not in spelled:
-        facts_rows.add_mention(tx, occurrence, entity, role or "other")
-    label, own = book.labels[entity], spelling(name)
-    spelled.setdefault(entity, set()).add(label if own == spelling(label) else own)
-    return entity
+    def _mention(self, place: OccurrenceRef, entity: int, role: str) -> None:
+        at = place[0], entity, place[1]
+        self._mentions[at] = self._mentions.get(at, 0) | facts_rows.ROLES[role]
+
+    def write(self) -> list[int]:
+        """Store everything that was added, with the entities; return the row ids of the states, in order."""
+        self.book.write()
+        facts_rows.add_mentions(self.tx, [(*at, roles) for at, roles in self._mentions.items()])
+        states = facts_rows.add_states(self.tx, self._states) if self._states else []
+        if self._relations:
+            entities_rows.add_relations(self.tx, self._relations)
+        if self._names:
+            entities_rows.add_names(self.tx, self._names)
+        return states
