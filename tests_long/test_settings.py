@@ -123,6 +123,7 @@ def test_the_form_of_timem_is_in_its_preset() -> None:
     assert list(config.indexes) == ["timem"]
     assert (own.history_of, own.pass_through, own.dates) == ("memories", False, "kept")
     assert (own.recall.leaves, own.recall.order, own.recall.weight) == ("paper", "level", 0.9)
+    assert (own.recall.prune, own.recall.show) == ("own", "texts")
 
 
 def test_the_form_of_hmem_is_in_its_preset() -> None:
