@@ -273,6 +273,9 @@ class Explore(Settings):
     scope: Scope = "auto"
     """What is searched whatever the planner says: ``"short"``, turns and events; ``"long"``, events and memories; ``"mixed"``,
     all. ``"auto"`` is what the planner says."""
+    tree: bool = True
+    """Take evidence from the tree: events and memories. Otherwise it is turns alone, compared by themselves, as in the paper's
+    form without a tree; without long memory is ``scope="short"``."""
     follow_up: Who = "auto"
     """Who asks once more for what is missing: as `planner`."""
     similarity: Weight = 0.70
