@@ -148,7 +148,8 @@ def test_leaves_are_compared_as_they_are_by_facts_or_aligned() -> None:
     """Eq. 7 over leaves of one kind: a chunk is as near as its turn, as a fact that it supports, or on the facts' scale."""
     snapshot = mixed()
     base = based(snapshot)
-    assert leaf_similarity(snapshot, planted(snapshot), base, QUESTION).tolist() == [1, 0, 1, 0, 0, 1, 0]
+    raw = leaf_similarity(snapshot, planted(snapshot), base, QUESTION, "mixed")
+    assert raw.tolist() == [1, 0, 1, 0, 0, 1, 0]
     assert leaf_similarity(snapshot, planted(snapshot), base, QUESTION, "facts").tolist() == [
         0,
         1,
@@ -162,6 +163,11 @@ def test_leaves_are_compared_as_they_are_by_facts_or_aligned() -> None:
     assert aligned[[4, 5]].tolist() == [0, 1]
     assert aligned[:3].mean() == pytest.approx(0.5)
     assert aligned[:3].std() == pytest.approx(0.5)
+    assert leaf_similarity(snapshot, planted(snapshot), base, QUESTION).tolist() == aligned.tolist()
+    alike = hand_made(
+        [Said("Ana", 1, axis=0)] * 2, [Fact((0,))], [Tree("session", 1, (("turns", 0, 1), ("turns", 1, 2)))]
+    )
+    assert leaf_similarity(alike, planted(alike), based(alike), QUESTION)[:2].tolist() == [1, 1]
     near = nearness_to(snapshot, planted(snapshot), QUESTION, QUESTION, MemForestSettings(leaves="facts"))
     assert near([0, 1, 2]) == [0, 1, -1]
     aligned_too = MemForestSettings(leaves="aligned")
@@ -200,7 +206,7 @@ def test_reached_leaves_are_ranked_by_themselves_or_by_their_path() -> None:
     """Only what was reached is there: turns of chunks, facts at the turn that said them first."""
     snapshot = mixed()
     leaves = {1: 0.9, 4: 0.2, 5: 0.4}
-    assert reached(snapshot, leaves) == [(1, 1, 1.0), (0, 0, 0.0), (1, -1, 0.0)]
+    assert reached(snapshot, leaves, leaves="mixed") == [(1, 1, 1.0), (0, 0, 0.0), (1, -1, 0.0)]
     assert reached(snapshot, leaves, reached_by="path") == [(1, -1, 0.9), (1, 1, 0.4), (0, 0, 0.2)]
 
 
@@ -286,11 +292,14 @@ def test_families_are_all_that_evidence_comes_from(folder: Path, family: str) ->
     assert {title.split()[0] for title, _ in found.trace["trees"]} == {family}
 
 
-def test_families_change_no_ranking_of_everything(folder: Path) -> None:
-    """By default recall says where to look, and everything is ranked all the same."""
-    few, everything = ask(folder, explain=True, families=["entity"]), ask(folder, explain=True)
-    assert [one.text for one in few.evidence] == [one.text for one in everything.evidence]
-    assert few.trace["trees"] != everything.trace["trees"]
+@pytest.mark.parametrize("own", [{"families": ["entity"]}, {"leaves": "facts"}, {"leaves": "mixed"}])
+def test_recall_changes_no_ranking_of_everything(folder: Path, own: dict[str, Any]) -> None:
+    """By default it says where guided modes and the trace look; mode "emb" ranks everything all the same."""
+    other, plain = ask(folder, explain=True, mode="emb", **own), ask(folder, explain=True, mode="emb")
+    assert [(one.text, one.score) for one in other.evidence] == [
+        (one.text, one.score) for one in plain.evidence
+    ]
+    assert other.trace["trees"] != plain.trace["trees"]
 
 
 @pytest.mark.parametrize("evidence", ["reached", "roots"])
