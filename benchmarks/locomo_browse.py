@@ -4,6 +4,8 @@ Run ``python benchmarks/locomo_browse.py FILE``. No model is asked: at each leve
 that leads to a supporting turn with some probability, puts up to so many others beside them (those nearest to the
 question), and orders all by nearness with noise. It shows how the weight `Ranking.guided` and the score by places
 bear with good and with careless choices, and how many calls a query makes. It says nothing of any real model.
+``--leaves`` compares how leaves are compared in recall, which decides the trees that are browsed; *led to* is the share of the
+supporting turns that a leaf of one of them stands for.
 
 Questions and measures are those of ``locomo_recall.py``; ``--questions`` takes the first of each conversation.
 """
@@ -19,6 +21,7 @@ from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import numpy as np
 
@@ -42,6 +45,7 @@ from memforest.search.vectors import question_tokens, without_names
 from memforest.times import to_ms
 from memforest.trees.browse import Descent, merged, nearness_to, split
 from memforest.trees.memforest import MemForestIndex
+from memforest.trees.memforest_rows import Leaves, MemForestSettings
 
 SHOWN = ("R@5", "R@10", "R@20", "nDCG@10")
 DEPTH = 60
@@ -72,33 +76,38 @@ class Asked:
     gold: frozenset[str]
     where: dict[str, str]
     right: frozenset[int]
+    turns: frozenset[int]
+
+
+def turns_of(snapshot: Snapshot, forest: Forest, leaf: int) -> Sequence[int]:
+    """Return the turns, by row, that a leaf stands for."""
+    item = int(forest.item[leaf])
+    if forest.kind[leaf] == FACT:
+        return snapshot.turns_of_fact[item]
+    return range(item, int(forest.item_end[leaf]))
 
 
 def leading_rows(snapshot: Snapshot, forest: Forest, turns: set[int]) -> frozenset[int]:
     """Return the leaves that stand for one of some turns (by row), and all nodes above them."""
     found: set[int] = set()
     for leaf in np.flatnonzero(forest.kind != INNER):
-        item = int(forest.item[leaf])
-        own = (
-            snapshot.turns_of_fact[item]
-            if forest.kind[leaf] == FACT
-            else range(item, int(forest.item_end[leaf]))
-        )
-        if not turns.isdisjoint(own):
+        if not turns.isdisjoint(turns_of(snapshot, forest, int(leaf))):
             found.update(forest.path(int(leaf)))
     return frozenset(found)
 
 
-def browsed(asked: Asked, browser: Simulated, random: Random) -> tuple[dict[int, float], int]:
+def browsed(
+    asked: Asked, browser: Simulated, random: Random, index: MemForestIndex
+) -> tuple[dict[int, float], int]:
     """Return the leaves that a simulated browser reaches with their scores, and how many calls that takes."""
     request, snapshot = asked.request, asked.snapshot
     assert request.vector is not None
     assert request.bare_vector is not None
-    index = MemForestIndex()
     with asked.memory.db.read() as tx:
         trees = index.recall(tx, snapshot, request)
         found = embedded_forest(tx, snapshot, index.name)
-    forest, near = found.forest, nearness_to(snapshot, found, request.vector, request.bare_vector)
+    forest = found.forest
+    near = nearness_to(snapshot, found, request.vector, request.bare_vector, index.settings)
     leaves: dict[int, float] = {}
     calls = 0
     for tree, _ in trees:
@@ -114,6 +123,18 @@ def browsed(asked: Asked, browser: Simulated, random: Random) -> tuple[dict[int,
             leaf = int(forest.ids[row])
             leaves[leaf] = max(score, leaves.get(leaf, 0.0))
     return leaves, calls
+
+
+def led_to(asked: Asked, index: MemForestIndex) -> float:
+    """Return the share of the supporting turns that the leaves of the recalled trees stand for."""
+    snapshot, reached = asked.snapshot, set[int]()
+    with asked.memory.db.read() as tx:
+        trees = index.recall(tx, snapshot, asked.request)
+        forest = forest_of(tx, snapshot, index.name)
+    wanted = np.isin(forest.tree, [tree for tree, _ in trees]) & (forest.kind != INNER)
+    for leaf in np.flatnonzero(wanted).tolist():
+        reached |= set(turns_of(snapshot, forest, leaf))
+    return len(reached & asked.turns) / max(1, len(asked.turns))
 
 
 def _chosen(
@@ -167,7 +188,7 @@ async def ready(
         bare_vector=bare,
     )
     right = leading_rows(snapshot, forest, gold)
-    return Asked(memory, snapshot, request, question.gold, conversation.turn_session, right)
+    return Asked(memory, snapshot, request, question.gold, conversation.turn_session, right, frozenset(gold))
 
 
 def run(options: argparse.Namespace, work: Path) -> None:
@@ -175,31 +196,34 @@ def run(options: argparse.Namespace, work: Path) -> None:
     conversations = read_conversations(options.file)
     config = Config(embedder=options.embedder)
     with MemForest(work, config) as forest:
-        memories.build(forest, conversations)
-    steps, embedder, random = (
-        choose_steps(config),
-        open_embedder(MODELS[options.embedder].model_id),
-        Random(SEED),
-    )
+        memories.build(forest, conversations[: options.conversations])
+    steps, embedder = choose_steps(config), open_embedder(MODELS[options.embedder].model_id)
     rows: dict[str, list[tuple[float, ...]]] = {}
-    calls: dict[str, list[int]] = {browser.name: [] for browser in BROWSERS}
-    for conversation in conversations:
+    calls: dict[str, list[int]] = {}
+    led: dict[str, list[float]] = {}
+    for conversation in conversations[: options.conversations]:
         memory = open_memory(work, conversation.id, config, steps)
         with memory.db.read() as tx:
             snapshot = SnapshotCache().get(tx)
         for question in conversation.questions[: options.questions]:
             asked = asyncio.run(ready(memory, snapshot, conversation, question, embedder, steps))
             rows.setdefault("emb", []).append(measured(asked, None))
-            for browser in BROWSERS:
-                leaves, made = browsed(asked, browser, random)
-                calls[browser.name].append(made)
-                for weight in WEIGHTS:
-                    rows.setdefault(f"{browser.name}, {weight}", []).append(measured(asked, leaves, weight))
+            for how in options.leaves:
+                index = MemForestIndex(MemForestSettings(leaves=how))
+                led.setdefault(how, []).append(led_to(asked, index))
+                for browser in BROWSERS:
+                    name = f"{how}, {browser.name}"
+                    leaves, made = browsed(asked, browser, Random(f"{SEED} {question.text}"), index)
+                    calls.setdefault(name, []).append(made)
+                    for weight in options.weights:
+                        rows.setdefault(f"{name}, {weight}", []).append(measured(asked, leaves, weight))
         memory.close()
-    print(f"n = {len(rows['emb'])}, {options.embedder}\n{'':16}" + "".join(f"{name:>9}" for name in SHOWN))
+    print(f"n = {len(rows['emb'])}, {options.embedder}\n{'':24}" + "".join(f"{name:>9}" for name in SHOWN))
     for name, values in rows.items():
         means = 100 * np.array(values).mean(axis=0)
-        print(f"{name:16}" + "".join(f"{means[MEASURES.index(one)]:9.1f}" for one in SHOWN))
+        print(f"{name:24}" + "".join(f"{means[MEASURES.index(one)]:9.1f}" for one in SHOWN))
+    for name, shares in led.items():
+        print(f"{name}: led to {100 * np.mean(shares):.1f} % of the supporting turns")
     for name, made_by in calls.items():
         print(f"calls of a query, {name}: mean {np.mean(made_by):.1f}, most {max(made_by)}")
 
@@ -210,6 +234,9 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="a LoCoMo file")
     parser.add_argument("--embedder", choices=tuple(MODELS), default="minilm")
     parser.add_argument("--questions", type=int, default=60, help="of each conversation, the first ones")
+    parser.add_argument("--conversations", type=int, help="the first ones")
+    parser.add_argument("--leaves", nargs="+", choices=get_args(Leaves), default=[MemForestSettings().leaves])
+    parser.add_argument("--weights", nargs="+", type=float, default=WEIGHTS)
     parser.add_argument("--work", type=Path, metavar="DIR", help="keep memories here")
     options = parser.parse_args()
     if options.work is not None:

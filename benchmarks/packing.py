@@ -174,10 +174,13 @@ def measure(kind: str, sparse: int, count: int, k: int, trials: int, seed: int) 
             now = tree.root
         renewed["delete"].append(len(below(now) - before))
     shuffled = random.sample(leaves, count)
+    change = {name: (statistics.fmean(found), max(found)) for name, found in renewed.items()}
     return Measured(
         statistics.fmean(len(one) for one in nodes) / k,
         len(nodes) / count,
-        *((statistics.fmean(found), max(found)) for found in renewed.values()),
+        change["append"],
+        change["insert"],
+        change["delete"],
         below(made(shuffled)) == below(root),
     )
 

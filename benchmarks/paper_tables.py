@@ -5,7 +5,7 @@ Every conversation becomes one memory, as in ``locomo_recall.py``, which also sa
 once, in the paper's form: the settings that are compared are of reading alone, and what the form adds to a memory (summaries
 of chunks, vectors of scenes) the default does not read. Rows:
 
-- ``emb, FAMILIES``: the paper's form (preset ``"paper"``): only the leaves that embedding browse of the recalled trees
+- ``emb, FAMILIES``: the paper's form (preset ``"memforest_paper"``): only the leaves that embedding browse of the recalled trees
   reached, by how near each is to the question, for each choice of families (Table 6).
 - Of all families, with one setting changed: leaves of turns and facts compared by raw or by aligned cosines
   (``mixed``, ``aligned``), and reached leaves ranked by their path (``path``).
@@ -57,7 +57,7 @@ def in_form(config: Config, settings: Row) -> Config:
 
 def form() -> Row:
     """Return the paper's settings of the index."""
-    found = load_default_config("paper", environ={}).index_settings["memforest"]
+    found = load_default_config("memforest_paper", environ={}).index_settings["memforest"]
     assert isinstance(found, Mapping)
     return found
 

@@ -255,7 +255,7 @@ def test_what_a_memory_has_stays_and_can_be_changed(folder: Path) -> None:
 
 def test_the_paper_s_preset_has_both_and_the_default_neither() -> None:
     """And no other value is taken."""
-    paper: Any = load_default_config("paper", environ={}).index_settings["memforest"]
+    paper: Any = load_default_config("memforest_paper", environ={}).index_settings["memforest"]
     assert (paper["chunks"], paper["scene_vectors"]) == ("summarised", "summary")
     assert (MemForestSettings().chunks, MemForestSettings().scene_vectors) == ("said", "facts")
     for wrong in ({"chunks": "none"}, {"scene_vectors": True}):

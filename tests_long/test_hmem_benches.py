@@ -132,7 +132,7 @@ def test_each_way_differs_by_its_own_switch() -> None:
         for name in Explore.__dataclass_fields__
         if getattr(way.explore, name) != getattr(Explore(), name)
     ]
-    assert Counter(changed) == Counter(["robustness", "follow_up", "known", *["scope"] * 3])
+    assert Counter(changed) == Counter(["tree", "robustness", "follow_up", "known", *["scope"] * 4])
     assert {*ABLATIONS, *SCOPES, DEFAULT} >= set(PAPER)
     assert all(way.explore is not None and way.index == DEFAULT for way in FORMS.values())
 

@@ -173,6 +173,31 @@ def test_a_follow_up_is_asked_once_and_counts(tmp_path: Path) -> None:
     assert dict(model.chat.calls) == {"hmem_plan": 1, "hmem_reason": 2}
 
 
+def test_the_follow_up_of_the_papers_case_study_is_asked(tmp_path: Path) -> None:
+    """Example B, as it is printed: it finds who made the theme, which the question by itself does not name."""
+    question = "Which popular music composer's tunes does Tim enjoy playing on the piano?"
+    printed = (
+        "Which popular music composer created the theme from the movie that Tim enjoys playing on the piano?"
+    )
+
+    def reasons(query: str) -> Any:
+        return {"answer": "", "missing": "the composer of the theme from the movie", "query": printed}
+
+    model = Model({"queries": [{"id": "1", "text": question, "scope": "short"}]}, reasons)
+    with with_model(tmp_path, model) as forest:
+        said = (
+            "I enjoy playing a theme from a movie that I really like on the piano.",
+            "John Williams created the theme of the movie Jurassic Park.",
+        )
+        for day, line in enumerate(said, 10):
+            turn = {"speaker": "Tim", "content": line, "timestamp": f"2024-03-{day}T09:00:00Z"}
+            forest.ingest_session("u", f"tim{day}", [turn])
+        trace = explored(found := asked(forest, question))
+    assert trace["follow_ups"] == {"by": "model", "asked": 1, "refused": []}
+    assert [one["text"] for one in trace["sub_queries"]] == [question, printed]
+    assert said[1] in [one.quote for one in found.evidence[:4]]
+
+
 @pytest.mark.parametrize(
     ("query", "why"),
     [

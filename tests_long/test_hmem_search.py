@@ -93,6 +93,27 @@ def test_scopes_bring_what_they_say(forest: MemForest) -> None:
     assert statements[0] == statements[1]
 
 
+@pytest.mark.parametrize("scope", ["short", "long", "mixed"])
+@pytest.mark.parametrize("similarity_of", ["fused", "cosine"])
+def test_without_the_tree_turns_stand_by_themselves(
+    forest: MemForest, scope: str, similarity_of: str
+) -> None:
+    """No event and no memory in any scope, where without long memory there are events; a turn is as like as its own words."""
+    how: dict[str, Any] = {"scope": scope, "similarity_of": similarity_of, "entity": 0, "known": 0}
+    bare, short = asked(forest, tree=False, **how), asked(forest, **{**how, "scope": "short"})
+    assert {one.kind for one in bare.evidence} == {"turn"}
+    assert len(bare.evidence) == sum(len(turns) for turns in talk(1).values())
+    assert {one.kind for one in short.evidence} == {"fact", "turn"}
+    if similarity_of == "cosine":
+        question, *said = asyncio.run(
+            HashEmbedder(32).embed([QUESTION, *(turn_text(one.speaker, one.quote) for one in bare.evidence)])
+        )
+        for one, vector in zip(bare.evidence, said, strict=True):
+            assert one.scores.get("similarity", 0.0) == pytest.approx(
+                0.7 * float(vector @ question), abs=5e-3
+            )
+
+
 def test_of_a_memory_without_statements_turns_are_the_events(tmp_path: Path) -> None:
     """Where nothing is stated, and turns are events, LONG brings turns: each of them is one."""
     said = {

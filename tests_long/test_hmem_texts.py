@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests_long import hmems
 from tests_long.test_hmem_tree import TALK, said
-from tests_long.worlds import file_of
+from tests_long.worlds import file_of, rows
 from tests_long.writing_double import Writer
 
-from memforest import Config, MemForest
+from memforest import Config, ConfigError, MemForest
+from memforest.store.derived import unpack_vectors
 
 
 def joined(folder: Path) -> int:
@@ -96,3 +98,61 @@ def test_a_tree_is_drawn_with_windows_and_counts(tmp_path: Path) -> None:
         (tree,) = forest.user("ana").tree(index="hmem", depth=5)
     shown = str(tree)
     assert "2024" in shown
+
+
+class Violins:
+    """A summariser that says the same of everything."""
+
+    name = "violins"
+
+    async def summarise(self, requests: list[object]) -> list[str]:
+        """Return a text for each request."""
+        return ["I bought a violin in Ghent."] * len(requests)
+
+
+@pytest.mark.parametrize("compare", ["founder", "text"])
+def test_memories_are_compared_by_what_they_say_if_that_is_set(tmp_path: Path, compare: str) -> None:
+    """A week about bicycles that is said to be about a violin is joined, in its month, by a week about a violin."""
+    own = {"schedule": (0.3, 0.8, 0.8), "eager": True, "compare": compare}
+    weeks = [
+        (
+            "2024-03-05",
+            ["I bought a red bicycle at the market.", "I bought another red bicycle at the market."],
+        ),
+        ("2024-03-13", ["I bought a violin in Ghent."]),
+    ]
+    with MemForest(tmp_path, hmems.configured(own, summariser=Violins())) as forest:
+        for day, lines in weeks:
+            turns = [{"role": "user", "content": line} for line in lines]
+            forest.ingest_session("ana", day, turns, timestamp=day)
+        forest.user("ana").flush()
+        assert forest.user("ana").verify().ok
+    (first, second), months = ([row for row in hmems.rows(tmp_path) if row[1] == level] for level in (1, 2))
+    assert len(months) == (1 if compare == "text" else 2)
+    if compare == "text":
+        said = dict(rows(file_of(tmp_path), "SELECT item, vector FROM derived_node_vector"))[first[0]]
+        began = dict(rows(file_of(tmp_path), "SELECT item, vector FROM derived_fact_vector"))[second[2]]
+        likeness = np.dot(unpack_vectors(said)[0], unpack_vectors(began)[0])
+        assert second[7] == pytest.approx(float(likeness), abs=2e-3)
+
+
+def test_memories_are_compared_by_texts_only_where_these_are_made_at_once() -> None:
+    """Otherwise there would be none to compare."""
+    with pytest.raises(ConfigError, match="eager"):
+        MemForest("nowhere", hmems.configured({"compare": "text"}))
+
+
+def test_trees_that_were_made_by_texts_are_sound_after_any_history(tmp_path: Path) -> None:
+    """Sessions that come late and go: nothing stands outside of its window, and all that joined was alike enough."""
+    own = {"schedule": (0.4, 0.3, 0.3), "eager": True, "compare": "text"}
+    with MemForest(tmp_path, hmems.configured(own)) as forest:
+        memory = forest.user("ana")
+        for session in (3, 0, 2, 1):
+            forest.ingest_session("ana", f"s{session}", said(session))
+            assert memory.verify().ok
+        forest.delete_session("ana", "s2")
+        memory.flush()
+        assert memory.verify().ok
+        memory.rebuild(index=hmems.NAME)
+        assert memory.verify().ok
+        assert max(row[1] for row in hmems.rows(tmp_path)) == 4

@@ -105,14 +105,13 @@ def test_the_planner_sees_the_question_as_data() -> None:
 
 
 def test_a_plan_becomes_sub_queries_in_order() -> None:
-    """Scope, needs, coverage and time; what a part needs stands before it."""
+    """Scope, needs and time; what a part needs stands before it."""
     made = plan(
         plan_of(
             {
                 "text": "What does that one play?",
                 "depends_on": ["2", "2"],
                 "scope": "LONG",
-                "coverage": "global",
             },
             {"scope": " Short ", "when": "in May 2031"},
         )
@@ -120,17 +119,17 @@ def test_a_plan_becomes_sub_queries_in_order() -> None:
     may = (datetime(2031, 5, 1, tzinfo=UTC), datetime(2031, 6, 1, tzinfo=UTC))
     parts, notes = made
     assert tuple(parts) == (
-        SubQuery("2", QUESTION, (), "short", may, "one"),
-        SubQuery("1", "What does that one play?", ("2",), "long", None, "global"),
+        SubQuery("2", QUESTION, (), "short", may),
+        SubQuery("1", "What does that one play?", ("2",), "long", None),
     )
     assert notes == []
     QuestionPlan(sub_queries=tuple(parts))  # as an index may keep them
 
 
 def test_what_is_no_scope_is_mixed() -> None:
-    """And what is no coverage is one; nothing of it costs the plan."""
+    """It does not cost the plan, and neither does a field that nobody asked for."""
     ((one,), _) = plan(plan_of({"scope": "everything", "coverage": 7}))
-    assert (one.scope, one.coverage) == ("mixed", "one")
+    assert one.scope == "mixed"
 
 
 def test_a_time_that_cannot_be_is_left_out_and_noted() -> None:

@@ -6,8 +6,10 @@ import json
 import re
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +18,18 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from tests.doubles import local_reply
+from tests.doubles import local_reply, prompt_of
 from tests_long.hand_made import DIMENSION, Fact, Said, Tree, hand_made, planted, searching
+from tests_long.test_memory_trees import nodes
 from tests_long.worlds import fast_config, fast_folder, file_of, rows
 
-from memforest import Config, MemForest, QueryResult, load_default_config
-from memforest.errors import InputError
+from memforest import AskResult, Config, MemForest, QueryResult, Ranking, load_default_config
+from memforest.errors import ConfigError, InputError
 from memforest.ports import ChatRequest
 from memforest.search.context_scores import Base, base_scores
 from memforest.search.filters import Search, first_turns
 from memforest.search.snapshot import Snapshot
-from memforest.testing import FunctionChat
+from memforest.testing import FunctionChat, HashEmbedder
 from memforest.trees.attached import make_index
 from memforest.trees.browse import nearness_to
 from memforest.trees.memforest_recall import Recalled, leaf_similarity, of_leaves, recall, recall_trees
@@ -145,7 +148,8 @@ def test_leaves_are_compared_as_they_are_by_facts_or_aligned() -> None:
     """Eq. 7 over leaves of one kind: a chunk is as near as its turn, as a fact that it supports, or on the facts' scale."""
     snapshot = mixed()
     base = based(snapshot)
-    assert leaf_similarity(snapshot, planted(snapshot), base, QUESTION).tolist() == [1, 0, 1, 0, 0, 1, 0]
+    raw = leaf_similarity(snapshot, planted(snapshot), base, QUESTION, "mixed")
+    assert raw.tolist() == [1, 0, 1, 0, 0, 1, 0]
     assert leaf_similarity(snapshot, planted(snapshot), base, QUESTION, "facts").tolist() == [
         0,
         1,
@@ -159,6 +163,11 @@ def test_leaves_are_compared_as_they_are_by_facts_or_aligned() -> None:
     assert aligned[[4, 5]].tolist() == [0, 1]
     assert aligned[:3].mean() == pytest.approx(0.5)
     assert aligned[:3].std() == pytest.approx(0.5)
+    assert leaf_similarity(snapshot, planted(snapshot), base, QUESTION).tolist() == aligned.tolist()
+    alike = hand_made(
+        [Said("Ana", 1, axis=0)] * 2, [Fact((0,))], [Tree("session", 1, (("turns", 0, 1), ("turns", 1, 2)))]
+    )
+    assert leaf_similarity(alike, planted(alike), based(alike), QUESTION)[:2].tolist() == [1, 1]
     near = nearness_to(snapshot, planted(snapshot), QUESTION, QUESTION, MemForestSettings(leaves="facts"))
     assert near([0, 1, 2]) == [0, 1, -1]
     aligned_too = MemForestSettings(leaves="aligned")
@@ -197,7 +206,7 @@ def test_reached_leaves_are_ranked_by_themselves_or_by_their_path() -> None:
     """Only what was reached is there: turns of chunks, facts at the turn that said them first."""
     snapshot = mixed()
     leaves = {1: 0.9, 4: 0.2, 5: 0.4}
-    assert reached(snapshot, leaves) == [(1, 1, 1.0), (0, 0, 0.0), (1, -1, 0.0)]
+    assert reached(snapshot, leaves, leaves="mixed") == [(1, 1, 1.0), (0, 0, 0.0), (1, -1, 0.0)]
     assert reached(snapshot, leaves, reached_by="path") == [(1, -1, 0.9), (1, 1, 0.4), (0, 0, 0.2)]
 
 
@@ -283,11 +292,14 @@ def test_families_are_all_that_evidence_comes_from(folder: Path, family: str) ->
     assert {title.split()[0] for title, _ in found.trace["trees"]} == {family}
 
 
-def test_families_change_no_ranking_of_everything(folder: Path) -> None:
-    """By default recall says where to look, and everything is ranked all the same."""
-    few, everything = ask(folder, explain=True, families=["entity"]), ask(folder, explain=True)
-    assert [one.text for one in few.evidence] == [one.text for one in everything.evidence]
-    assert few.trace["trees"] != everything.trace["trees"]
+@pytest.mark.parametrize("own", [{"families": ["entity"]}, {"leaves": "facts"}, {"leaves": "mixed"}])
+def test_recall_changes_no_ranking_of_everything(folder: Path, own: dict[str, Any]) -> None:
+    """By default it says where guided modes and the trace look; mode "emb" ranks everything all the same."""
+    other, plain = ask(folder, explain=True, mode="emb", **own), ask(folder, explain=True, mode="emb")
+    assert [(one.text, one.score) for one in other.evidence] == [
+        (one.text, one.score) for one in plain.evidence
+    ]
+    assert other.trace["trees"] != plain.trace["trees"]
 
 
 @pytest.mark.parametrize("evidence", ["reached", "roots"])
@@ -418,7 +430,7 @@ def test_scene_thresholds_are_settings(tmp_path: Path) -> None:
 
 def test_the_papers_form_is_a_preset(folder: Path) -> None:
     """Its settings are one table, which the index accepts, and it does what they say."""
-    table: Any = load_default_config("paper", environ={}).index_settings["memforest"]
+    table: Any = load_default_config("memforest_paper", environ={}).index_settings["memforest"]
     settings = make_index("memforest", table).settings
     assert (settings.evidence, settings.leaves, settings.summarise) == ("reached", "facts", "every")
     found = ask(folder, **table)
@@ -454,3 +466,180 @@ def test_every_inner_node_is_summarised_if_that_is_set(tmp_path: Path) -> None:
             forest.flush("u")
         kept[summarise] = len(rows(file_of(path), "SELECT node FROM derived_summary WHERE vector = 'mean'"))
     assert kept["every"] == 0 < kept["kept"]
+
+
+PLACES = ("Porto", "Lisbon", "Faro", "Braga", "Evora", "Sintra")
+
+
+class Preset:
+    """A memory of twelve sessions of a preset, whose models are doubles, and what these were asked while it was written."""
+
+    def __init__(self, folder: Path, *names: str, **settings: Any) -> None:
+        self.prompts: list[tuple[str, str]] = []
+        doubles: dict[str, Any] = {"chat": FunctionChat(self._reply), "embedder": HashEmbedder(64)}
+        self.forest = MemForest(folder, load_default_config(*names, environ={}, **{**doubles, **settings}))
+        for number in range(12):
+            thing, day = (
+                THINGS[number % 8],
+                datetime(2024, 3, 1, tzinfo=timezone.utc) + timedelta(days=5 * number),
+            )
+            said = [
+                (f"I bought {thing} {number}-{at} in {PLACES[at]}.", f"What is it, a {thing}?")
+                for at in range(4)
+            ]
+            turns = [turn for asked in said for turn in map(says, ("Ana", "Bob"), asked)]
+            self.forest.ingest_session("u", f"s{number}", turns, timestamp=day.isoformat())
+        self.forest.user("u").advance(force=True)
+        self.forest.flush("u")
+        self.wrote, self.prompts = Counter(name for name, _ in self.prompts), []
+
+    def _reply(self, request: ChatRequest) -> str:
+        self.prompts.append((prompt_of(request) or request.step, request.messages[-1].content))
+        return local_reply(request)
+
+    def ask(self, question: str = "What did Ana buy in Porto?", **how: Any) -> AskResult:
+        """Return the answer."""
+        self.prompts = []
+        return self.forest.ask("u", question, **how)
+
+    @property
+    def asked(self) -> Counter[str]:
+        """How often each prompt was asked for the last answer."""
+        return Counter(name for name, _ in self.prompts)
+
+    @property
+    def read(self) -> list[dict[str, Any]]:
+        """The pieces of evidence that the answering prompt held."""
+        (text,) = [text for name, text in self.prompts if name.endswith("answer")]
+        rows = text.split("<evidence>\n")[1].split("\n</evidence>")[0].splitlines()
+        return [json.loads(row) for row in rows]
+
+
+def test_memforest_paper_reads_what_browse_reached(tmp_path: Path) -> None:
+    """Ten facts of reached leaves; every dirty node and chunk is summarised, one call plans, and others only browse."""
+    made = Preset(tmp_path, "default_4b", "memforest_paper")
+    with made.forest as forest:
+        sizes = forest.user("u").stats().indexes["memforest"]
+        assert made.wrote["extract"] == 48
+        inner = (
+            "SELECT tree.kind, count(*) FROM node JOIN tree ON tree.id = node.tree WHERE level > 0 GROUP BY 1"
+        )
+        for kind, nodes in rows(file_of(tmp_path), inner):
+            assert made.wrote[f"summarise_{kind}"] >= nodes + (48 if kind == "session" else 0)
+        assert set(made.wrote) <= {
+            "extract",
+            "judge",
+            "summarise_session",
+            "summarise_entity",
+            "summarise_scene",
+        }
+        assert sizes["trees"] > 12
+        found = made.ask(explain=True)
+        assert (made.asked["plan"], made.asked["answer"]) == (1, 1)
+        assert set(made.asked) <= {"plan", "browse", "answer"}
+        assert len(made.read) == len(found.result.evidence) == 10
+        assert all(one["browsed"] is not None for one in found.result.trace["explain"]["evidence"])
+
+
+def test_timem_paper_reads_what_the_gate_kept(tmp_path: Path) -> None:
+    """Memories of every level within the budgets, as texts, the lowest first; a call a window, and two before the answer."""
+    made = Preset(tmp_path, "timem_paper")
+    preset = make_index("timem", made.forest.config.index_settings["timem"]).settings.recall
+    with made.forest as forest:
+        levels = forest.user("u").stats().indexes["timem"]["levels"]
+        prompts = ("timem_segment", "timem_session", "timem_day", "timem_week", "timem_profile")
+        assert [made.wrote[one] for one in prompts] == list(levels.values())
+        assert set(made.wrote) == set(prompts)
+        gates: dict[int, int] = {}
+        for complexity, budget in ((0, (20, 4, 0, 0, 1)), (1, (20, 4, 2, 0, 1)), (2, (20, 4, 4, 2, 1))):
+            own = replace(preset, complexity=complexity)
+            found = made.ask("When did Ana buy a drum in Porto?", ranking=Ranking(recall=own))
+            gate, shown = found.result.trace["gate"], found.result.evidence
+            assert (gate["by"], gate["candidates"]) == ("model", sum(budget))
+            assert len(made.read) == len(shown) == gate["kept"] > 10
+            assert all("summary_of_turns" in one for one in made.read)
+            counts = Counter(one.level for one in shown)
+            assert all(counts[level] <= most for level, most in enumerate(budget))
+            assert [one.level for one in shown] == sorted(one.level or 0 for one in shown)
+            assert made.asked == Counter(["timem_gate", "answer"])
+            gates[complexity] = gate["kept"]
+        assert gates[2] > gates[0]
+        made.ask()
+        assert made.asked == Counter(["timem_plan", "timem_gate", "answer"])
+
+
+@pytest.mark.parametrize("policy", ["top-down", "bottom-up"])
+def test_segtree_paper_reads_ten_nodes(tmp_path: Path, policy: str) -> None:
+    """Leaves with all their turns, and what stretches say; every stretch on the way of a new leaf is annotated by a call."""
+    table: Any = load_default_config("segtree_paper", environ={}).index_settings["segtree"]
+    made = Preset(
+        tmp_path, "segtree_paper", index_settings={"segtree": {**table, "tau": 0.3, "propagate": policy}}
+    )
+    with made.forest as forest:
+        shape = forest.user("u").stats().indexes["segtree"]
+        assert (shape["leaves"], shape["waiting"], shape["placed_by"]) == (48, 0, {"cosine": 48})
+        (tree,) = forest.user("u").tree(index="segtree", depth=99)
+        # A stretch begins with its second child, and every leaf from there on changes it.
+        dirtied = [one.leaves - one.children[0].leaves for one in nodes(tree) if one.children]
+        assert made.wrote == {"summarise_conversation": sum(dirtied)}
+        found = made.ask()
+        assert made.asked == Counter(["answer"])
+        shown = found.result.evidence
+        leaves = {
+            one.sources[0].session_id + str(int(one.sources[0].turn_ids[0]) // 2)
+            for one in shown
+            if one.kind == "turn"
+        }
+        stretches = [one.node_id for one in shown if one.kind == "memory"]
+        assert len(leaves) + len(set(stretches)) == 10
+        assert len(made.read) == len(shown) == 2 * len(leaves) + len(stretches)
+        for one in shown:
+            if one.kind == "turn":
+                assert one.fact_id is None
+        assert len(made.ask(top_k=3).result.evidence) <= 6
+
+
+def test_segtree_keeps_short_texts_unless_every_node_is_to_be_summarised(tmp_path: Path) -> None:
+    """The same tree costs fewer calls by default."""
+    table: Any = load_default_config("segtree_paper", environ={}).index_settings["segtree"]
+    calls = {}
+    for summarise in ("kept", "every"):
+        own = {**table, "tau": 0.3, "summarise": summarise}
+        made = Preset(tmp_path / summarise, "segtree_paper", index_settings={"segtree": own})
+        calls[summarise] = made.wrote["summarise_conversation"]
+        made.forest.close()
+    assert calls["kept"] < calls["every"]
+
+
+def test_hmem_paper_reads_the_answers_of_the_parts(tmp_path: Path) -> None:
+    """One call plans, one answers each part, and one puts the answers together with the best of their evidence."""
+    made = Preset(tmp_path, "hmem_paper")
+    with made.forest as forest:
+        sizes = forest.user("u").stats().indexes["hmem"]
+        assert set(made.wrote) <= {"extract", "judge", "hmem_memory"}
+        assert made.wrote["extract"] == 48
+        assert sizes["L1"] >= sizes["L2"] >= sizes["L3"] >= sizes["L4"] > 0
+        found = made.ask("What did Ana buy in Porto and what did Ana buy in Faro?")
+        parts = found.result.trace["explore"]["sub_queries"]
+        assert (made.asked["hmem_plan"], made.asked["hmem_reason"]) == (1, len(parts))
+        assert sum(made.asked.values()) == 2 + len(parts)
+        assert len(made.read) == len(found.result.evidence) <= 10
+
+
+def test_presets_are_laid_over_each_other() -> None:
+    """A form keeps the models that came before, unless it has its own; those are taken as a whole."""
+
+    def load(*names: str) -> Any:
+        return load_default_config(*names, environ={})
+
+    paper, alone = load("default_30b", "memforest_paper"), load("memforest_paper")
+    assert paper == load("memforest_paper", "default_30b")
+    assert (paper.chat, paper.embedder) == (load("default_30b").chat, load("default_30b").embedder)
+    assert (paper.index_settings, alone.chat) == (alone.index_settings, None)
+    served = load("timem_paper", "default_30b")
+    assert served.chat == load("default_30b").chat
+    assert (served.indexes, served.top_k) == (("timem",), 100)
+    own = load("default_30b", "timem_paper")
+    assert (own.chat, own.embedder) == (load("timem_paper").chat, load("timem_paper").embedder)
+    with pytest.raises(ConfigError, match="'paper'"):
+        load("default_30b", "paper")

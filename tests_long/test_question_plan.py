@@ -31,9 +31,9 @@ BEFORE = "Where did Ana live before Miami?"
 
 
 def test_a_plan_may_be_made_of_sub_queries() -> None:
-    """Ids, texts, what depends on what, scope, time and coverage are kept as they are given."""
+    """Ids, texts, what depends on what, scope and time are kept as they are given."""
     first = SubQuery("1", "When did Ana move?", scope="short", interval=(NOW, None))
-    second = SubQuery("2", "What did she do then?", ("1",), "mixed", (NOW, NOW + timedelta(1)), "global")
+    second = SubQuery("2", "What did she do then?", ("1",), "mixed", (NOW, NOW + timedelta(1)))
     plan = QuestionPlan(complexity="hybrid", keywords=("move",), sub_queries=(first, second))
     assert plan.sub_queries == (first, second)
     assert plan.sub_queries[1].depends_on == ("1",)

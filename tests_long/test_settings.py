@@ -123,6 +123,7 @@ def test_the_form_of_timem_is_in_its_preset() -> None:
     assert list(config.indexes) == ["timem"]
     assert (own.history_of, own.pass_through, own.dates) == ("memories", False, "kept")
     assert (own.recall.leaves, own.recall.order, own.recall.weight) == ("paper", "level", 0.9)
+    assert (own.recall.prune, own.recall.show) == ("own", "texts")
 
 
 def test_the_form_of_hmem_is_in_its_preset() -> None:
@@ -130,7 +131,7 @@ def test_the_form_of_hmem_is_in_its_preset() -> None:
     config = load("hmem_paper", environ={})
     own = make_index("hmem", config.index_settings["hmem"]).settings
     assert list(config.indexes) == ["hmem"]
-    assert (own.schedule, own.eager, own.linkage) == ("paper", True, "member")
+    assert (own.schedule, own.eager, own.linkage, own.compare) == ("paper", True, "member", "text")
     assert own.explore == Explore(similarity_of="cosine", reach="graph", entity=0, known=0)
     assert (own.explore.similarity, own.explore.time, own.explore.robustness) == (0.7, 0.15, 0.15)
     assert config.chat.model == "gpt-4.1-mini"

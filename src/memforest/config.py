@@ -273,6 +273,9 @@ class Explore(Settings):
     scope: Scope = "auto"
     """What is searched whatever the planner says: ``"short"``, turns and events; ``"long"``, events and memories; ``"mixed"``,
     all. ``"auto"`` is what the planner says."""
+    tree: bool = True
+    """Take evidence from the tree: events and memories. Otherwise it is turns alone, compared by themselves, as in the paper's
+    form without a tree; without long memory is ``scope="short"``."""
     follow_up: Who = "auto"
     """Who asks once more for what is missing: as `planner`."""
     similarity: Weight = 0.70
@@ -584,8 +587,7 @@ _ENDPOINT_SETTINGS = ("model", "base_url", "api_key")
 
 
 def load_default_config(
-    name: str | None = None,
-    *,
+    *names: str | None,
     file: str | Path | None = None,
     environ: Mapping[str, str] | None = None,
     **settings: Any,
@@ -596,9 +598,10 @@ def load_default_config(
     the one that is named.
 
     Args:
-        name: a preset: ``"default_30b"`` or ``"default_4b"`` (the paper's models, served on this machine),
-            ``"paper"`` (its form of retrieval, see docs/modes.md), or ``"timem_paper"`` and ``"hmem_paper"`` (models and forms of
-            TiMem's and H-Mem's evaluations); None and ``"default"`` are none.
+        *names: presets, each laid over those before it: ``"default_30b"`` or ``"default_4b"`` (the MemForest paper's models,
+            served on this machine), ``"memforest_paper"`` (its form, see docs/modes.md), or ``"segtree_paper"``, ``"timem_paper"``
+            and ``"hmem_paper"`` (forms and models of those evaluations); None and ``"default"`` are none. The models of a preset
+            take the place of those before them as a whole.
         file: a TOML file; None is the one that ``MEMFOREST_CONFIG`` names, if any. See docs/configuration.md.
         environ: read instead of the process's environment.
         **settings: fields of `Config`.
@@ -609,14 +612,19 @@ def load_default_config(
     """
     refuse_unknown(settings, hints_of(Config), "")
     env = os.environ if environ is None else environ
-    sources: list[tuple[str, dict[str, Any]]] = [(f"preset {name}", preset(name or "default"))]
+    sources: list[tuple[str, dict[str, Any]]] = [
+        (f"preset {name}", preset(name or "default")) for name in names
+    ]
     path = file or env.get("MEMFOREST_CONFIG")
     if path:
         sources.append((repr(str(path)), read_file(path)))
     sources.append(("environment", _from_environment(env)))
     table: dict[str, Any] = {}
     for source, given in sources:
-        table = _laid_over(table, _read(given, f"{source}: "), source)
+        read = _read(given, f"{source}: ")
+        if source.startswith("preset "):  # no setting of one model is meant for another
+            table = {key: one for key, one in table.items() if key not in _ENDPOINTS or key not in read}
+        table = _laid_over(table, read, source)
     where = " and ".join(source for source, given in sources if given) or "defaults"
     built = _built(table, set(settings), f"{where}: ", env)
     if "key" not in settings and _KEY in env:

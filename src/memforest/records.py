@@ -61,7 +61,7 @@ class SubQuery:
     """One of the questions that a question is made of (H-Mem, arXiv 2605.15701: its query planner).
 
     `depends_on` are the ids of those whose answers it needs. `interval` is the time [start, end) that it is about, aware
-    UTC; an end of None is open. `coverage` says in the planner's words how much of the memory it is about, e.g. ``"global"``.
+    UTC; an end of None is open.
 
     Raises:
         InputError: if the id or the text is empty, the scope unknown, or the interval no two aware times in order.
@@ -72,7 +72,6 @@ class SubQuery:
     depends_on: tuple[str, ...] = ()
     scope: SubQueryScope | None = None
     interval: tuple[datetime, datetime | None] | None = None
-    coverage: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("id", "text"):

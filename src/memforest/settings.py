@@ -280,9 +280,17 @@ else:
 
 Table = dict[str, Any]
 
-PRESETS = ("default", "default_30b", "default_4b", "paper", "timem_paper", "hmem_paper")
-"""``"default"`` is empty; two are the models of the paper's evaluation, ``"paper"`` its form of retrieval, and ``"timem_paper"``
-and ``"hmem_paper"`` the models and forms of TiMem's and H-Mem's."""
+PRESETS = (
+    "default",
+    "default_30b",
+    "default_4b",
+    "memforest_paper",
+    "segtree_paper",
+    "timem_paper",
+    "hmem_paper",
+)
+"""``"default"`` is empty; two are the models of the MemForest paper's evaluation, ``"memforest_paper"`` its form, and the others
+the models and forms of SegTreeMem's, TiMem's and H-Mem's."""
 KEY_ENV = "api_key_env"
 _KEYS = ("api_key", KEY_ENV)
 

@@ -50,7 +50,6 @@ def question_parts(data: str, moment: Callable[[str], datetime]) -> QuestionPart
                 depends_on=list(one.depends_on),
                 scope=one.scope or "mixed",
                 when=plan.dates[0] if one.interval is not None and plan.dates else None,
-                coverage="global" if one.coverage == "global" else "one",
             )
             for one in parts
         ]

@@ -172,13 +172,6 @@ def test_the_event_has_not_the_time_of_the_question() -> None:
     assert [one.interval is None for one in made] == [True, False]
 
 
-def test_a_list_is_about_all_that_there_is() -> None:
-    """So is what puts several things together; one thing is not."""
-    assert alone(QuestionPlan(kind="list"), "Which books has Ida?").coverage == "global"
-    assert alone(QuestionPlan(complexity="hybrid"), "How many?").coverage == "global"
-    assert alone(QuestionPlan(), "Where?").coverage == "one"
-
-
 def test_parts_of_a_plan_are_taken_as_they_are() -> None:
     """A planner of one's own has the last word, within the bound."""
     own = (SubQuery("a", "Who?"), SubQuery("b", "Where?", ("a",)))

@@ -42,6 +42,7 @@ from memforest.read.rerank import (
     SearchOutcome,
     candidate,
     explanation,
+    first_pieces,
     in_order,
     leaf_key,
     only,
@@ -253,9 +254,9 @@ class QueryPath:
                 by_time=asked.ranking.time_order != 0,
             )
             found, unranked = await timed(timer, "rerank", look)
-        shown: Sequence[Evidence] = found.evidence[: asked.top_k]
+        shown: Sequence[Evidence] = first_pieces(found, asked.top_k)
         if found.pinned:
-            shown = with_pinned(found.evidence, found.pinned, asked.top_k)
+            shown = with_pinned(found.evidence, found.pinned, max(len(shown), asked.top_k))
         if asked.max_tokens is not None:
             shown = within_budget(shown, asked.max_tokens)
         evidence = in_order(shown, found.shown, asked.reference)
@@ -420,6 +421,7 @@ class QueryPath:
             self.attached.get(tx, index.name)  # another process may have dropped it since
             found = index.search(tx, snapshot, request)
             wanted = max(asked.top_k + found.spare, asked.rerank_top if reranks else 0)
+            wanted *= request.leaf_turns or 1
             damage: dict[str, None] = {}
             memories = Memories(tx, snapshot, index, request, damage)
             rankings: list[Iterable[TurnHit | NodeHit]] = [
@@ -453,6 +455,11 @@ class QueryPath:
                 browsed={
                     leaf_key(made[row]): hit.browsed for row, hit in turns.items() if hit.browsed is not None
                 },
+                leaves={
+                    leaf_key(made[row]): hit.leaf
+                    for row, hit in turns.items()
+                    if request.leaf_turns and hit.leaf >= 0
+                },
                 warnings=(
                     *found.warnings,
                     *(f"{name} is damaged and left out of the evidence; {AGAIN}" for name in damage),
@@ -466,7 +473,8 @@ class QueryPath:
             path = self._at(asked.moment)
             with keeping(ledger.part()) as part:
                 result, read = await path._query(asked, label, part)
-            evidence, timer = without_questions(result.evidence), Timer()
+            timer = Timer()
+            evidence = list(result.evidence) if read.leaf_turns else without_questions(result.evidence)
             before = await to_thread(turns_before, self.db, path.cache, evidence)
             answer, answerer, warnings = await timed(
                 timer,

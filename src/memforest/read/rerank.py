@@ -50,6 +50,8 @@ class SearchOutcome:
     before: Sequence[str] = ()
     order: Sequence[int] = ()
     browsed: Mapping[LeafKey, float] = field(default_factory=dict)
+    leaves: Mapping[LeafKey, int] = field(default_factory=dict)
+    """The leaf that evidence is a part of, where leaves are shown as a whole."""
     places: Mapping[LeafKey, int] = field(default_factory=dict)
     reranker: str | None = None
     pinned: Sequence[Evidence] = ()
@@ -63,6 +65,19 @@ class SearchOutcome:
 def leaf_key(one: Evidence) -> LeafKey:
     """Return the session and turn that evidence was found at, its node and its fact: no other evidence has all four."""
     return one.sources[0].session_id, one.sources[0].turn_ids[0], one.node_id, one.fact_id
+
+
+def first_pieces(found: SearchOutcome, most: int) -> list[Evidence]:
+    """Return the first pieces of evidence, the turns of a leaf that is shown as a whole as one piece."""
+    pieces: set[int | LeafKey] = set()
+    shown = []
+    for one in found.evidence:
+        key = leaf_key(one)
+        pieces.add(found.leaves.get(key, key))
+        if len(pieces) > most:
+            break
+        shown.append(one)
+    return shown
 
 
 def explanation(

@@ -4,9 +4,10 @@ A failed call is raised: what is then done instead is for the index to say. A qu
 more where a follow-up is asked; the synthesis is an answerer's (`memforest.reading.steps_llm`). Whether a plan, an answer to a
 part or a follow-up may be used is decided by pure checks on search tokens (`memforest.text.lexical_tokens`), so in any language.
 
-Source: H-Mem (arXiv 2605.15701) §3.2, §3.3 and App. B: sub-queries with what they depend on, a scope, a hint of time and a
-coverage; an answer, what is missing, and one follow-up a sub-query, which asks for what is missing, is no paraphrase, and has a
-concrete anchor of the first evidence; profiles with a persistent and a recent part. The prompts are our own.
+Source: H-Mem (arXiv 2605.15701) §3.2, §3.3 and App. B: sub-queries with what they depend on, a scope and a hint of time; an
+answer, what is missing, and one follow-up a sub-query, which asks for what is missing, is no paraphrase, and has a concrete
+anchor of the first evidence; profiles with a persistent and a recent part. The prompts are our own. Of the paper's planner the
+coverage of a sub-query is left out: nothing says what is read otherwise for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone, tzinfo
 from graphlib import TopologicalSorter
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -34,17 +35,11 @@ from memforest.settings import QUESTION_CHARS
 from memforest.text import cut, fold, lexical_tokens
 from memforest.times import local_time
 
-Coverage = Literal["one", "global"]
-
 
 def _scope(value: Any) -> Any:
     """Return a known scope in lower case; "mixed" for anything else."""
     folded = value.strip().lower() if isinstance(value, str) else ""
     return folded if folded in get_args(SubQueryScope) else "mixed"
-
-
-def _coverage(value: Any) -> Any:
-    return "global" if isinstance(value, str) and value.strip().lower() == "global" else "one"
 
 
 class PlannedPart(Reply):
@@ -57,7 +52,6 @@ class PlannedPart(Reply):
     when: MaybeText = None
     start: MaybeText = None
     end: MaybeText = None
-    coverage: Annotated[Coverage, BeforeValidator(_coverage)] = "one"
 
 
 class QuestionParts(Reply):
@@ -203,8 +197,8 @@ def follow_up_refused(
 ) -> str | None:
     """Return why a follow-up may not be asked, None if it may.
 
-    It has to ask for what is missing, to be no paraphrase of the sub-query, and to have an anchor of the first evidence that the
-    sub-query does not have: otherwise it would find the same again.
+    It has to ask for what is missing, and to have an anchor of the first evidence that the sub-query does not have: otherwise it
+    would find the same again. A question that is much like the sub-query is refused unless a word of what is missing is new in it.
 
     Args:
         query: the follow-up.
@@ -226,13 +220,12 @@ def follow_up_refused(
     if len(query) > FOLLOW_UP_CHARS:
         return f"it has more than {FOLLOW_UP_CHARS} characters"
     asked, before = set(lexical_tokens(query)), set(lexical_tokens(sub.text))
-    if asked <= before or len(asked & before) >= PARAPHRASE * len(asked | before):
+    wanted, new = set(lexical_tokens(missing or "")), asked - before
+    if not new or (new.isdisjoint(wanted) and len(asked & before) >= PARAPHRASE * len(asked | before)):
         return "it is the sub-query in other words"
-    if missing is not None:
-        wanted = set(lexical_tokens(missing))
-        if not wanted or len(wanted & asked) < MISSING_SHARE * len(wanted):
-            return "it does not ask for what is missing"
-    if (asked - before).isdisjoint(anchors):
+    if missing is not None and (not wanted or len(wanted & asked) < MISSING_SHARE * len(wanted)):
+        return "it does not ask for what is missing"
+    if new.isdisjoint(anchors):
         return "it has nothing of the first evidence that the sub-query does not have"
     return None
 
@@ -317,7 +310,6 @@ def _sub_query(
         depends_on=tuple(dict.fromkeys(one.depends_on)),
         scope=one.scope,
         interval=interval,
-        coverage=one.coverage,
     )
 
 

@@ -12,7 +12,7 @@ searched at every character. A lower-case "will" or "may" is no name, and neithe
 
 *Parts*: one for each person that a question puts beside another, and one for the event that it is relative to, by the words
 of `memforest/data/parts.toml` (English and Spanish); a question in another language is one part. What somebody did with
-another is one question, too. Source of scopes and coverage: H-Mem (arXiv 2605.15701) §3.3.
+another is one question, too. Source of scopes: H-Mem (arXiv 2605.15701) §3.3.
 
 *Complexity*: one recorded fact, several put together, or a judgement over many, by `memforest/data/complexity.toml`. Source
 of the three classes: TiMem (arXiv 2601.02845) §3.3.1.
@@ -278,7 +278,6 @@ def _name_end(folded: str, inside: Sequence[bool], at: int, names: Mapping[str, 
 MOST = 5
 """Most parts of a question; a question with more is left whole."""
 _OF_A_TIME = word_set("when current as_of predecessor successor first last since changed_back")
-_OF_MANY = ("list", "sessions", "events")
 _NO_PEOPLE = ("place", "organisation", "event", "product", "work", "date", "time", "thing")
 _DOES = re.compile(r"\s+(?:does|do|did|is|was|has|had|can|will)\b", re.IGNORECASE)
 _HELPS = re.compile(
@@ -341,9 +340,8 @@ def parts_of(plan: QuestionPlan, question: str, *, most: int = MOST) -> list[Sub
     texts = [] if words is None else _of_each(text, _names(plan, text, words), words)
     if words is None or len(texts) + (anchor is not None) > most:
         anchor, texts = None, [" ".join(question.split())]
-    parts = [] if anchor is None else [SubQuery("1", anchor, scope="short", coverage="one")]
+    parts = [] if anchor is None else [SubQuery("1", anchor, scope="short")]
     timed = plan.start is not None or plan.end is not None
-    many = plan.kind in _OF_MANY or plan.complexity in ("hybrid", "complex")
     return parts + [
         SubQuery(
             id=str(at),
@@ -351,7 +349,6 @@ def parts_of(plan: QuestionPlan, question: str, *, most: int = MOST) -> list[Sub
             depends_on=tuple(one.id for one in parts),
             scope=scope_of(plan, one),
             interval=(plan.start or EARLIEST, plan.end) if timed else None,
-            coverage="global" if many else "one",
         )
         for at, one in enumerate(texts, 1 + len(parts))
     ]

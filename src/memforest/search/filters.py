@@ -101,7 +101,8 @@ class Search:
     bounds what browsing may ask a model. `leaves` are those that a browse reached before the ranking, by node id, with
     their scores; None where none was made. `explain` asks for what the ranking itself does not need: which trees were
     recalled, and how near the path was by which a turn was reached. `parts`
-    are the questions that an index has taken it apart into.
+    are the questions that an index has taken it apart into. `leaf_turns` is how many turns a leaf may have where the evidence
+    is nodes: `top_k` counts a leaf as one piece, and no turn is left out of an answer because it only asks. Else it is 0.
     """
 
     tokens: Sequence[str]
@@ -119,6 +120,7 @@ class Search:
     asked_mode: str | None = None
     browse_calls: int = 32
     parts: tuple[Part, ...] = ()
+    leaf_turns: int = 0
 
 
 @dataclass(frozen=True, slots=True)

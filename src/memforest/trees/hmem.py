@@ -294,7 +294,7 @@ class _Asking:
         scopes = {
             sub.scope or "mixed" if self.explore.scope == "auto" else self.explore.scope for sub in subs
         }
-        if scopes == {"short"}:
+        if scopes == {"short"} or not self.explore.tree:
             return []
         return await self.host.ensure_fresh(partial(trees.dirty_children, owner=OWNER))
 
@@ -451,7 +451,6 @@ def _shown(part: Part) -> dict[str, Any]:
     }
     if sub.interval is not None:
         shown["interval"] = [None if one is None else one.isoformat() for one in sub.interval]
-    shown |= {"coverage": sub.coverage} if sub.coverage else {}
     shown |= {"follows": part.follows} if part.follows else {}
     return shown | ({"answer": cut(part.answer, SHOWN_CHARS)} if part.answer else {})
 

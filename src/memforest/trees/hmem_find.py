@@ -143,6 +143,8 @@ class _Looking:
         base = read_base(self.tx, snapshot, request)
         entry = enter(self.tx, snapshot, request, explore, base)
         speaks = best_facts(snapshot, self.keep, base.fact, base.fact_lexical)
+        if not explore.tree:
+            speaks = np.full_like(speaks, -1)  # events are its leaves
         asked = asked_time(part.sub, request)
         turns = turn_scores(
             snapshot,
@@ -156,7 +158,8 @@ class _Looking:
         )
         scope = explore.scope if explore.scope != "auto" else part.sub.scope or "mixed"
         kept = self._turns(scope, entry, speaks)
-        nodes = self._memories(request) if scope != "short" else np.zeros(0, dtype=np.int64)
+        climbs = explore.tree and scope != "short"
+        nodes = self._memories(request) if climbs else np.zeros(0, dtype=np.int64)
         if len(nodes) and explore.reach == "graph" and entry.turns is not None:
             nodes = nodes[self._above(kept, speaks)[nodes]]
         memories = node_scores(self.tx, snapshot, self.forest, nodes, request, explore, asked, base)
@@ -169,7 +172,7 @@ class _Looking:
         kept = self.keep.turns
         if self.explore.reach == "graph" and entry.turns is not None and (kept & entry.turns).any():
             kept = kept & entry.turns
-        if scope == "long" and len(self.snapshot.facts.ids):
+        if scope == "long" and self.explore.tree and len(self.snapshot.facts.ids):
             kept = kept & ((speaks >= 0) | (leaf_of_turn(self.forest) >= 0))
         return kept
 
@@ -273,7 +276,7 @@ class _Looking:
 
         places = turn_places(snapshot)
         nodes = self._nodes(merged, ranked, leaf, places)
-        names = ("hops", "neighbours", "entities", "reach", "similarity_of")
+        names = ("hops", "neighbours", "entities", "reach", "similarity_of", "tree")
         explored: dict[str, Any] = {name: getattr(self.explore, name) for name in names}
         explored["parts"] = [
             {

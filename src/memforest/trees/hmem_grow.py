@@ -4,7 +4,8 @@ There is one tree a year. Which nodes it has follows from the events that are st
 zone and the settings, and from nothing else: in each window nodes are placed in the order in which they were begun
 (`memforest.trees.hmem_rows`), by the vectors of the events that began them. So what comes in order is added and moves
 nothing, and what comes late, or goes, has only what is behind it in its own windows placed anew. A node that is begun by the
-same event keeps its id and text.
+same event keeps its id and text. With the setting ``compare="text"`` memories are placed by what they said then, and the trees
+depend on the order in which events came.
 """
 
 from __future__ import annotations
@@ -213,10 +214,15 @@ class EventTrees:
         return known, {-1 - at: founder for at, founder in enumerate(ordered)}
 
     def _vectors(self, found: Sequence[HMemNode]) -> NDArray[np.float32]:
-        """Return the vectors of the events that began nodes."""
+        """Return the vectors that nodes of a level are compared by: of the events that began them, or of what they say."""
         founders = np.array([row.founder or 0 for row in found], dtype=np.int64)
         items, vectors = zip(*derived.vector_blocks(self._tx, self._kind, founders.tolist()), strict=True)
         given: NDArray[np.float32] = np.concatenate(vectors)[np.searchsorted(np.concatenate(items), founders)]
+        if self._settings.compare == "text" and found[0].level > EVENT:
+            # A node that was begun just now says what the event says, and has no text of its own yet.
+            said = derived.vectors_of_items(self._tx, "node", [row.node for row in found])
+            for at, row in enumerate(found):
+                given[at] = said.get(row.node, given[at])
         return given
 
     def _begin(self, level: int, child: HMemNode) -> HMemNode:

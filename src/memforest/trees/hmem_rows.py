@@ -421,7 +421,7 @@ that it measured."""
 class HMemSettings(Settings):
     """How the index hmem joins events, consolidates them, and is searched."""
 
-    KEPT: ClassVar[tuple[str, ...]] = ("events", "schedule", "linkage", "cap", "eager", "words")
+    KEPT: ClassVar[tuple[str, ...]] = ("events", "schedule", "linkage", "compare", "cap", "eager", "words")
 
     events: Literal["facts", "turns"] = "facts"
     """What an event is: a statement with the turns that support it, or a turn, for memories without extraction."""
@@ -431,6 +431,9 @@ class HMemSettings(Settings):
     linkage: Linkage = "member"
     """What a node is compared with: the ``"member"`` of a cluster that is most like it (the paper's pairwise likeness), the
     ``"mean"`` of the likenesses to all members, or their ``"parent"``, by the mean of their vectors."""
+    compare: Literal["founder", "text"] = "founder"
+    """By which vector memories of weeks and months are compared: of the event that began them, so that nothing waits for a text and
+    the trees follow from what is stored, or of what they say, as in the paper, which needs `eager`. Events are compared by their own."""
     cap: Count = CAP
     """Most nodes of a window that one is compared with: those right before it."""
     eager: bool = False
@@ -443,7 +446,9 @@ class HMemSettings(Settings):
     """How evidence is looked for, where `Ranking.explore` does not say."""
 
     def _check(self) -> None:
-        """Refuse a schedule or bounds of words that are not three numbers."""
+        """Refuse a schedule or bounds of words that are not three numbers, and texts that would not be there to be compared."""
+        if self.compare == "text" and not self.eager:
+            raise ConfigError("compare='text' needs eager=True: memories are compared by what they say")
         if not isinstance(self.schedule, str):
             object.__setattr__(self, "schedule", tuple(self.schedule))
         for name in ("schedule", "words"):

@@ -13,7 +13,7 @@ to is this package's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -101,10 +101,14 @@ def _robust(last_ms: Ints, times: Ints, at_ms: int, explore: Explore) -> Scores:
 
 
 def similarities(snapshot: Snapshot, request: Search, explore: Explore, base: Base) -> Scores:
-    """Return S of every turn with the facts that it supports, shape (n,).
+    """Return S of every turn with the facts that it supports, shape (n,); of turns by themselves without the tree.
 
     Without vectors a cosine is that of words alone: BM25 by its maximum.
     """
+    if not explore.tree:
+        base = replace(
+            base, fact=np.full_like(base.fact, -1.0), fact_lexical=np.zeros_like(base.fact_lexical)
+        )
     if explore.similarity_of == "fused":
         said = as_said(snapshot, request, base).total
         return said + sum(along_stretches(snapshot, request, said).values(), np.zeros(len(said)))

@@ -191,7 +191,7 @@ def leaf_similarity(
     found: EmbeddedForest,
     base: Base,
     vector: NDArray[np.float32],
-    leaves: Leaves = "mixed",
+    leaves: Leaves = DEFAULTS.leaves,
 ) -> Scores:
     """Return the similarity of every node to the question: leaves by their item, inner nodes 0; shape (N,).
 
@@ -208,8 +208,8 @@ def leaf_similarity(
     if leaves != "facts" and len(forest.summarised):
         own = np.isin(trees.chunk_rows, forest.summarised)
         chunks[own] = found.cosines_at(trees.chunk_rows[own], vector)
-    if leaves == "aligned" and len(base.fact):
-        chunks = standardise(chunks) * base.fact.std() + base.fact.mean()
+    if leaves == "aligned" and len(base.fact) and (deviation := base.fact.std()):
+        chunks = standardise(chunks) * deviation + base.fact.mean()
     out[trees.chunk_rows] = chunks
     return out
 

@@ -62,11 +62,11 @@ class MemForestSettings(Settings):
     """Best leaves whose trees are candidates of recall beside those with the best roots (bu_top_m)."""
     families: Sequence[Family] = FAMILIES
     """Kinds of trees that are recalled: some of ``"session"``, ``"entity"`` and ``"scene"`` (paper Table 6)."""
-    leaves: Leaves = "mixed"
+    leaves: Leaves = "aligned"
     """How near leaves are to a question in recall (Eq. 7) and browse. ``"mixed"``: a fact by its own cosine, a session
     tree's leaf by its best turn's, which are two scales. ``"facts"``: all by facts, a session tree's leaf by the best
     fact that its turns support, as in the paper. ``"aligned"``: as mixed, with the leaves of session trees brought to
-    the mean and deviation of the facts."""
+    the mean and deviation of the facts, so that neither push the others out."""
     evidence: Literal["all", "reached", "roots"] = "all"
     """What can be evidence. ``"all"``: everything that was said, by the weights of `Ranking`. ``"reached"``: only what
     browse reached, by `reached_by` alone, as in the paper. ``"roots"``: only the summaries of the recalled trees (paper

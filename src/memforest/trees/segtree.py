@@ -43,7 +43,7 @@ from memforest.trees.index import Host, Index, IndexProblem, leaf_counts, leaf_o
 from memforest.trees.node import Contract, walk
 from memforest.trees.refresh import NodeWork
 from memforest.trees.segtree_grow import KIND, OWNER, SegTree, shape_of
-from memforest.trees.segtree_place import LABEL, TAU, SegTreePlacing, advance, compared, request_of
+from memforest.trees.segtree_place import LABEL, TAU, SegTreePlacing, advance, request_of
 from memforest.trees.segtree_rows import SegTreeSettings, least_likeness
 
 
@@ -237,6 +237,8 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
         places[by_leaf] = np.arange(len(places))
         turn = _expanded(forest, leaf_of, np.where(admitted, node.total, 0.0), turn, alone)
     speaks = best_facts(snapshot, keep, base.fact, base.fact_lexical)
+    if not settings.expand:
+        speaks = np.full_like(speaks, -1)  # a leaf is what was said in it
     waits = segtree_rows.count(tx, segtree_rows.WAITING)
     late = (
         (f"{waits} exchange(s) wait for their place in the tree, and count by themselves",) if waits else ()
@@ -320,8 +322,7 @@ class SegTreeIndex(Index):
 
     def work(self, tx: Tx, nodes: Sequence[Node], inputs: Mapping[int, tuple[str, ...]]) -> list[NodeWork]:
         """Return the summary requests of nodes."""
-        vector = compared(self.settings)
-        return [request_of(node, inputs[node.id], vector=vector) for node in nodes]
+        return [request_of(node, inputs[node.id], self.settings) for node in nodes]
 
     def labels(self, tx: Tx, trees: Collection[int]) -> dict[int, str]:
         """Return what the tree is of."""
@@ -344,6 +345,8 @@ class SegTreeIndex(Index):
     async def prepare(self, host: Host, request: Search) -> Prepared:
         """Have the summaries made that the ranking reads or shows."""
         prepared = await super().prepare(host, request)
+        if not self.settings.expand:
+            prepared = replace(prepared, request=replace(request, leaf_turns=segtree_rows.MOST_TURNS))
         shown = self.settings.admissible != "leaves" and not self.settings.expand
         if shown or self.settings.scorer == "cosine":
             late = await host.ensure_fresh(self._shown)

@@ -281,12 +281,7 @@ LABEL = "of all sessions"
 """Name of the scope of the only tree."""
 
 
-def compared(settings: SegTreeSettings) -> bool:
-    """Return whether nodes' summaries are compared with anything, so that they need vectors."""
-    return "cosine" in (settings.scorer, settings.placer)
-
-
-def request_of(node: Node, inputs: tuple[str, ...], *, vector: bool) -> NodeWork:
+def request_of(node: Node, inputs: tuple[str, ...], settings: SegTreeSettings) -> NodeWork:
     """Return the summary request of a stretch, made of the texts below it, in order.
 
     It is not told whether the stretch is the whole tree: what was so is a part later, and says the same.
@@ -294,7 +289,7 @@ def request_of(node: Node, inputs: tuple[str, ...], *, vector: bool) -> NodeWork
     Args:
         node: the stretch.
         inputs: what is below it.
-        vector: whether it is compared.
+        settings: of the index.
     """
     request = SummaryRequest(
         kind=KIND,
@@ -303,8 +298,10 @@ def request_of(node: Node, inputs: tuple[str, ...], *, vector: bool) -> NodeWork
         end=from_ms(node.end_ms),
         inputs=inputs,
         level=node.level,
+        summarise=settings.summarise,
     )
-    return NodeWork(node.id, request, vector=vector)
+    # A summary that is compared with nothing needs no vector.
+    return NodeWork(node.id, request, vector="cosine" in (settings.scorer, settings.placer))
 
 
 Vector = NDArray[np.float64]

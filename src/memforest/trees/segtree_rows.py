@@ -337,6 +337,9 @@ class SegTreeSettings(Settings):
     fan_out_max: Whole = 64
     """Children of a node above which it is cut where its neighbouring children are least alike; 0 for no bound, else at
     least 8."""
+    summarise: Literal["kept", "every"] = "kept"
+    """Which nodes' summaries are made: where the children's texts are short enough they are kept as they are, or every
+    node's is made, as in the paper's Algorithm 1."""
     scorer: Literal["fused", "cosine"] = "fused"
     """How relevant a node is to a question. ``"fused"``: by words, turns and facts, an inner node by the mean of the
     leaves below it; ``"cosine"``: by the vector of what it says, as in the paper, which found far less of the evidence."""
@@ -348,7 +351,7 @@ class SegTreeSettings(Settings):
     """Share of all leaves that a node may have, above 0 and at most 1."""
     expand: bool = True
     """Hand back the turns below a node in its place, those of its best leaf first. Otherwise what a node says is the
-    evidence, which has a part of their words: at equal context less of the answers was said so
+    evidence, `top_k` counts nodes, and a leaf is all that was said in it: at equal context less of the answers was said so
     (`benchmarks/segtree_sweep.py`), and its summary has to be made before a question is answered."""
 
     def _check(self) -> None:
