@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -14,7 +13,6 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from tests.table import each
 
 from memforest import Config, Ranking, load_default_config
-from memforest.cli.asking import read_recall, recall_option, with_settings
 from memforest.config import BUDGETS, COMPLEXITIES, LEAVES, Recall
 from memforest.errors import ConfigError
 from memforest.reading.question_parts import complexity_of
@@ -109,41 +107,6 @@ def test_settings_inside_of_settings_are_told_by_their_type() -> None:
 def test_the_default_of_every_memory_is_the_index_s_own() -> None:
     """A configuration says nothing of recall unless it is asked to."""
     assert Config().ranking.recall is None
-
-
-def test_values_of_the_command_line_have_the_types_of_the_settings() -> None:
-    """Texts, numbers, lists and whether."""
-    given = ("gate=off", "complexity=2", "levels=2,3", "flat=true", "weight=0.5", "weight=1")
-    assert read_recall(given) == {"gate": "off", "complexity": 2, "levels": [2, 3], "flat": True, "weight": 1}
-    assert read_recall(("complexity=none", "levels=none")) == {"complexity": None, "levels": None}
-    made = with_settings(Ranking(recall=Recall(prune="own")), recall=read_recall(("levels=1,",)))
-    assert made.recall == Recall(prune="own", levels=(1,))
-    assert with_settings(Ranking(turn=0.1), recall={"gate": "off"}) == Ranking(
-        turn=0.1, recall=Recall(gate="off")
-    )
-
-
-@each(
-    ("given", "said"),
-    [
-        ("gate", "names no value; write NAME=VALUE"),
-        ("gates=off", "no setting gates"),
-        ("complexity=much", "should be a valid integer"),
-        ("flat=maybe", "should be a valid boolean"),
-        ("levels=9", "less than or equal to 6"),
-        ("levels=", "names no level"),
-    ],
-)
-def test_a_wrong_value_is_wrong_usage(given: str, said: str) -> None:
-    """With what to write, before a memory is opened."""
-
-    @click.command()
-    @recall_option
-    def ask(recall: object) -> None:
-        raise AssertionError(recall)
-
-    with pytest.raises(click.BadParameter, match=said):
-        ask.make_context("ask", ["--recall", given])
 
 
 @each(

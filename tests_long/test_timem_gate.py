@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
@@ -22,7 +20,6 @@ from tests_long.timems import configured
 from tests_long.writing_double import Writer
 
 from memforest import Budget, ConfigError, MemForest, Ranking
-from memforest.cli.app import main
 from memforest.config import Recall
 from memforest.errors import ModelError, ModelUnavailableError
 from memforest.ports import ChatRequest
@@ -294,23 +291,3 @@ def test_a_hybrid_question_keeps_all_that_tells_a_time(folder: Path) -> None:
             for grade in (0, 1)
         ]
     assert dated == [5, 5, 0, 5]
-
-
-def test_the_command_line_says_how(folder: Path) -> None:
-    """`--recall` of `search`, several times; a wrong one is refused with what there is."""
-    with remembered(folder, talk(1, sessions=20)):
-        pass
-    settings = folder / "settings.toml"
-    settings.write_text('indexes = ["timem"]\nembedder = "hash-words-1@32"\n')
-    runner, kept = CliRunner(), {}
-    args = ["--dir", str(folder), "--config", str(settings), "--user", "u", "search", QUESTION]
-    for given in ("levels=1", "levels=2,3,4,5"):
-        options = [part for one in (given, "complexity=2", "gate=off") for part in ("--recall", one)]
-        done = runner.invoke(main, [*args, "--json", "--top-k", "500", *options], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        kept[given] = [one["level"] for one in json.loads(done.stdout)["data"]["evidence"]]
-    assert set(kept["levels=1"]) == {None}
-    assert Counter(kept["levels=2,3,4,5"]) == {1: 4, 2: 4, 3: 2, 4: 1}
-    wrong = runner.invoke(main, [*args, "--recall", "order=newest"])
-    assert wrong.exit_code == 2
-    assert "'score' or 'level'" in " ".join(wrong.output.split())

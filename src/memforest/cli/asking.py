@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +17,7 @@ from memforest.errors import ConfigError
 from memforest.settings import MAX_TOP_K
 
 if TYPE_CHECKING:
-    from memforest.config import Config, Ranking
     from memforest.read.results import AskResult, Evidence, QueryResult, Usage
-    from memforest.settings import Settings
-
-
-_WORDS = {"true": True, "false": False}
 
 
 def _checked(
@@ -34,74 +28,6 @@ def _checked(
         return read(given) or None
     except ConfigError as exc:
         raise click.BadParameter(str(exc)) from None
-
-
-def read_recall(given: Sequence[str]) -> dict[str, Any]:
-    """Return settings of `Recall` by name.
-
-    Args:
-        given: each as ``"NAME=VALUE"``; commas stand between several numbers.
-
-    Raises:
-        ConfigError: if there is no such setting, or a value is of the wrong type or out of range.
-    """
-    from memforest.config import Recall
-
-    return _read_setting(given, Recall, "gate=off")
-
-
-def read_explore(given: Sequence[str]) -> dict[str, Any]:
-    """Return settings of `Explore` by name.
-
-    Args:
-        given: each as ``"NAME=VALUE"``, or several with commas between them.
-
-    Raises:
-        ConfigError: if there is no such setting, or a value is of the wrong type or out of range.
-    """
-    from memforest.config import Explore
-
-    return _read_setting(
-        [part for one in given for part in one.split(",") if part.strip()], Explore, "hops=1"
-    )
-
-
-def _read_setting(given: Sequence[str], of: type[Settings], example: str) -> dict[str, Any]:
-    """Return settings by name, each checked alone and together with the defaults of the others."""
-    from memforest.settings import checked, hints_of
-
-    table: dict[str, Any] = {}
-    for one in given:
-        name, equals, value = one.partition("=")
-        if not equals:
-            raise ConfigError(f"{one!r} names no value; write NAME=VALUE, as in {example}")
-        table[name.strip()] = _value(value.strip(), several=name.strip() == "levels")
-    read = checked(table, hints_of(of), "")
-    of(**read)
-    return read
-
-
-def _value(text: str, *, several: bool) -> Any:
-    """Return the number, truth value, list or text that a value stands for, as in TOML."""
-    if several and text != "none":
-        return [_value(part.strip(), several=False) for part in text.split(",") if part.strip()]
-    for read in (int, float):
-        try:
-            return read(text)
-        except ValueError:
-            continue
-    return _WORDS.get(text.lower(), text)
-
-
-def with_settings(ranking: Ranking, *, recall: Any = None, explore: Any = None) -> Ranking:
-    """Return a ranking with some settings of `Recall` and `Explore` replaced."""
-    from memforest.config import Explore, Recall
-
-    if recall:
-        ranking = replace(ranking, recall=replace(ranking.recall or Recall(), **recall))
-    if explore:
-        ranking = replace(ranking, explore=replace(ranking.explore or Explore(), **explore))
-    return ranking
 
 
 _QUOTED = re.compile('[“«"]([^”»"]{12,})[”»"]')
@@ -116,23 +42,7 @@ def _read_index(given: str | None) -> str | None:
     return given
 
 
-recall_option = click.option(
-    "--recall",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=partial(_checked, read_recall),
-    help="How memories of several levels are recalled, as gate=off, complexity=2 or levels=2,3,4,5; see docs/ranking.md.",
-)
-explore_option = click.option(
-    "--explore",
-    multiple=True,
-    metavar="NAME=VALUE,...",
-    callback=partial(_checked, read_explore),
-    help="How a question of several hops and times is explored, as hops=1,follow_up=off or scope=mixed; see docs/graph.md.",
-)
 question_options = options(
-    explore_option,
-    recall_option,
     moment_options,
     filter_option,
     click.option("--as-of", metavar="TIME", help="Only what was so at that time."),
@@ -163,11 +73,9 @@ question_options = options(
 )
 
 
-def _read(given: dict[str, Any], config: Config) -> dict[str, Any]:
-    """Return the given options as arguments of `search` and `ask`."""
-    read = {name: value for name, value in given.items() if value is not None}
-    settings = {name: read.pop(name) for name in ("recall", "explore") if name in read}
-    return {**read, "ranking": with_settings(config.ranking, **settings)} if settings else read
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that were given, as arguments of `search` and `ask`."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _settings(timezone: str | None, rerank: bool) -> dict[str, str | None]:
@@ -195,7 +103,7 @@ def search(
     is so. What a chat model made of it is shown as its statement.
     """
     with call.forest(**_settings(timezone, rerank)) as forest:
-        result = call.memory(forest).search(question, explain=explain, **_read(given, forest.config))
+        result = call.memory(forest).search(question, explain=explain, **_given(given))
         call.warn(result.warnings)
         call.show(result, lambda screen: _draw_search(screen, result, explain, statements=statements))
         if not result.evidence:
@@ -213,7 +121,7 @@ def ask(
     An abstention is an answer too: the exit code is 0.
     """
     with call.forest(**_settings(timezone, rerank)) as forest:
-        result = call.memory(forest).ask(question, explain=explain, **_read(given, forest.config))
+        result = call.memory(forest).ask(question, explain=explain, **_given(given))
         call.warn(result.result.warnings)
         call.show(result, lambda screen: _draw_ask(screen, result, explain))
 
