@@ -308,7 +308,8 @@ def test_the_best_trees_are_recalled(
     scores = {tree: near[tree] + max(best[leaf] for leaf in it.leaves(roots[tree])) for tree in pool}
     order = sorted(scores, key=lambda tree: (-round(scores[tree], 9), tree))[:top]
     families: Any = tuple(wanted)
-    chosen = MemForestSettings(recall_trees=top, facts_to_trees=leaves, families=families, leaves="mixed")
+    among: Any = tuple(wanted)
+    chosen = MemForestSettings(recall_trees=top, facts_to_trees=leaves, families=among, leaves="mixed")
     found, _ = recall_trees(it.snapshot, planted(it.snapshot), base, AXES[0], chosen)
     assert [tree for tree, _ in found] == order
     assert [score for _, score in found] == pytest.approx([scores[tree] for tree in order])
