@@ -307,7 +307,6 @@ def test_the_best_trees_are_recalled(
     pool -= {tree for tree in pool if it.forest.tree_kind[tree] == "scene" and not it.children(roots[tree])}
     scores = {tree: near[tree] + max(best[leaf] for leaf in it.leaves(roots[tree])) for tree in pool}
     order = sorted(scores, key=lambda tree: (-round(scores[tree], 9), tree))[:top]
-    families: Any = tuple(wanted)
     among: Any = tuple(wanted)
     chosen = MemForestSettings(recall_trees=top, facts_to_trees=leaves, families=among, leaves="mixed")
     found, _ = recall_trees(it.snapshot, planted(it.snapshot), base, AXES[0], chosen)
