@@ -91,33 +91,34 @@ def ingest(
     progress: deque[ImportProgress] = deque(maxlen=1)
     asked = None if call.user_from_environment else call.user
     users: dict[str, None] = {}
-    with call.forest(timezone=timezone, day_first=day_first, embedder=embedder) as forest:
-        try:
-            with write_bar(quiet=call.as_json or dry_run) as show:
+    settings = {"timezone": timezone, "day_first": day_first, "embedder": embedder}
+    try:
+        with call.forest(**settings) as forest, write_bar(quiet=call.as_json or dry_run) as show:
 
-                def report(one: IngestProgress) -> None:
-                    users[one.user_id] = None
-                    show(one)
+            def report(one: IngestProgress) -> None:
+                users[one.user_id] = None
+                show(one)
 
-                result = forest.import_file(
-                    asked,
-                    [_standard_input() if str(path) == "-" else path for path in files],
-                    format=format_name,
-                    session_id=session_id,
-                    timestamp=timestamp,
-                    display_name=name,
-                    default_user=call.user or DEFAULT_USER,
-                    infer=not no_infer,
-                    replace=replace,
-                    dry_run=dry_run,
-                    budget=forest.config.ingest_budget.narrowed(**bounds),
-                    on_session=progress.append,
-                    on_progress=report,
-                )
-        except KeyboardInterrupt:
-            done = list(progress[0].memories) if progress else []
+            result = forest.import_file(
+                asked,
+                [_standard_input() if str(path) == "-" else path for path in files],
+                format=format_name,
+                session_id=session_id,
+                timestamp=timestamp,
+                display_name=name,
+                default_user=call.user or DEFAULT_USER,
+                infer=not no_infer,
+                replace=replace,
+                dry_run=dry_run,
+                budget=forest.config.ingest_budget.narrowed(**bounds),
+                on_session=progress.append,
+                on_progress=report,
+            )
+    except KeyboardInterrupt:  # the forest was closed, so nothing is being written any more
+        done = list(progress[0].memories) if progress else []
+        with call.forest(**settings) as forest:
             held = [forest.user(user).stats() for user in users]
-            raise StopCommand(_interrupted(progress, held), code=130, data={"memories": done}) from None
+        raise StopCommand(_interrupted(progress, held), code=130, data={"memories": done}) from None
     if len(result.memories) == 1:
         call.settled_user = result.memories[0].user
     _finish(call, result)
