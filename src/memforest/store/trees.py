@@ -465,9 +465,7 @@ def dirty_children(
 
 def dirty_among(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, tuple[int, ...]]]:
     """Return the level and the children of those of some nodes that are dirty."""
-    rows = tx.execute(
-        f"SELECT id, level, children FROM node WHERE dirty AND id {AMONG}", (tx.ids(nodes),)
-    )
+    rows = tx.execute(f"SELECT id, level, children FROM node WHERE dirty AND id {AMONG}", (tx.ids(nodes),))
     return {node: (level, unpack_ids(children)) for node, level, children in rows}
 
 
