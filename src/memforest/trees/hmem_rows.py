@@ -441,23 +441,31 @@ def assign(
     for begin in range(0, len(vectors), BLOCK):
         end, reach = min(begin + BLOCK, len(vectors)), max(0, begin - cap)
         rows = begin + np.flatnonzero(doubtful[begin:end])
-        near = (
-            dict(zip(rows.tolist(), vectors[rows] @ vectors[reach:end].T, strict=True)) if len(rows) else {}
-        )
+        near = dict(zip(rows.tolist(), _products(vectors[rows], vectors[reach:end]), strict=True))
         for at in range(begin, end) if len(rows) else ():
             if not doubtful[at]:
                 continue
             low = max(0, at - cap)
             found = None
             if low < at:
-                likeness = near[at][low - reach : at - reach] if at in near else vectors[low:at] @ vectors[at]
+                likeness = (
+                    near[at][low - reach : at - reach]
+                    if at in near
+                    else _products(vectors[at : at + 1], vectors[low:at])[0]
+                )
                 found = _nearest(likeness, vectors[low:at], founders[low:at], linkage)
             made.append(Joined(*found) if found is not None and found[1] >= alpha else Joined(at, None))
             behind = slice(at + 1, at + 1 + cap)
             if least is not None and founders[at] != made[-1].founder and not doubtful[behind].all():
-                doubtful[behind] |= vectors[behind] @ vectors[at] >= least[behind]
+                doubtful[behind] |= _products(vectors[at : at + 1], vectors[behind])[0] >= least[behind]
             founders[at] = made[-1].founder
     return made
+
+
+def _products(some: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the products of some vectors with others; of few without BLAS, whose threads would cost more than they save."""
+    found: NDArray[np.float32] = np.einsum("ij,kj->ik", some, others) if len(some) < 8 else some @ others.T
+    return found
 
 
 def _nearest(
