@@ -394,7 +394,7 @@ def assign_anew(
         parents = np.array([row.parent or 0 for row in found], dtype=np.int64)
         doubtful &= (known == NEW) | np.isin(parents, [*gone])
         # With what comes or goes between, others are the first that a node is compared with: some fewer, or some more.
-        for shift in range(-come, come + len(gone) if gone else 0):
+        for shift in range(-come, min(come + len(gone), cap) if gone else 0):
             at = np.arange(max(first, cap - shift), len(found))
             edge = at - cap + shift
             if shift < 0:
@@ -434,14 +434,16 @@ def assign(
     Returns:
         One for each node that is assigned; a founder is a place.
     """
-    founders = np.full(len(vectors), NEW, dtype=np.int64)
+    # So that no rounded likeness depends on how many vectors are multiplied at once.
+    wide = vectors.astype(np.float64)
+    founders = np.full(len(wide), NEW, dtype=np.int64)
     founders[: len(known)] = known
-    doubtful = np.arange(len(vectors)) >= len(known) if doubtful is None else doubtful
+    doubtful = np.arange(len(wide)) >= len(known) if doubtful is None else doubtful
     made: list[Joined] = []
-    for begin in range(0, len(vectors), BLOCK):
-        end, reach = min(begin + BLOCK, len(vectors)), max(0, begin - cap)
+    for begin in range(0, len(wide), BLOCK):
+        end, reach = min(begin + BLOCK, len(wide)), max(0, begin - cap)
         rows = begin + np.flatnonzero(doubtful[begin:end])
-        near = dict(zip(rows.tolist(), _products(vectors[rows], vectors[reach:end]), strict=True))
+        near = dict(zip(rows.tolist(), _products(wide[rows], wide[reach:end]), strict=True))
         for at in range(begin, end) if len(rows) else ():
             if not doubtful[at]:
                 continue
@@ -451,36 +453,36 @@ def assign(
                 likeness = (
                     near[at][low - reach : at - reach]
                     if at in near
-                    else _products(vectors[at : at + 1], vectors[low:at])[0]
+                    else _products(wide[at : at + 1], wide[low:at])[0]
                 )
-                found = _nearest(likeness, vectors[low:at], founders[low:at], linkage)
+                found = _nearest(likeness, wide[low:at], founders[low:at], linkage)
             made.append(Joined(*found) if found is not None and found[1] >= alpha else Joined(at, None))
             behind = slice(at + 1, at + 1 + cap)
             if least is not None and founders[at] != made[-1].founder and not doubtful[behind].all():
-                doubtful[behind] |= _products(vectors[at : at + 1], vectors[behind])[0] >= least[behind]
+                doubtful[behind] |= _products(wide[at : at + 1], wide[behind])[0] >= least[behind]
             founders[at] = made[-1].founder
     return made
 
 
-def _products(some: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+def _products(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the products of some vectors with others; of few without BLAS, whose threads would cost more than they save."""
-    found: NDArray[np.float32] = np.einsum("ij,kj->ik", some, others) if len(some) < 8 else some @ others.T
+    found: NDArray[np.float64] = np.einsum("ij,kj->ik", some, others) if len(some) < 8 else some @ others.T
     return found
 
 
 def _nearest(
-    near: NDArray[np.float32], vectors: NDArray[np.float32], founders: NDArray[np.int64], linkage: Linkage
+    near: NDArray[np.float64], vectors: NDArray[np.float64], founders: NDArray[np.int64], linkage: Linkage
 ) -> tuple[int, float]:
     """Return the nearest cluster of some nodes by their likenesses; of equally near ones that which was begun earliest.
 
     Likenesses are rounded, as the last digits of a product say how many nodes were in it.
     """
     if linkage == "member":
-        rounded = np.round(near.astype(np.float64), 6)
+        rounded = np.round(near, 6)
         most = rounded.max()
         return int(founders[rounded == most].min()), float(most)
     clusters, of = np.unique(founders, return_inverse=True)
-    likeness = np.bincount(of, weights=near, minlength=len(clusters)).astype(np.float64)
+    likeness: NDArray[np.float64] = np.bincount(of, weights=near, minlength=len(clusters))
     if linkage == "mean":
         likeness = likeness / np.bincount(of, minlength=len(clusters))
     else:
