@@ -482,7 +482,7 @@ def _nearest(
         most = rounded.max()
         return int(founders[rounded == most].min()), float(most)
     clusters, of = np.unique(founders, return_inverse=True)
-    likeness: NDArray[np.float64] = np.bincount(of, weights=near, minlength=len(clusters))
+    likeness = np.bincount(of, weights=near, minlength=len(clusters)).astype(np.float64)
     if linkage == "mean":
         likeness = likeness / np.bincount(of, minlength=len(clusters))
     else:
