@@ -175,8 +175,7 @@ def dirty_nodes(tx: Tx) -> list[Node]:
 def works(tx: Tx, levels: Collection[int] = range(9)) -> list[NodeWork]:
     """Return the work of the dirty nodes of some levels, whatever is out of date below them."""
     nodes = [node for node in dirty_nodes(tx) if node.level in levels]
-    children = tree_rows.nodes_with_ids(tx, [child for node in nodes for child in node.children])
-    return Diary().work(tx, nodes, inputs_of(tx, nodes, children))
+    return Diary().work(tx, nodes, inputs_of(tx, nodes))
 
 
 async def make_all(host: Host) -> dict[int, str]:

@@ -161,8 +161,7 @@ def unlike_their_children(path: Path) -> list[int]:
             ).values()
             if not node.dirty
         ]
-        children = trees.nodes_with_ids(tx, [child for node in nodes for child in node.children])
-        inputs = inputs_of(tx, nodes, children)
+        inputs = inputs_of(tx, nodes)
         texts = derived.summaries(tx, [node.id for node in nodes])
         wrong = [node.id for node in nodes if texts[node.id].split()[1] != _of(inputs[node.id])]
     db.close()

@@ -22,7 +22,9 @@ from memforest.trees.hmem_rows import (
     YEAR,
     HMemSettings,
     Linkage,
+    WindowNode,
     assign,
+    assign_anew,
     least_likenesses,
     top_level,
 )
@@ -86,6 +88,44 @@ def test_going_on_is_the_same_as_beginning_anew(data: Any) -> None:
     assert [at + low for at in founders(rest)] == founders(whole)[known:]
     assert all(likeness is None or likeness >= 0.8 for _, likeness in whole)
     assert all((likeness is None) == (founder == at) for at, (founder, likeness) in enumerate(whole))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_what_comes_and_goes_moves_what_it_must(data: Any) -> None:
+    """Of a window that nodes come into and go from anywhere, those that are not placed anew are where they would be."""
+    cap, degrees = data.draw(st.integers(1, 6)), st.sampled_from((0.0, 15.0, 31.0, 50.0, 90.0))
+    linkage = data.draw(st.sampled_from(LINKAGES))
+    at_first = data.draw(st.lists(degrees, min_size=1, max_size=16))
+    angles = dict(enumerate(at_first, 100))  # by event; the order of the events is that of their numbers
+    before = dict(zip(angles, assign(plane(*at_first), [], 0.8, linkage, cap=cap), strict=True))
+    began = {event: 100 + one.founder for event, one in before.items()}
+    gone = data.draw(st.lists(st.sampled_from(sorted(angles)), unique=True, max_size=3))
+    places = st.integers(99, 100 + len(at_first)).map(lambda place: place + 0.5)
+    come = data.draw(st.dictionaries(places, degrees, min_size=1 if not gone else 0, max_size=3))
+    now = dict(sorted({event: one for event, one in (angles | come).items() if event not in gone}.items()))
+    numbers = {event: number for number, event in enumerate(now)}
+    found = [
+        WindowNode(numbers[event], numbers[event], None, None, None, 0, "")
+        if event in come or began[event] in gone
+        else WindowNode(
+            numbers[event], numbers[event], began[event], before[event].likeness, numbers[began[event]], 0, ""
+        )
+        for event in now
+    ]
+    if not found:
+        return
+    first = sum(event < min([*come, *gone]) for event in now)
+    vectors = plane(*now.values())
+    made = assign_anew(
+        found, first, vectors, 0.8, linkage, cap=cap, come=len(come), gone=[began[event] for event in gone]
+    )
+    whole = assign(vectors, [], 0.8, linkage, cap=cap)
+    kept = [made[at].founder if at in made else one.begun_by for at, one in enumerate(found)]
+    assert kept == founders(whole)
+    assert [made[at].likeness if at in made else one.likeness for at, one in enumerate(found)] == [
+        one.likeness for one in whole
+    ]
 
 
 @each(

@@ -463,6 +463,12 @@ def dirty_children(
     return {node: unpack_ids(children) for node, children in rows}
 
 
+def dirty_among(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, tuple[int, ...]]]:
+    """Return the level and the children of those of some nodes that are dirty."""
+    rows = tx.execute(f"SELECT id, level, children FROM node WHERE dirty AND id {AMONG}", (tx.ids(nodes),))
+    return {node: (level, unpack_ids(children)) for node, level, children in rows}
+
+
 def dirty_trees(tx: Tx) -> dict[int, str]:
     """Return the trees that have dirty nodes, and the indexes that own them."""
     rows = tx.execute(

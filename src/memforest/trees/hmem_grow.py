@@ -10,6 +10,7 @@ depend on the order in which events came.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
@@ -40,7 +41,7 @@ from memforest.trees.hmem_rows import (
     HMemMade,
     HMemNode,
     HMemSettings,
-    assign,
+    WindowNode,
     events,
     items_of,
     made_by,
@@ -87,6 +88,10 @@ class EventTrees:
         self._arena = SqliteArena(tx)
         self._changed: dict[int, dict[str, _Place]] = {level: {} for level in range(ROOT)}
         """Level -> window -> the first place from which on nodes are to be placed anew."""
+        self._come: Counter[tuple[int, str]] = Counter()
+        """Level and window -> how many nodes have come."""
+        self._gone: dict[tuple[int, str], list[int]] = {}
+        """Level and window -> what the nodes that have gone were below."""
         self._touched: set[int] = set()
         """Nodes whose children, or what these tell, are others now; some may be gone."""
         self._heads: dict[str, TreeHead] = {}
@@ -129,6 +134,7 @@ class EventTrees:
         hmem_rows.add(self._tx, row)
         self._arena.put(self._node(row))
         self._change(row)
+        self._come[EVENT, within] += 1
 
     def _within(self, level: int, said_ms: int) -> str:
         """Return the key of the window, of the size of the parent's, in which an event was told."""
@@ -177,48 +183,50 @@ class EventTrees:
             self._arena.drop(row.node)
         hmem_rows.delete(self._tx, [row.node])
         self._change(row)
+        self._gone.setdefault((row.level, row.within), []).append(row.parent or 0)
         self._touch(row.parent)
         self._head(row.within[:4])
         for above in begun.values():
             self._drop(above)
 
-    def _cluster(self, level: int, within: str, place: _Place) -> None:
-        """Place the nodes of a window anew from a place on; of those before it only the ones that can be joined are read."""
-        behind = hmem_rows.behind(self._tx, level, within, place)
-        if not behind:
+    def _cluster(self, level: int, within: str, place: _Place, *, whole: bool = False) -> None:
+        """Place the nodes of a window anew, from a place on, that others which have come or gone may move.
+
+        Those that come may move what stands right behind them. What goes or moves may move all of the rest.
+        """
+        cap, linkage = self._settings.cap, self._settings.linkage
+        come, gone = self._come[level, within], self._gone.get((level, within), ())
+        by_text = self._settings.compare == "text" and level > EVENT  # texts change with what is below
+        whole = whole or bool(gone) or place == _FIRST or linkage != "member" or by_text
+        most = None if whole else come + cap
+        found, first = hmem_rows.window_around(self._tx, level, within, place, cap + come, most)
+        if first == len(found):
             return
-        found = [*hmem_rows.before(self._tx, level, within, behind[0].place, self._settings.cap), *behind]
-        known, begun = self._known(found[: -len(behind)], level)
-        joined = assign(
-            self._vectors(found), known, self._alphas[level], self._settings.linkage, cap=self._settings.cap
-        )
-        founders = {at: row.founder or 0 for at, row in enumerate(found)} | begun
-        wanted = {row.founder or 0 for row in behind} | {founders[at] for at, _ in joined}
+        vectors = self._vectors(level, found)
+        alpha = self._alphas[level]
+        joined = hmem_rows.assign_anew(found, first, vectors, alpha, linkage, cap=cap, come=come, gone=gone)
+        moved = [at for at, one in joined.items() if found[at].begun_by not in (None, one.founder)]
+        if not whole and (moved or any(row.begun_by for row in found[first : first + come])):
+            self._cluster(level, within, place, whole=True)
+            return
+        rows = hmem_rows.by_node(self._tx, [found[at].node for at in joined])
+        behind = [rows[found[at].node] for at in joined]
+        wanted = {row.founder or 0 for row in behind} | {one.founder for one in joined.values()}
         above = hmem_rows.by_founder(self._tx, level + 1, wanted)
-        for row, (_, likeness) in zip(behind, joined, strict=True):
+        for row, (_, likeness) in zip(behind, joined.values(), strict=True):
             if likeness is not None and row.founder in above:
                 self._drop(above.pop(row.founder))
             elif likeness is None and row.founder is not None and row.founder not in above:
                 above[row.founder] = self._begin(level + 1, row)
-        parents = [above[founders[at]].node for at, _ in joined]
-        self._join(behind, parents, [likeness for _, likeness in joined])
+        parents = [above[one.founder].node for one in joined.values()]
+        self._join(behind, parents, [one.likeness for one in joined.values()])
 
-    def _known(self, found: Sequence[HMemNode], level: int) -> tuple[list[int], dict[int, int]]:
-        """Return the founders' places of the nodes that stay, and the founders of the places below 0."""
-        begun = hmem_rows.founders_of(self._tx, {row.parent for row in found if row.parent is not None})
-        places = {row.founder: at for at, row in enumerate(found)}
-        earlier = hmem_rows.by_founder(self._tx, level, {one for one in begun.values() if one not in places})
-        ordered = sorted(earlier, key=lambda founder: earlier[founder].place, reverse=True)
-        places |= {founder: -1 - at for at, founder in enumerate(ordered)}
-        known = [places[begun[row.parent or 0]] for row in found]
-        return known, {-1 - at: founder for at, founder in enumerate(ordered)}
-
-    def _vectors(self, found: Sequence[HMemNode]) -> NDArray[np.float32]:
+    def _vectors(self, level: int, found: Sequence[WindowNode]) -> NDArray[np.float32]:
         """Return the vectors that nodes of a level are compared by: of the events that began them, or of what they say."""
-        founders = np.array([row.founder or 0 for row in found], dtype=np.int64)
-        items, vectors = zip(*derived.vector_blocks(self._tx, self._kind, founders.tolist()), strict=True)
+        founders = [row.founder for row in found]
+        items, vectors = zip(*derived.vector_blocks(self._tx, self._kind, founders), strict=True)
         given: NDArray[np.float32] = np.concatenate(vectors)[np.searchsorted(np.concatenate(items), founders)]
-        if self._settings.compare == "text" and found[0].level > EVENT:
+        if self._settings.compare == "text" and level > EVENT:
             # A node that was begun just now says what the event says, and has no text of its own yet.
             said = derived.vectors_of_items(self._tx, "node", [row.node for row in found])
             for at, row in enumerate(found):
@@ -236,6 +244,7 @@ class EventTrees:
         self._arena.put(self._node(row))
         if level != ROOT:
             self._change(row)
+            self._come[level, row.within] += 1
         return row
 
     def _join(

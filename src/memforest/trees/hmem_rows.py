@@ -180,24 +180,33 @@ def by_founder(tx: Tx, level: int, founders: Collection[int]) -> dict[int, HMemN
     return {row.founder: row for row in found if row.founder is not None}
 
 
-def behind(tx: Tx, level: int, within: str, place: tuple[int, str]) -> list[HMemNode]:
-    """Return the nodes of a level in a window from a place on, in order."""
-    return _read(
-        tx,
-        "WHERE i.level = ? AND i.within = ? AND (i.said_ms, i.tie) >= (?, ?) ORDER BY i.said_ms, i.tie",
-        (level, within, *place),
-    )
+class WindowNode(NamedTuple):
+    """A node among those of its window, and the event that began what it is below, with the place of that; None without."""
+
+    node: int
+    founder: int
+    parent: int | None
+    likeness: float | None
+    begun_by: int | None
+    begun_ms: int
+    begun_tie: str
 
 
-def before(tx: Tx, level: int, within: str, place: tuple[int, str], most: int) -> list[HMemNode]:
-    """Return the last nodes of a level in a window before a place, in order."""
-    found = _read(
-        tx,
-        """WHERE i.level = ? AND i.within = ? AND (i.said_ms, i.tie) < (?, ?)
-           ORDER BY i.said_ms DESC, i.tie DESC LIMIT ?""",
-        (level, within, *place, most),
-    )
-    return found[::-1]
+def window_around(
+    tx: Tx, level: int, within: str, place: tuple[int, str], before: int, most: int | None
+) -> tuple[list[WindowNode], int]:
+    """Return the last `before` nodes of a window before a place and the first `most` from it on, or all; and how many are before."""
+    found = []
+    for side, way, limit in (("<", "DESC", before), (">=", "ASC", -1 if most is None else most)):
+        rows = tx.execute(
+            f"""SELECT i.node, i.founder, i.parent, i.likeness, p.founder, p.said_ms, p.tie
+                FROM ix_hmem_node i LEFT JOIN ix_hmem_node p ON p.node = i.parent
+                WHERE i.level = ? AND i.within = ? AND (i.said_ms, i.tie) {side} (?, ?)
+                ORDER BY i.said_ms {way}, i.tie {way} LIMIT ?""",
+            (level, within, *place, limit),
+        )
+        found.append([WindowNode(*row) for row in rows])
+    return found[0][::-1] + found[1], len(found[0])
 
 
 def not_under(tx: Tx, level: int, within: str, parent: int | None) -> list[HMemNode]:
@@ -207,14 +216,6 @@ def not_under(tx: Tx, level: int, within: str, parent: int | None) -> list[HMemN
         "WHERE i.level = ? AND i.within = ? AND (? IS NULL OR i.parent IS NOT ?) ORDER BY i.said_ms, i.tie",
         (level, within, parent, parent),
     )
-
-
-def founders_of(tx: Tx, nodes: Collection[int]) -> dict[int, int]:
-    """Return the founders of nodes."""
-    found = tx.execute(
-        f"SELECT node, founder FROM ix_hmem_node WHERE node {AMONG} AND founder IS NOT NULL", (tx.ids(nodes),)
-    )
-    return dict(found.fetchall())
 
 
 def above(tx: Tx, nodes: Collection[int]) -> list[HMemNode]:
@@ -338,60 +339,146 @@ CAP = 2048
 """Nodes right before a node, in one window, that it is compared with: what a product of 2 MB of half floats costs."""
 
 
-Joined = tuple[int, float | None]
-"""The cluster of a node, as the place of the node that began it, and how like it was then; None for the one that began it."""
+class Joined(NamedTuple):
+    """The cluster that a node has joined, by the node that began it, and how like it was then; None for the one that began it."""
+
+    founder: int
+    likeness: float | None
+
 
 BLOCK = 128
 """Nodes that are compared at once with what stands before them: one product of matrices instead of many with a vector."""
+NEW = -(2**63)
+"""The place of the founder of a node that has none yet."""
+FEW = 64
+"""More nodes than these come or go: it costs less to place all anew than to find out which they move."""
+SLACK = 2e-6
+"""Of likenesses: twice what rounding makes of them."""
+
+
+def assign_anew(
+    found: Sequence[WindowNode],
+    first: int,
+    vectors: NDArray[np.float32],
+    alpha: float,
+    linkage: Linkage,
+    *,
+    cap: int,
+    come: int,
+    gone: Collection[int],
+) -> dict[int, Joined]:
+    """Return the clusters, by the events that began them, of the nodes that have none and of those that others may have moved.
+
+    A node stays where it is if what has come, or has moved, is less like it than what it joined, and nothing that it may have
+    joined has gone.
+
+    Args:
+        found: nodes of a window.
+        first: the first of them that may be placed anew; those before are as many as are compared with it.
+        vectors: of their founders.
+        alpha: see `assign`.
+        linkage: see there.
+        cap: see there.
+        come: number of nodes that have come.
+        gone: what those that have gone were below.
+    """
+    places = {row.founder: at for at, row in enumerate(found)}
+    begun = {(row.begun_ms, row.begun_tie, row.begun_by) for row in found if row.begun_by is not None}
+    outside = sorted((one for one in begun if one[2] not in places), reverse=True)
+    places |= {founder: -1 - at for at, (_, _, founder) in enumerate(outside)}
+    known = np.array([NEW if row.begun_by is None else places[row.begun_by] for row in found], dtype=np.int64)
+    likenesses = np.array([row.likeness for row in found], dtype=np.float64)  # not a number where it is None
+    least = np.where(np.isnan(likenesses), alpha, likenesses) - SLACK
+    doubtful = np.arange(len(found)) >= first
+    if linkage == "member" and come + len(gone) <= FEW:
+        parents = np.array([row.parent or 0 for row in found], dtype=np.int64)
+        doubtful &= (known == NEW) | np.isin(parents, [*gone])
+        # With what comes or goes between, others are the first that a node is compared with: some fewer, or some more.
+        for shift in range(-come, min(come + len(gone), cap) if gone else 0):
+            at = np.arange(max(first, cap - shift), len(found))
+            edge = at - cap + shift
+            if shift < 0:
+                doubtful[at] |= parents[at] == parents[edge]
+            else:
+                doubtful[at] |= np.einsum("ij,ij->i", vectors[at], vectors[edge]) >= least[at]
+    made = assign(vectors, known, alpha, linkage, cap=cap, least=least, doubtful=doubtful)
+    founders = [*(row.founder for row in found), *(founder for _, _, founder in outside[::-1])]
+    return {
+        at: Joined(founders[one.founder], one.likeness)
+        for at, one in zip(np.flatnonzero(doubtful).tolist(), made, strict=True)
+    }
 
 
 def assign(
     vectors: NDArray[np.float32],
-    known: Sequence[int],
+    known: Sequence[int] | NDArray[np.int64],
     alpha: float,
     linkage: Linkage = "member",
     *,
     cap: int = CAP,
+    least: NDArray[np.float64] | None = None,
+    doubtful: NDArray[np.bool_] | None = None,
 ) -> list[Joined]:
     """Return the clusters that nodes of a window join, one after the other.
 
     Args:
         vectors: of nodes that stand one behind the other, of unit length, shape (m, d).
-        known: the founders' places of the first ones, which have been assigned before; those behind are assigned. A place is one
-            in `vectors`, below 0 for a founder that stands before these, the earlier the lower.
+        known: the founders' places of the first ones, which have been assigned before. A place is one in `vectors`, below 0 for
+            a founder that stands before these, the earlier the lower.
         alpha: the least likeness, -1 to 1.
         linkage: what is compared.
         cap: most nodes that one is compared with.
+        least: how like another node must be to each, if that has another cluster now, for it to be assigned again; None for never.
+        doubtful: the nodes that are assigned, those behind the known ones if None; here are added those that are assigned again.
 
     Returns:
-        One for each node behind the known ones.
+        One for each node that is assigned; a founder is a place.
     """
-    founders = np.empty(len(vectors), dtype=np.int64)
+    # So that no rounded likeness depends on how many vectors are multiplied at once.
+    wide = vectors.astype(np.float64)
+    founders = np.full(len(wide), NEW, dtype=np.int64)
     founders[: len(known)] = known
+    doubtful = np.arange(len(wide)) >= len(known) if doubtful is None else doubtful
     made: list[Joined] = []
-    for begin in range(len(known), len(vectors), BLOCK):
-        end, reach = min(begin + BLOCK, len(vectors)), max(0, begin - cap)
-        near = vectors[begin:end] @ vectors[reach:end].T
-        for at in range(begin, end):
+    for begin in range(0, len(wide), BLOCK):
+        end, reach = min(begin + BLOCK, len(wide)), max(0, begin - cap)
+        rows = begin + np.flatnonzero(doubtful[begin:end])
+        near = dict(zip(rows.tolist(), _products(wide[rows], wide[reach:end]), strict=True))
+        for at in range(begin, end) if len(rows) else ():
+            if not doubtful[at]:
+                continue
             low = max(0, at - cap)
             found = None
             if low < at:
-                likeness = near[at - begin, low - reach : at - reach]
-                found = _nearest(likeness, vectors[low:at], founders[low:at], linkage)
-            made.append(found if found is not None and found[1] >= alpha else (at, None))
-            founders[at] = made[-1][0]
+                likeness = (
+                    near[at][low - reach : at - reach]
+                    if at in near
+                    else _products(wide[at : at + 1], wide[low:at])[0]
+                )
+                found = _nearest(likeness, wide[low:at], founders[low:at], linkage)
+            made.append(Joined(*found) if found is not None and found[1] >= alpha else Joined(at, None))
+            behind = slice(at + 1, at + 1 + cap)
+            if least is not None and founders[at] != made[-1].founder and not doubtful[behind].all():
+                doubtful[behind] |= _products(wide[at : at + 1], wide[behind])[0] >= least[behind]
+            founders[at] = made[-1].founder
     return made
 
 
+def _products(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the products of some vectors with others; of few without BLAS, whose threads would cost more than they save."""
+    found: NDArray[np.float64] = np.einsum("ij,kj->ik", some, others) if len(some) < 8 else some @ others.T
+    return found
+
+
 def _nearest(
-    near: NDArray[np.float32], vectors: NDArray[np.float32], founders: NDArray[np.int64], linkage: Linkage
+    near: NDArray[np.float64], vectors: NDArray[np.float64], founders: NDArray[np.int64], linkage: Linkage
 ) -> tuple[int, float]:
     """Return the nearest cluster of some nodes by their likenesses; of equally near ones that which was begun earliest.
 
     Likenesses are rounded, as the last digits of a product say how many nodes were in it.
     """
     if linkage == "member":
-        rounded = np.round(near.astype(np.float64), 6)
+        rounded = np.round(near, 6)
         most = rounded.max()
         return int(founders[rounded == most].min()), float(most)
     clusters, of = np.unique(founders, return_inverse=True)

@@ -67,12 +67,26 @@ Describe = Callable[[Tx, Sequence[Node], Mapping[int, tuple[str, ...]]], Sequenc
 """Says how nodes are to be summarised, given their children's texts; of those that need it."""
 
 
-def inputs_of(tx: Tx, nodes: Sequence[Node], children: Mapping[int, Node]) -> dict[int, tuple[str, ...]]:
+def inputs_of(tx: Tx, nodes: Sequence[Node]) -> dict[int, tuple[str, ...]]:
     """Return the inputs of each node's summary: its children's texts, in order; of a leaf, what its item says."""
-    texts = trees.node_texts(tx, [children[child] for node in nodes for child in node.children])
+    below = [child for node in nodes for child in node.children]
+    texts = derived.summaries(tx, below)
+    rest = trees.nodes_with_ids(tx, [child for child in below if child not in texts]).values()
+    texts |= leaf_texts(tx, [node for node in rest if not node.level])
     items = leaf_texts(tx, [node for node in nodes if not node.level])
     own = {node.id: tuple(texts[child] for child in node.children if child in texts) for node in nodes}
     return own | {leaf: (text,) for leaf, text in items.items()}
+
+
+class _Inputs(dict[int, tuple[str, ...]]):
+    """The inputs of nodes, read when one is first asked for: a root that has no summary may have thousands of children."""
+
+    def __init__(self, tx: Tx, nodes: Sequence[Node]) -> None:
+        self._tx, self._nodes = tx, nodes
+
+    def __missing__(self, node: int) -> tuple[str, ...]:
+        self.update(inputs_of(self._tx, self._nodes))
+        return self[node]
 
 
 def bounded(work: NodeWork, max_words: int) -> NodeWork:
@@ -114,8 +128,7 @@ def stale_nodes(tx: Tx, describe: Describe, summariser: Summariser) -> list[int]
     nodes = [one for one in trees.nodes_with_ids(tx, made.keys() - stale).values() if not one.dirty]
     for _, level in groupby(sorted(nodes, key=lambda one: (one.level, one.id)), key=lambda one: one.level):
         group = list(level)
-        children = trees.nodes_with_ids(tx, [child for node in group for child in node.children])
-        for work in describe(tx, group, inputs_of(tx, group, children)):
+        for work in describe(tx, group, inputs_of(tx, group)):
             by, maker = made[work.node], maker_of(summariser, work.request)
             now = fingerprint(work.request, maker, kept=work.kept)
             if by.maker != maker or by.inputs not in (None, now):
@@ -585,16 +598,15 @@ def _dirty_beneath(
     with db.read() as tx:
         if nodes is None:
             return trees.dirty_children(tx, but=but, without=without(tx))
-        found: dict[int, Node] = {}
+        found: dict[int, tuple[int, tuple[int, ...]]] = {}
         # What is above a dirty node is dirty, so nothing dirty lies beneath a clean one.
         frontier = nodes_without(tx, nodes, without(tx))
         while frontier:
-            read = trees.nodes_with_ids(tx, sorted(frontier))
-            dirty = {node.id: node for node in read.values() if node.dirty}
+            dirty = trees.dirty_among(tx, frontier)
             found |= dirty
-            frontier = {child for node in dirty.values() for child in node.children} - found.keys()
-    ordered = sorted(found.values(), key=lambda node: (node.level, node.id))
-    return {node.id: node.children for node in ordered}
+            frontier = {child for _, children in dirty.values() for child in children} - found.keys()
+    ordered = sorted(found, key=lambda node: (found[node][0], node))
+    return {node: found[node][1] for node in ordered}
 
 
 def _still_dirty(
@@ -603,16 +615,16 @@ def _still_dirty(
     with db.read() as tx:
         if nodes is None:
             return trees.dirty_count(tx, without=without(tx))
-        return sum(node.dirty for node in trees.nodes_with_ids(tx, nodes).values())
+        return len(trees.dirty_among(tx, nodes))
 
 
 def _describe(tx: Tx, describe: Describe, wanted: Sequence[int]) -> tuple[list[SummaryJob], list[Node]]:
     """Return the requests of nodes whose children are clean, and the nodes that need no summary."""
     found = trees.nodes_with_ids(tx, wanted)
     nodes = [node for one in wanted if (node := found.get(one)) is not None and node.dirty]
-    children = trees.nodes_with_ids(tx, [child for node in nodes for child in node.children])
-    ready = [node for node in nodes if not any(children[child].dirty for child in node.children)]
-    work = {one.node: one for one in describe(tx, ready, inputs_of(tx, ready, children))}
+    dirty = trees.dirty_among(tx, [child for node in nodes for child in node.children])
+    ready = [node for node in nodes if dirty.keys().isdisjoint(node.children)]
+    work = {one.node: one for one in describe(tx, ready, _Inputs(tx, ready))}
     jobs = [SummaryJob(node, work[node.id]) for node in ready if node.id in work]
     return jobs, [node for node in ready if node.id not in work]
 
@@ -621,8 +633,7 @@ def _unmoved(tx: Tx, made: Sequence[SummaryJob]) -> list[SummaryJob]:
     """Mark nodes clean that are still dirty and whose inputs are unchanged; return them."""
     now = trees.nodes_with_ids(tx, [one.node.id for one in made])
     same = [one for one in made if (node := now.get(one.node.id)) and node.version == one.node.version]
-    children = trees.nodes_with_ids(tx, [child for one in same for child in one.node.children])
-    inputs = inputs_of(tx, [one.node for one in same], children)
+    inputs = inputs_of(tx, [one.node for one in same])
     same = [one for one in same if inputs[one.node.id] == one.work.request.inputs]
     clean = trees.mark_clean(tx, [(one.node.id, one.node.version) for one in same])
     return [one for one in same if one.node.id in clean]

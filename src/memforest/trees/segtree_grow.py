@@ -89,11 +89,13 @@ def nearest(vector: Vector, candidates: Sequence[Vector], least: float) -> int |
         candidates: of the nodes, of any length.
         least: likeness below which it joins none.
     """
-    likes = [cosine(vector, one) for one in candidates]
-    best = max(likes, default=-1.0)
-    if not likes or best < least:
+    if not len(candidates):
         return None
-    return likes.index(best)
+    rows = np.stack(candidates)
+    lengths = np.sqrt((vector * vector).sum()) * np.sqrt((rows * rows).sum(axis=1))
+    likes = np.round((rows * vector).sum(axis=1) / np.where(lengths, lengths, np.inf), DECIMALS)
+    best = int(likes.argmax())
+    return None if likes[best] < least else best
 
 
 def weakest(children: Sequence[Vector | None]) -> int:

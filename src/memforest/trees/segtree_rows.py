@@ -479,7 +479,18 @@ def leaf_vectors(tx: Tx, exchanges: Collection[int], *, of_text: bool) -> dict[i
     blobs: dict[int, list[bytes | None]] = {}
     for one, blob in tx.execute(sql, (tx.ids(exchanges),)):
         blobs.setdefault(one, []).append(blob)
-    return {one: _unit(found) for one, found in blobs.items() if all(found)}  # type: ignore[arg-type]
+    by_count: dict[int, list[int]] = {}
+    for one, found in blobs.items():
+        if all(found):
+            by_count.setdefault(len(found), []).append(one)
+    made: dict[int, NDArray[np.float64]] = {}
+    for count, some in by_count.items():  # those of as many turns at once
+        vectors = unpack_vectors(*(blob or b"" for one in some for blob in blobs[one]))
+        means = vectors.astype(np.float64).reshape(len(some), count, -1).sum(axis=1)
+        lengths = np.sqrt((means * means).sum(axis=1))
+        units = (means / np.where(lengths, lengths, 1.0)[:, None]).astype(NUMBER).astype(np.float64)
+        made |= zip(some, units, strict=True)
+    return {one: made[one] for one in blobs if one in made}
 
 
 def text_vectors(tx: Tx) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -489,13 +500,6 @@ def text_vectors(tx: Tx) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     ).fetchall()
     turns = np.array([row[0] for row in found], dtype=np.int64)
     return turns, unpack_vectors(*(row[1] for row in found)) if found else np.zeros((0, 0), dtype=np.float32)
-
-
-def _unit(blobs: Sequence[bytes]) -> NDArray[np.float64]:
-    mean = unpack_vectors(*blobs).astype(np.float64).sum(axis=0)
-    length = float(np.sqrt((mean * mean).sum()))
-    unit: NDArray[np.float64] = (mean / length if length else mean).astype(NUMBER).astype(np.float64)
-    return unit
 
 
 LeafRule = Literal["adjacent", "pairs", "turns"]

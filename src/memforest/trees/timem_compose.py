@@ -420,7 +420,18 @@ class _Month:
         self.named: dict[int, list[EntityAtOccurrence]] = {}
         for named in named_by(tx, {one.fact for one in self.told}):
             self.named.setdefault(named.occurrence, []).append(named)
-        self.topics = {occurrence: _topics_of(fact) for occurrence, fact in self.stated.items()}
+        told_of: dict[str, set[int]] = {}
+        given = {occurrence: json.loads(fact.topics) for occurrence, fact in self.stated.items()}
+        for one in self.told:
+            for topic in given[one.occurrence]:
+                told_of.setdefault(topic, set()).add(one.fact)
+        # Few topics recur at all; whether the others were said is not looked at.
+        self.topics = {
+            occurrence: _said_topics(
+                [one for one in topics if len(told_of[one]) >= TOPIC_RECURS], self.stated[occurrence]
+            )
+            for occurrence, topics in given.items()
+        }
         self.topic_counts = Counter(topic for one in self.told for topic in self.topics[one.occurrence])
         self._row_of: dict[str, int | None] = {}
         self.names: dict[int | str, str] = {}
@@ -428,6 +439,9 @@ class _Month:
         for name in participants:
             if one_line(name):
                 self.names.setdefault(self.entity_of(name), name)
+        self.by_speaker: dict[int | str, list[FactAtTurn]] = {}
+        for one in self.told:
+            self.by_speaker.setdefault(self.entity_of(one.speaker), []).append(one)
         self.people = frozenset(key for name in participants if (key := entity_key(name))) | {
             one.key for group in self.named.values() for one in group if one.kind == "participant"
         }
@@ -444,7 +458,7 @@ class _Month:
 
     def lines_of(self, who: int | str, name: str) -> list[FoundLine]:
         """Return the lines of one participant."""
-        own = [one for one in self.told if self.entity_of(one.speaker) == who]
+        own = self.by_speaker.get(who, [])
         found: list[FoundLine] = []
         if isinstance(who, int):
             held, changed = then(self.tx, who, self.start_ms, self.end_ms)
@@ -654,8 +668,11 @@ class _Month:
         return FoundLine(name, one_line(text), kind, ends_of(facts), ends_of(turns))
 
 
-def _topics_of(fact: StatedFact) -> tuple[str, ...]:
+def _said_topics(topics: Sequence[str], fact: StatedFact) -> tuple[str, ...]:
     """Return the topics of a fact that were said; a rule may have added others, and what a picture shows was not said."""
-    said = frozenset() if _PICTURE.match(fact.quote) else frozenset(lexical_tokens(fact.quote))
-    topics = dict.fromkeys(json.loads(fact.topics))
-    return tuple(topic for topic in topics if (tokens := set(lexical_tokens(topic))) and tokens <= said)
+    if not topics or _PICTURE.match(fact.quote):
+        return ()
+    said = frozenset(lexical_tokens(fact.quote))
+    return tuple(
+        one for one in dict.fromkeys(topics) if (tokens := set(lexical_tokens(one))) and tokens <= said
+    )

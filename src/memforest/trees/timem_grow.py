@@ -15,6 +15,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import tzinfo
+from functools import partial
 from typing import Any, NamedTuple
 
 from memforest.nodes import Node, TreeHead
@@ -72,7 +73,9 @@ def history_of(tx: Tx, settings: TiMemSettings, row: TiMemNode) -> list[int]:
     return timem_rows.children_before(tx, row, many)
 
 
-def followers(tx: Tx, settings: TiMemSettings, row: TiMemNode, *, said: bool = True) -> set[int]:
+def followers(
+    tx: Tx, settings: TiMemSettings, row: TiMemNode, *, said: bool = True, states: bool = True
+) -> set[int]:
     """Return the nodes that have one in their history.
 
     Args:
@@ -80,6 +83,7 @@ def followers(tx: Tx, settings: TiMemSettings, row: TiMemNode, *, said: bool = T
         settings: of the index.
         row: the node.
         said: the turns of a segment are others now, and not only its text.
+        states: what changed may tell of states, which later months tell again.
     """
     by_children = settings.history_of == "children"
     segments = row.level == SEGMENT and (said or not by_children)
@@ -88,7 +92,7 @@ def followers(tx: Tx, settings: TiMemSettings, row: TiMemNode, *, said: bool = T
         parent = timem_rows.by_node(tx, [row.parent]).get(row.parent)
         if parent is not None:
             found |= _those_after(tx, settings, parent, row)
-    if row.level >= MONTH and by_rules(tx):
+    if states and row.level >= MONTH and by_rules(tx):
         found |= {one.node for one in timem_rows.following(tx, row, _ALL)}
     return found
 
@@ -109,7 +113,9 @@ def _all_behind(tx: Tx, found: Iterable[TiMemNode]) -> set[int]:
     return {one.node for row in first.values() for one in timem_rows.following(tx, row, _ALL)}
 
 
-def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: bool = False) -> set[int]:
+def reopened(
+    tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: bool = False, states: bool = True
+) -> set[int]:
     """Return the nodes whose texts go out of date when nodes change: those above, and those that had one of them as history.
 
     Also what had one of those as history, and so on, because their texts will be others. Not so where a model writes after
@@ -121,6 +127,7 @@ def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: boo
         nodes: those that change; they are among what is returned.
         gone: what they tell must be told nowhere any more. After memories, it may have come into any that is behind them,
             also by one that is not its history now.
+        states: see `followers`.
     """
     found: set[int] = set()
     fresh = set(nodes)
@@ -135,7 +142,9 @@ def reopened(tx: Tx, settings: TiMemSettings, nodes: Iterable[int], *, gone: boo
         if gone and settings.history_of == "memories":
             fresh = _all_behind(tx, known) - found
         else:
-            fresh = {one for row in known for one in followers(tx, settings, row, said=first)} - found
+            fresh = {
+                one for row in known for one in followers(tx, settings, row, said=first, states=states)
+            } - found
         first = False
     return found
 
@@ -206,6 +215,13 @@ def supporting(tx: Tx, facts: Collection[int], after: int = 0) -> list[int]:
         (tx.ids(facts), after),
     )
     return [row[0] for row in found]
+
+
+def tells_states(tx: Tx, facts: Collection[int], turns: Collection[int]) -> bool:
+    """Return whether some facts, or those that turns support, tell of a state."""
+    sql = f"""SELECT EXISTS (SELECT 1 FROM state WHERE fact {AMONG}) OR EXISTS (SELECT 1 FROM state s
+        JOIN occurrence_turn x ON x.occurrence = s.occurrence WHERE x.turn {AMONG})"""
+    return bool(tx.execute(sql, (tx.ids(facts), tx.ids(turns))).fetchone()[0])
 
 
 def turns_of_sessions(tx: Tx, sessions: Collection[int]) -> list[int]:
@@ -287,10 +303,12 @@ class CalendarTree:
         tx: the write transaction.
         settings: of the index.
         zone: the memory's.
+        states: whether what changes may tell of states.
     """
 
-    def __init__(self, tx: Tx, settings: TiMemSettings, zone: tzinfo) -> None:
+    def __init__(self, tx: Tx, settings: TiMemSettings, zone: tzinfo, *, states: bool) -> None:
         self._tx, self._settings, self._zone = tx, settings, zone
+        self._reopened = partial(reopened, tx, settings, states=states)
         self._arena = SqliteArena(tx, summarised={"turn"})
         self._size = 2 * settings.segment
         self._windowed = windowed(settings.levels)
@@ -323,7 +341,7 @@ class CalendarTree:
         if found and (gone or made):
             # It may get another place, and what was written after it another history.
             before = [found[0].node, *(row.node for row in gone)]
-            self._after |= reopened(self._tx, self._settings, before)
+            self._after |= self._reopened(before)
         nodes = [row.node for row in gone]
         trees.drop_leaf_nodes(self._tx, nodes)  # their turns may be gone already
         timem_rows.delete(self._tx, nodes)
@@ -375,7 +393,7 @@ class CalendarTree:
                 continue
             if row.parent is not None:
                 old = timem_rows.by_node(self._tx, [row.parent])[row.parent]
-                self._after |= reopened(self._tx, self._settings, [old.node])
+                self._after |= self._reopened([old.node])
                 self._changed[old.level].add(old.node)
             timem_rows.put_parent(self._tx, row.node, parent)
             self._changed[timem_rows.by_node(self._tx, [parent])[parent].level].add(parent)
@@ -417,7 +435,7 @@ class CalendarTree:
                 if self._renew(node, level):
                     touched.add(node)
         self._arena.flush()
-        marked = reopened(self._tx, self._settings, self._fresh | touched)
+        marked = self._reopened(self._fresh | touched)
         marked |= timem_rows.by_node(self._tx, self._after).keys()
         trees.mark_out_of_date(self._tx, marked)
         timem_rows.clean_unwritten(self._tx, unwritten_levels(self._settings.levels))
@@ -479,10 +497,12 @@ def receive(tx: Tx, settings: TiMemSettings, until: int) -> bool:
     def place(items: Items) -> None:
         turns, facts = items.get("turn", ()), items.get("fact", ())
         groups, stored = groups_of(tx, turns, 2 * settings.segment)
-        if stored < len(set(turns)):  # what went while nobody told the index
+        lost = stored < len(set(turns))
+        if lost:  # while nobody told the index
             for one in timem_rows.stale(tx):
                 groups.setdefault(one.session or 0, set()).add(one.part or 0)
-        edit(tx, settings, groups, _retold(tx, settings, facts, turns))
+        states = lost or tells_states(tx, facts, turns)
+        edit(tx, settings, groups, _retold(tx, settings, facts, turns), states=states)
 
     return place_notes(tx, OWNER, until, place)
 
@@ -504,7 +524,12 @@ def _retold(tx: Tx, settings: TiMemSettings, facts: Collection[int], new: Collec
 
 
 def edit(
-    tx: Tx, settings: TiMemSettings, groups: Mapping[int, Collection[int]], retold: Collection[int] = ()
+    tx: Tx,
+    settings: TiMemSettings,
+    groups: Mapping[int, Collection[int]],
+    retold: Collection[int] = (),
+    *,
+    states: bool = True,
 ) -> Placed:
     """Cut segments anew, mark changed ones, and schedule what is out of date.
 
@@ -513,9 +538,10 @@ def edit(
         settings: of the index.
         groups: session -> the numbers of its segments.
         retold: segments of which something else is known now.
+        states: whether what is new may tell of states.
     """
     zone = memory_zone(tx)
-    tree = CalendarTree(tx, settings, zone)
+    tree = CalendarTree(tx, settings, zone, states=states)
     for session, parts in groups.items():
         tree.cut(session, parts)
     tree.reopen(timem_rows.by_node(tx, retold))
