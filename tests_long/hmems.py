@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from tests_long.worlds import fast_config, file_of
 
 from memforest import Config, UserMemory
@@ -90,9 +89,7 @@ def events(folder: Path, kind: str = "facts") -> list[Event]:
     return sorted(made, key=lambda one: one.place)
 
 
-def expected(
-    told: list[Event], zone: str, alphas: tuple[float, ...], top: int, linkage: str, cap: int = CAP
-) -> Shape:
+def expected(told: list[Event], zone: str, alphas: tuple[float, ...], top: int, cap: int = CAP) -> Shape:
     """Return where every node must be: (level, event that began it) -> what that stands for above it, likeness, window, n, leaves."""
     made: Shape = {}
     nodes = [(one, [one]) for one in told]
@@ -108,7 +105,7 @@ def expected(
             near_by = reach.setdefault(key, [])[-cap:]
             reach[key].append(founder.name)
             for number, (_, members) in enumerate(clusters):
-                near = _likeness([one for one, _ in members if one.name in near_by], founder, linkage)
+                near = _likeness([one for one, _ in members if one.name in near_by], founder)
                 if near > best + 1e-6:
                     best, at = near, number
             if at is None or round(best, 6) < alphas[level]:
@@ -133,16 +130,9 @@ def _times(leaves: list[Event]) -> int:
     return sum(one.times for one in leaves) - 1
 
 
-def _likeness(members: list[Event], new: Event, linkage: str) -> float:
+def _likeness(members: list[Event], new: Event) -> float:
     near = [float(one.vector @ new.vector) for one in members]
-    if not near:
-        return -2.0
-    if linkage == "member":
-        return max(near)
-    if linkage == "mean":
-        return sum(near) / len(near)
-    total = np.sum([one.vector for one in members], axis=0, dtype=np.float64)
-    return sum(near) / float(np.linalg.norm(total))
+    return max(near, default=-2.0)
 
 
 def rows(folder: Path) -> list[Any]:
@@ -196,7 +186,6 @@ def sound(
     zone: str = "UTC",
     *,
     alphas: tuple[float, ...] = SCHEDULE,
-    linkage: str = "member",
     kind: str = "facts",
     cap: int = CAP,
 ) -> Shape:
@@ -206,7 +195,7 @@ def sound(
     found = shape(folder, kind)
     top = max((level for level, _ in found), default=1)
     told = events(folder, kind)
-    want = expected(told, zone, alphas, top, linkage, cap)
+    want = expected(told, zone, alphas, top, cap)
     place_of = {one.name: one.place for one in told}
     differ = {at: (found.get(at), want.get(at)) for at in {**found, **want} if found.get(at) != want.get(at)}
     assert not differ, differ

@@ -1,4 +1,4 @@
-"""Which cluster a node joins: by each linkage, with ties, a cap and what is known before; and the ages at which levels come."""
+"""Which cluster a node joins: with ties, a cap and what is known before; and the ages at which levels come."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from memforest.trees.hmem_rows import (
     WEEK,
     YEAR,
     HMemSettings,
-    Linkage,
     WindowNode,
     assign,
     assign_anew,
@@ -29,7 +28,6 @@ from memforest.trees.hmem_rows import (
     top_level,
 )
 
-LINKAGES: tuple[Linkage, ...] = ("member", "mean", "parent")
 DAY_MS = 86_400_000
 
 
@@ -44,28 +42,14 @@ def founders(found: Sequence[tuple[int, float | None]]) -> list[int]:
     return [founder for founder, _ in found]
 
 
-@pytest.mark.parametrize(
-    ("linkage", "wanted"),
-    # 0, 20 and 40 degrees: the best member of (0, 20) is near to 40, their mean and their middle are not.
-    [("member", [0, 0, 0]), ("mean", [0, 0, 2]), ("parent", [0, 0, 2])],
-)
-def test_a_linkage_says_what_is_compared(linkage: Linkage, wanted: list[int]) -> None:
-    """With a chain of three, only the best member reaches the last one."""
-    assert founders(assign(plane(0, 20, 40), [], 0.93, linkage)) == wanted
+def test_the_best_member_of_a_cluster_is_compared() -> None:
+    """0, 20 and 40 degrees: the best member of (0, 20) is near to 40, their middle is not."""
+    assert founders(assign(plane(0, 20, 40), [], 0.93)) == [0, 0, 0]
 
 
-def test_the_middle_is_nearer_than_the_mean_of_likenesses() -> None:
-    """Two members on both sides of a node: their mean vector points to it, and neither member is as near."""
-    vectors = plane(-30, 30, 0)
-    near = {linkage: assign(vectors, [0, 0], -1, linkage)[0][1] for linkage in LINKAGES}
-    assert near["parent"] == pytest.approx(1.0)
-    assert near["mean"] == near["member"] == pytest.approx(np.cos(np.radians(30)), abs=1e-6)
-
-
-@pytest.mark.parametrize("linkage", LINKAGES)
-def test_of_equally_like_clusters_the_older_one_is_joined(linkage: Linkage) -> None:
+def test_of_equally_like_clusters_the_older_one_is_joined() -> None:
     """A node between two clusters of one member each."""
-    assert assign(plane(-20, 20, 0), [0, 1], 0.5, linkage) == [(0, 0.939693)]
+    assert assign(plane(-20, 20, 0), [0, 1], 0.5) == [(0, 0.939693)]
 
 
 def test_a_cap_bounds_what_is_compared() -> None:
@@ -80,11 +64,11 @@ def test_going_on_is_the_same_as_beginning_anew(data: Any) -> None:
     """Whatever is known of the first nodes, with a cap and only the nodes within reach: the others join as in one go."""
     count = data.draw(st.integers(1, 14))
     vectors = plane(*data.draw(st.lists(st.floats(0, 90), min_size=count, max_size=count)))
-    linkage, cap = data.draw(st.sampled_from(LINKAGES)), data.draw(st.integers(1, 14))
-    whole = assign(vectors, [], 0.8, linkage, cap=cap)
+    cap = data.draw(st.integers(1, 14))
+    whole = assign(vectors, [], 0.8, cap=cap)
     known = data.draw(st.integers(0, count))
     low = max(0, known - cap)
-    rest = assign(vectors[low:], [at - low for at in founders(whole)[low:known]], 0.8, linkage, cap=cap)
+    rest = assign(vectors[low:], [at - low for at in founders(whole)[low:known]], 0.8, cap=cap)
     assert [at + low for at in founders(rest)] == founders(whole)[known:]
     assert all(likeness is None or likeness >= 0.8 for _, likeness in whole)
     assert all((likeness is None) == (founder == at) for at, (founder, likeness) in enumerate(whole))
@@ -95,11 +79,10 @@ def test_going_on_is_the_same_as_beginning_anew(data: Any) -> None:
 def test_what_comes_and_goes_moves_what_it_must(data: Any) -> None:
     """Of a window that nodes come into and go from anywhere, those that are not placed anew are where they would be."""
     cap, degrees = data.draw(st.integers(1, 6)), st.sampled_from((0.0, 15.0, 31.0, 50.0, 90.0))
-    linkage = data.draw(st.sampled_from(LINKAGES))
     at_first = data.draw(st.lists(degrees, min_size=1, max_size=16))
     angles = dict(enumerate(at_first, 100))  # by event; the order of the events is that of their numbers
-    before = dict(zip(angles, assign(plane(*at_first), [], 0.8, linkage, cap=cap), strict=True))
-    began = {event: 100 + one.founder for event, one in before.items()}
+    before = dict(zip(angles, assign(plane(*at_first), [], 0.8, cap=cap), strict=True))
+    began = {event: 100 + founder for event, (founder, _) in before.items()}
     gone = data.draw(st.lists(st.sampled_from(sorted(angles)), unique=True, max_size=3))
     places = st.integers(99, 100 + len(at_first)).map(lambda place: place + 0.5)
     come = data.draw(st.dictionaries(places, degrees, min_size=1 if not gone else 0, max_size=3))
@@ -109,7 +92,7 @@ def test_what_comes_and_goes_moves_what_it_must(data: Any) -> None:
         WindowNode(numbers[event], numbers[event], None, None, None, 0, "")
         if event in come or began[event] in gone
         else WindowNode(
-            numbers[event], numbers[event], began[event], before[event].likeness, numbers[began[event]], 0, ""
+            numbers[event], numbers[event], began[event], before[event][1], numbers[began[event]], 0, ""
         )
         for event in now
     ]
@@ -118,13 +101,13 @@ def test_what_comes_and_goes_moves_what_it_must(data: Any) -> None:
     first = sum(event < min([*come, *gone]) for event in now)
     vectors = plane(*now.values())
     made = assign_anew(
-        found, first, vectors, 0.8, linkage, cap=cap, come=len(come), gone=[began[event] for event in gone]
+        found, first, vectors, 0.8, cap=cap, come=len(come), gone=[began[event] for event in gone]
     )
-    whole = assign(vectors, [], 0.8, linkage, cap=cap)
-    kept = [made[at].founder if at in made else one.begun_by for at, one in enumerate(found)]
+    whole = assign(vectors, [], 0.8, cap=cap)
+    kept = [made[at][0] if at in made else one.begun_by for at, one in enumerate(found)]
     assert kept == founders(whole)
-    assert [made[at].likeness if at in made else one.likeness for at, one in enumerate(found)] == [
-        one.likeness for one in whole
+    assert [made[at][1] if at in made else one.likeness for at, one in enumerate(found)] == [
+        likeness for _, likeness in whole
     ]
 
 
@@ -157,7 +140,7 @@ def test_schedules_are_the_papers_and_the_measured() -> None:
         {"schedule": (2, 0.5, 0.5)},
         {"words": (1,)},
         {"cap": 0},
-        {"linkage": "far"},
+        {"compare": "far"},
     ],
 )
 def test_wrong_settings_are_refused_by_name(own: dict[str, Any]) -> None:

@@ -25,11 +25,11 @@ from memforest.trees.hmem_rows import SCHEDULES
 
 SETTINGS: tuple[dict[str, Any], ...] = (
     {},
-    {"linkage": "mean", "cap": 3},
-    {"linkage": "parent", "schedule": "strict"},
+    {"cap": 3},
+    {"schedule": "strict"},
     {"events": "turns", "schedule": (0.4, 0.3, 0.2)},
     {"eager": True, "schedule": (0.5, 0.4, 0.3)},
-    {"cap": 3, "schedule": (0.3, 0.2, 0.1), "events": "turns", "linkage": "mean"},
+    {"cap": 3, "schedule": (0.3, 0.2, 0.1), "events": "turns"},
 )
 """Settings of the index in lives."""
 STEPS = 8
@@ -72,7 +72,6 @@ class HMemLife(Life):
             self.folder / "u",
             zone_of(self.path),
             alphas=tuple(SCHEDULES[schedule] if isinstance(schedule, str) else schedule),
-            linkage=self.own.get("linkage", "member"),
             kind=self.own.get("events", "facts"),
             cap=self.own.get("cap", hmems.CAP),
         )

@@ -37,14 +37,13 @@ def said(session: int, lines: tuple[str, ...] = TALK) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("linkage", ["member", "mean", "parent"])
-def test_events_join_as_the_window_says(tmp_path: Path, linkage: str) -> None:
+def test_events_join_as_the_window_says(tmp_path: Path) -> None:
     """Whatever the order of the sessions, the trees are those of the order in which all was told."""
-    with MemForest(tmp_path, hmems.configured({"linkage": linkage})) as forest:
+    with MemForest(tmp_path, hmems.configured({})) as forest:
         memory = forest.user("ana")
         for session in (0, 1, 2, 5, 3, 4):
             forest.ingest_session("ana", f"s{session}", said(session))
-        found = hmems.sound(memory, tmp_path, linkage=linkage)
+        found = hmems.sound(memory, tmp_path)
         sizes = [sum(level == one for level, _ in found) for one in range(4)]
         assert sizes[0] >= sizes[1] >= sizes[2] >= sizes[3] >= 1
         assert sizes[3] < sizes[0]

@@ -151,7 +151,7 @@ def test_a_short_form_stands_for_who_speaks_in_relations(tx: Connection) -> None
     assert melanie is not None
     where = said(tx, turn, candidate(relations=(Relation("Ana", "met", "Mel"),)), book=book)
     assert told(tx) == [("ana", "met", "melanie")]
-    assert [(one.entity, one.name) for one in entities.uses(tx)] == [(melanie, "Mel")]
+    assert [(entity, name) for _, _, entity, name in entities.uses(tx)] == [(melanie, "Mel")]
     assert value(tx, "SELECT occurrence FROM alias_use WHERE key = 'mel'") == where[1]
 
 

@@ -224,7 +224,16 @@ class IndexStateError(StoreError):
 
 
 class ModelError(MemForestError):
-    """A local or remote model could not be used."""
+    """A local or remote model could not be used.
+
+    Args:
+        message: what happened, and what to do.
+        status: the HTTP status, if there was a reply.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class WeightsError(ModelError):
@@ -245,35 +254,16 @@ class ModelUnavailableError(ModelError):
     """
 
     def __init__(self, message: str, *, status: int | None = None, retries: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
+        super().__init__(message, status=status)
         self.retries = retries
 
 
 class ModelRefusedError(ModelError):
-    """The endpoint refuses key, permission, address or model (401, 403, 404): no other call can succeed.
-
-    Args:
-        message: what happened, and which setting to mend.
-        status: the HTTP status.
-    """
-
-    def __init__(self, message: str, *, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
+    """The endpoint refuses key, permission, address or model (401, 403, 404): no other call can succeed."""
 
 
 class ModelRequestError(ModelError):
-    """The endpoint does not accept this one request: it is too long, or asks for what is not offered.
-
-    Args:
-        message: what the endpoint said.
-        status: the HTTP status.
-    """
-
-    def __init__(self, message: str, *, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
+    """The endpoint does not accept this one request: it is too long, or asks for what is not offered."""
 
 
 class BudgetError(ModelError):

@@ -4,9 +4,9 @@
     ingest      ingest, resume                                 screen    terminal output of untrusted text
     asking      search, ask                                    entities  entities, relations, path, profile, ...
     listing     users, sessions, facts, timeline, changes, diff
-    correcting  update, pin, forget, undo, history, delete     merging   merge
+    correcting  update, pin, forget, undo, history, delete
     inspecting  tree, stats, verify                            maintain  rebuild, index, advance
-    transfer    export, import, backup, restore, encrypt, ...
+    transfer    export, import, merge, backup, restore, encrypt, ...
     doctor      doctor                                         demo      demo
 
 Importing this loads neither the models nor numpy, so that ``memforest --help`` answers at once; a command's

@@ -66,7 +66,7 @@ COMMANDS = {
     "rekey": ("transfer", "Encrypt the memories of the directory with another key."),
     "delete": ("correcting", "Delete something with all that was made of it."),
     "rebuild": ("maintain", "Make anew what is derived: what is stale, one index, or every vector."),
-    "merge": ("merging", "Merge the memory of one user into that of another."),
+    "merge": ("transfer", "Merge the memory of one user into that of another."),
     "verify": ("inspecting", "Check the stored memory against itself."),
     "serve": ("memforest.server.commands", "Serve the memories of --dir: REST, MCP and the inspector."),
     "inspect": ("memforest.server.commands", "Look into the memories of --dir in a browser, until Ctrl-C."),

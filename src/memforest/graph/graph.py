@@ -34,15 +34,7 @@ from memforest.graph.relations import (
 from memforest.graph.resolve import Resolver
 from memforest.reading.canonical import speaker_key
 from memforest.records import EntityKind
-from memforest.search.snapshot import (
-    OPEN,
-    Ints,
-    Lists,
-    Snapshot,
-    count_bytes,
-    once_per_snapshot,
-    ranges,
-)
+from memforest.search.snapshot import OPEN, Ints, Lists, Snapshot, count_bytes, once_per_snapshot, ranges
 from memforest.store import corrections, entities, meta
 from memforest.store import snapshot as snapshot_rows
 from memforest.store.connections import Tx
@@ -275,9 +267,9 @@ def read_graph(tx: Tx, snapshot: Snapshot) -> GraphRows:
         return fact in snapshot.fact_row and occurrence not in snapshot.without
 
     spelled: dict[int, dict[str, None]] = {}
-    for use in entities.uses(tx):
-        if held(use.fact, use.occurrence):
-            spelled.setdefault(use.entity, {})[use.name] = None
+    for fact, occurrence, entity, name in entities.uses(tx):
+        if held(fact, occurrence):
+            spelled.setdefault(entity, {})[name] = None
     return GraphRows(
         [one for one in entities.read_relations(tx) if held(one.fact, one.occurrence)],
         [
@@ -566,10 +558,10 @@ def names_of(tx: Tx, snapshot: Snapshot, graph: Graph, places: Collection[int]) 
     """
     asked = {entity: place for place in places for entity in graph.members[place]}
     found: dict[int, dict[str, int]] = {place: {} for place in places}
-    for use in entities.spelled(tx, asked):
-        if use.fact in snapshot.fact_row and use.occurrence not in snapshot.without:
-            counted = found[asked[use.entity]]
-            counted[use.name] = counted.get(use.name, 0) + 1
+    for fact, occurrence, entity, name in entities.spelled(tx, asked):
+        if fact in snapshot.fact_row and occurrence not in snapshot.without:
+            counted = found[asked[entity]]
+            counted[name] = counted.get(name, 0) + 1
     return {
         place: dict(sorted(counted.items(), key=lambda item: (-item[1], item[0]))) or {graph.labels[place]: 0}
         for place, counted in found.items()

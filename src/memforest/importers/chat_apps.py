@@ -256,12 +256,9 @@ _LINK = re.compile(r"<(?P<target>[^<>|]+)(?:\|(?P<label>[^<>]*))?>")
 
 def recognises_slack_archive(names: Sequence[str]) -> bool:
     """Return whether the files of an archive are channels with a file for each day."""
-    return any(_DAY_FILE.search(name) for name in names) and any(is_about(name) for name in names)
-
-
-def is_about(name: str) -> bool:
-    """Return whether a file of the archive lists users, channels and the like."""
-    return name.rsplit("/", 1)[-1] in _ABOUT
+    return any(_DAY_FILE.search(name) for name in names) and any(
+        name.rsplit("/", 1)[-1] in _ABOUT for name in names
+    )
 
 
 def recognises_slack(sample: Sample) -> bool:

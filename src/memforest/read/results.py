@@ -13,9 +13,7 @@ from typing import Any, Literal
 
 from memforest.models.ledger import Ledger
 from memforest.plain import Result
-from memforest.read.stored import (
-    Source,
-)
+from memforest.read.stored import Source
 from memforest.reading.clauses import in_full
 from memforest.reading.timestamps import show_dates, zone_named
 from memforest.records import Precision, QuestionPlan, Refused, ResolvedDate, SpokenText, StepUsage

@@ -39,11 +39,6 @@ class Shown(NamedTuple):
     next_value: str | None = None
 
 
-def attributes_of(snapshot: Snapshot, entity: int) -> tuple[str, ...]:
-    """Return the attributes of which something was said, in order."""
-    return tuple(sorted({state.attribute for state in states_of_entity(snapshot, entity)}))
-
-
 def states_shown(snapshot: Snapshot, entity: int, attribute: str | None = None) -> list[Shown]:
     """Return the states of an entity, of one attribute or of all, in the order of their timelines.
 
@@ -139,7 +134,7 @@ def timeline_page(
     behind = places if after is None else _behind(places, after)
     page = behind if limit is None else behind[:limit]
     following = listing.cursor(_cursor(places, page[-1])) if len(page) < len(behind) else None
-    attributes = attributes_of(context.snapshot, entity)
+    attributes = tuple(sorted({state.attribute for state in states_of_entity(context.snapshot, entity)}))
     return TimelinePage(tuple(_entries(context, page)), len(places), following, attributes)
 
 

@@ -259,7 +259,7 @@ def stats(context: ViewContext, user_id: str) -> Stats:
         generation=meta.generation(tx),
         # Of a user without a memory it is another one's file that is read.
         bytes=meta.size_bytes(tx) if meta.get(tx, "user_id") == user_id else 0,
-        unfinished=meta.unread_sessions(tx),
+        unfinished=sessions.waiting(tx),
         makers=meta.makers(tx),
         spent=meta.total(tx),
         indexes={

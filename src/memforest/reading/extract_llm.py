@@ -147,7 +147,8 @@ def _checked(
         seen: the folded texts of the statements before it; its own is added.
     """
     supports = [source.said[turn] for turn in turns]
-    speaker = _speaker(supports)
+    # Of an answer to a question the speaker is who answers.
+    speaker = next((one for one in supports if not one.only_asks), supports[0])
     text = _in_third_person(" ".join(statement.text.split()), speaker, source)
     language = language_of(text, supports, source)
     if is_chatter(text, language, source.assistants, tuple(source.participants.values())):
@@ -163,11 +164,6 @@ def _checked(
     seen.add(key)
     fact, refused = _fact(statement, dated, text, language, supports, speaker, source)
     return fact, refused if dated.left_out is None else (dated.left_out, *refused)
-
-
-def _speaker(supports: Sequence[SourceTurn]) -> SourceTurn:
-    """Return the speaker of a statement: of its first turn, or of the answer where that turn only asks."""
-    return next((one for one in supports if not one.only_asks), supports[0])
 
 
 def _in_third_person(text: str, speaker: SourceTurn, source: ChunkSource) -> str:

@@ -24,7 +24,6 @@ Nodes are relevant by cosine, as in the paper, or by the relevance of turns with
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,25 +76,6 @@ class LeafScores:
         scale = spread if self.total.any() else 1.0
         self.parts = {name: part / scale for name, part in self.parts.items()}
         self.parts["mean"] = np.full(len(before), -float(before.mean()) / scale)
-
-
-class Legs(NamedTuple):
-    """The raw relevance of turns and facts, and the fused relevance of turns with its weighted parts."""
-
-    base: Base
-    fused: LeafScores
-
-
-def legs(tx: Tx, snapshot: Snapshot, request: Search) -> Legs:
-    """Return how relevant turns and facts are to a question, whatever index they are found by.
-
-    Args:
-        tx: a read transaction of the snapshot's state, for the words.
-        snapshot: of the memory.
-        request: the question; its ranking has the weights `lexical`, `turn` and `fact`.
-    """
-    base = read_base(tx, snapshot, request)
-    return Legs(base, fused(snapshot, request, base))
 
 
 def read_base(tx: Tx, snapshot: Snapshot, request: Search) -> Base:

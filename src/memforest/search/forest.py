@@ -11,8 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, wraps
-from itertools import islice
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from memforest.search.flow import Ascent, sums_below
 from memforest.search.scores import Scores, cosines, stable_order
-from memforest.search.snapshot import OPEN, Facts, Lists, Snapshot, Turns, as_array, rows_of
+from memforest.search.snapshot import BLOCK, OPEN, Facts, Lists, Snapshot, Turns, as_array, blocks, rows_of
 from memforest.search.vectors import VectorTable
 from memforest.store import derived, indexes
 from memforest.store.connections import Tx
@@ -226,7 +225,6 @@ def once_per_forest(make: Callable[Concatenate[Forest, P], T]) -> Callable[Conca
     return remembered
 
 
-BLOCK = 4096
 """Rows turned into columns at a time."""
 
 
@@ -258,8 +256,8 @@ def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes
     """Return the nodes of an index, all of them when `only` is None."""
     summarised: list[int] = []
     inner, packed, windows = _inner_columns(indexes.inner_rows(tx, owner, only), summarised)
-    blocks = (np.array(block, dtype=np.int64).T for block in _blocks(indexes.leaf_rows(tx, owner, only)))
-    leaf = np.concatenate([np.zeros((len(indexes.LeafRow._fields), 0), dtype=np.int64), *blocks], axis=1)
+    parts = (np.array(block, dtype=np.int64).T for block in blocks(indexes.leaf_rows(tx, owner, only)))
+    leaf = np.concatenate([np.zeros((len(indexes.LeafRow._fields), 0), dtype=np.int64), *parts], axis=1)
     ids = np.concatenate([inner[0], leaf[0]])
     order = np.argsort(ids, kind="stable")
     above, below = len(inner[0]), len(leaf[0])
@@ -284,19 +282,13 @@ def read_nodes(tx: Tx, owner: str, only: Collection[int] | None = None) -> Nodes
     )
 
 
-def _blocks(found: Iterable[Any]) -> Iterable[list[Any]]:
-    source = iter(found)
-    while block := list(islice(source, BLOCK)):
-        yield block
-
-
 def _inner_columns(
     found: Iterable[indexes.InnerRow], leaves: list[int]
 ) -> tuple[Ints, Ints, NDArray[np.object_]]:
     """Return the numbers of inner nodes as columns, the ids of their children, and their windows; put those of leaves into a list."""
     numbers, children = [np.zeros((8, 0), dtype=np.int64)], [b""]
     windows: list[str | None] = []
-    for rows in _blocks(found):
+    for rows in blocks(found):
         leaves += [row.id for row in rows if not row.level]
         block = [row for row in rows if row.level]
         part = [

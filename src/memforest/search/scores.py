@@ -16,6 +16,12 @@ Scores = NDArray[np.float64]
 """float64, shape (n,)."""
 
 
+def share_of_most(values: Scores) -> Scores:
+    """Return scores as shares of the largest one; zeros if none is above 0."""
+    most = float(values.max(initial=0.0))
+    return values / most if most > 0 else np.zeros(len(values))
+
+
 def standardise(values: NDArray[np.floating]) -> Scores:
     """Return z-scores: mean 0 and standard deviation 1; all zeros when the values do not differ.
 

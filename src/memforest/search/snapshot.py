@@ -439,7 +439,8 @@ def joined(first: C, second: C, take: Ints) -> C:
     )
 
 
-def _blocks(found: Iterable[Any]) -> Iterable[list[Any]]:
+def blocks(found: Iterable[Any]) -> Iterable[list[Any]]:
+    """Yield rows in blocks of at most `BLOCK`."""
     source = iter(found)
     while block := list(islice(source, BLOCK)):
         yield block
@@ -459,7 +460,7 @@ def read_turns(
 ) -> TurnColumns:
     """Return the turns of sessions, of all when `only` is None; new speakers get the next codes. None is muted yet."""
     parts = []
-    for block in _blocks(snapshot.turn_rows(tx, only)):
+    for block in blocks(snapshot.turn_rows(tx, only)):
         n = len(block)
         ids, sessions, speakers, said_ms, texts, roles = zip(*block, strict=True)
         parts.append(
@@ -485,7 +486,7 @@ def read_turns(
 def read_facts(tx: Tx, only: Collection[int] | None = None, *, hidden: bool = False) -> FactColumns:
     """Return facts, all of them when `only` is None; with `hidden` those too that are hidden."""
     parts = []
-    for block in _blocks(snapshot.fact_rows(tx, only, hidden=hidden)):
+    for block in blocks(snapshot.fact_rows(tx, only, hidden=hidden)):
         parts.append(
             FactColumns(
                 ids=_ints(row.id for row in block),

@@ -14,7 +14,7 @@ nowhere.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from memforest.store import meta
 from memforest.store.connections import AMONG, Tx
@@ -23,13 +23,8 @@ SPEAKS = 1
 """The bit of a mention's roles that names nobody: who speaks."""
 
 
-class Spelled(NamedTuple):
-    """A name by which an occurrence of a fact calls an entity."""
-
-    fact: int
-    occurrence: int
-    entity: int
-    name: str
+Spelled: TypeAlias = tuple[int, int, int, str]
+"""A name by which an occurrence of a fact calls an entity: (fact, occurrence, entity, name)."""
 
 
 def add_names(tx: Tx, rows: Iterable[tuple[int, int, str]]) -> None:
@@ -43,7 +38,7 @@ def uses(tx: Tx) -> list[Spelled]:
         """SELECT o.fact, n.occurrence, n.entity, n.name FROM name_use n JOIN occurrence o ON o.id = n.occurrence
            ORDER BY n.occurrence, n.entity, n.name"""
     )
-    return [Spelled(*row) for row in rows]
+    return rows.fetchall()
 
 
 def spelled(tx: Tx, entities: Collection[int]) -> list[Spelled]:
@@ -54,7 +49,7 @@ def spelled(tx: Tx, entities: Collection[int]) -> list[Spelled]:
             WHERE m.roles != {SPEAKS} AND m.entity {AMONG} ORDER BY m.entity, m.fact, m.occurrence, 4""",
         (tx.ids(entities),),
     )
-    return [Spelled(*row) for row in rows]
+    return rows.fetchall()
 
 
 def named_apart(tx: Tx) -> list[tuple[int, int, int]]:

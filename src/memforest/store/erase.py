@@ -111,11 +111,6 @@ def fit_chunk(tx: Tx, chunk: int, skipped: Sequence[tuple[int, str]], reason: st
     return True
 
 
-def drop_chunk(tx: Tx, chunk: int) -> None:
-    """Delete a chunk without turns."""
-    tx.execute("DELETE FROM chunk WHERE id = ?", (chunk,))
-
-
 def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
     """Note that something of a session was deleted, and write its metadata; return whether any turn is left."""
     if tx.execute("SELECT 1 FROM turn WHERE session = ? LIMIT 1", (session,)).fetchone() is None:

@@ -166,11 +166,6 @@ def count_failed_chunks(tx: Tx) -> int:
     return int(tx.execute("SELECT count(*) FROM chunk WHERE status = 'failed'").fetchone()[0])
 
 
-def unread_sessions(tx: Tx) -> int:
-    """Return the number of sessions that were received and not read to their end."""
-    return int(tx.execute("SELECT count(*) FROM session WHERE status = 'received'").fetchone()[0])
-
-
 def size_bytes(tx: Tx) -> int:
     """Return the bytes of the file and its write-ahead log."""
     path = Path(tx.execute("PRAGMA database_list").fetchone()[2])

@@ -194,32 +194,32 @@ class EventTrees:
 
         Those that come may move what stands right behind them. What goes or moves may move all of the rest.
         """
-        cap, linkage = self._settings.cap, self._settings.linkage
+        cap = self._settings.cap
         come, gone = self._come[level, within], self._gone.get((level, within), ())
         by_text = self._settings.compare == "text" and level > EVENT  # texts change with what is below
-        whole = whole or bool(gone) or place == _FIRST or linkage != "member" or by_text
+        whole = whole or bool(gone) or place == _FIRST or by_text
         most = None if whole else come + cap
         found, first = hmem_rows.window_around(self._tx, level, within, place, cap + come, most)
         if first == len(found):
             return
         vectors = self._vectors(level, found)
         alpha = self._alphas[level]
-        joined = hmem_rows.assign_anew(found, first, vectors, alpha, linkage, cap=cap, come=come, gone=gone)
-        moved = [at for at, one in joined.items() if found[at].begun_by not in (None, one.founder)]
+        joined = hmem_rows.assign_anew(found, first, vectors, alpha, cap=cap, come=come, gone=gone)
+        moved = [at for at, (founder, _) in joined.items() if found[at].begun_by not in (None, founder)]
         if not whole and (moved or any(row.begun_by for row in found[first : first + come])):
             self._cluster(level, within, place, whole=True)
             return
         rows = hmem_rows.by_node(self._tx, [found[at].node for at in joined])
         behind = [rows[found[at].node] for at in joined]
-        wanted = {row.founder or 0 for row in behind} | {one.founder for one in joined.values()}
+        wanted = {row.founder or 0 for row in behind} | {founder for founder, _ in joined.values()}
         above = hmem_rows.by_founder(self._tx, level + 1, wanted)
         for row, (_, likeness) in zip(behind, joined.values(), strict=True):
             if likeness is not None and row.founder in above:
                 self._drop(above.pop(row.founder))
             elif likeness is None and row.founder is not None and row.founder not in above:
                 above[row.founder] = self._begin(level + 1, row)
-        parents = [above[one.founder].node for one in joined.values()]
-        self._join(behind, parents, [one.likeness for one in joined.values()])
+        parents = [above[founder].node for founder, _ in joined.values()]
+        self._join(behind, parents, [likeness for _, likeness in joined.values()])
 
     def _vectors(self, level: int, found: Sequence[WindowNode]) -> NDArray[np.float32]:
         """Return the vectors that nodes of a level are compared by: of the events that began them, or of what they say."""

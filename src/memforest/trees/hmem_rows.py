@@ -7,8 +7,8 @@ it joined; None of one that began it. `r_ms` is when it was last consolidated, a
 
 Source: H-Mem (arXiv 2605.15701) §3.2, App. A.2 and A.4. The paper's L1 to L4 are the levels 0 to 3 here; level 4 is the root
 of a year, which is no memory. A node joins others in one window of the size of its parent, which alone keeps a child's window
-within its parent's; weeks are cut where months end. The paper leaves open what a node is compared with (here `linkage`), and
-which of two equally near clusters it joins: the one that was begun earlier. How alike nodes must be to join is measured per
+within its parent's; weeks are cut where months end. The paper leaves open what of a cluster a node is compared with (here the
+member most like it), and which of two equally near clusters it joins: the one that was begun earlier. How alike nodes must be to join is measured per
 embedder and level by `scripts/calibrate_memories.py`; an embedder that was not measured gets the middle of those that were.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -332,19 +332,12 @@ def hull(tx: Tx, node: int) -> Hull | None:
     return made
 
 
-Linkage = Literal["member", "mean", "parent"]
-"""What the likeness to a cluster is: that to its best member, the mean of those to all members, or that to their mean vector."""
-
 CAP = 2048
 """Nodes right before a node, in one window, that it is compared with: what a product of 2 MB of half floats costs."""
 
 
-class Joined(NamedTuple):
-    """The cluster that a node has joined, by the node that began it, and how like it was then; None for the one that began it."""
-
-    founder: int
-    likeness: float | None
-
+Joined: TypeAlias = tuple[int, float | None]
+"""The cluster that a node has joined, by the node that began it, and how like it was then; None for the one that began it."""
 
 BLOCK = 128
 """Nodes that are compared at once with what stands before them: one product of matrices instead of many with a vector."""
@@ -361,7 +354,6 @@ def assign_anew(
     first: int,
     vectors: NDArray[np.float32],
     alpha: float,
-    linkage: Linkage,
     *,
     cap: int,
     come: int,
@@ -377,7 +369,6 @@ def assign_anew(
         first: the first of them that may be placed anew; those before are as many as are compared with it.
         vectors: of their founders.
         alpha: see `assign`.
-        linkage: see there.
         cap: see there.
         come: number of nodes that have come.
         gone: what those that have gone were below.
@@ -390,7 +381,7 @@ def assign_anew(
     likenesses = np.array([row.likeness for row in found], dtype=np.float64)  # not a number where it is None
     least = np.where(np.isnan(likenesses), alpha, likenesses) - SLACK
     doubtful = np.arange(len(found)) >= first
-    if linkage == "member" and come + len(gone) <= FEW:
+    if come + len(gone) <= FEW:
         parents = np.array([row.parent or 0 for row in found], dtype=np.int64)
         doubtful &= (known == NEW) | np.isin(parents, [*gone])
         # With what comes or goes between, others are the first that a node is compared with: some fewer, or some more.
@@ -401,11 +392,11 @@ def assign_anew(
                 doubtful[at] |= parents[at] == parents[edge]
             else:
                 doubtful[at] |= np.einsum("ij,ij->i", vectors[at], vectors[edge]) >= least[at]
-    made = assign(vectors, known, alpha, linkage, cap=cap, least=least, doubtful=doubtful)
+    made = assign(vectors, known, alpha, cap=cap, least=least, doubtful=doubtful)
     founders = [*(row.founder for row in found), *(founder for _, _, founder in outside[::-1])]
     return {
-        at: Joined(founders[one.founder], one.likeness)
-        for at, one in zip(np.flatnonzero(doubtful).tolist(), made, strict=True)
+        at: (founders[founder], likeness)
+        for at, (founder, likeness) in zip(np.flatnonzero(doubtful).tolist(), made, strict=True)
     }
 
 
@@ -413,7 +404,6 @@ def assign(
     vectors: NDArray[np.float32],
     known: Sequence[int] | NDArray[np.int64],
     alpha: float,
-    linkage: Linkage = "member",
     *,
     cap: int = CAP,
     least: NDArray[np.float64] | None = None,
@@ -426,7 +416,6 @@ def assign(
         known: the founders' places of the first ones, which have been assigned before. A place is one in `vectors`, below 0 for
             a founder that stands before these, the earlier the lower.
         alpha: the least likeness, -1 to 1.
-        linkage: what is compared.
         cap: most nodes that one is compared with.
         least: how like another node must be to each, if that has another cluster now, for it to be assigned again; None for never.
         doubtful: the nodes that are assigned, those behind the known ones if None; here are added those that are assigned again.
@@ -448,19 +437,20 @@ def assign(
             if not doubtful[at]:
                 continue
             low = max(0, at - cap)
-            found = None
+            joined: Joined = (at, None)
             if low < at:
                 likeness = (
                     near[at][low - reach : at - reach]
                     if at in near
                     else _products(wide[at : at + 1], wide[low:at])[0]
                 )
-                found = _nearest(likeness, wide[low:at], founders[low:at], linkage)
-            made.append(Joined(*found) if found is not None and found[1] >= alpha else Joined(at, None))
+                found = _nearest(likeness, founders[low:at])
+                joined = found if found[1] >= alpha else joined
+            made.append(joined)
             behind = slice(at + 1, at + 1 + cap)
-            if least is not None and founders[at] != made[-1].founder and not doubtful[behind].all():
+            if least is not None and founders[at] != joined[0] and not doubtful[behind].all():
                 doubtful[behind] |= _products(wide[at : at + 1], wide[behind])[0] >= least[behind]
-            founders[at] = made[-1].founder
+            founders[at] = joined[0]
     return made
 
 
@@ -470,29 +460,14 @@ def _products(some: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray
     return found
 
 
-def _nearest(
-    near: NDArray[np.float64], vectors: NDArray[np.float64], founders: NDArray[np.int64], linkage: Linkage
-) -> tuple[int, float]:
-    """Return the nearest cluster of some nodes by their likenesses; of equally near ones that which was begun earliest.
+def _nearest(near: NDArray[np.float64], founders: NDArray[np.int64]) -> tuple[int, float]:
+    """Return the nearest cluster by the likenesses of its members; of equally near ones that which was begun earliest.
 
     Likenesses are rounded, as the last digits of a product say how many nodes were in it.
     """
-    if linkage == "member":
-        rounded = np.round(near, 6)
-        most = rounded.max()
-        return int(founders[rounded == most].min()), float(most)
-    clusters, of = np.unique(founders, return_inverse=True)
-    likeness = np.bincount(of, weights=near, minlength=len(clusters)).astype(np.float64)
-    if linkage == "mean":
-        likeness = likeness / np.bincount(of, minlength=len(clusters))
-    else:
-        sums = np.zeros((len(clusters), vectors.shape[1]))
-        np.add.at(sums, of, vectors)
-        lengths = np.linalg.norm(sums, axis=1)
-        likeness = np.divide(likeness, lengths, out=np.full(len(clusters), -1.0), where=lengths > 0)
-    likeness = np.round(likeness, 6)
-    best = int(np.argmax(likeness))
-    return int(clusters[best]), float(likeness[best])
+    rounded = np.round(near, 6)
+    most = rounded.max()
+    return int(founders[rounded == most].min()), float(most)
 
 
 Likeness = Annotated[float, Bound(ge=-1, le=1)]
@@ -508,16 +483,13 @@ that it measured."""
 class HMemSettings(Settings):
     """How the index hmem joins events, consolidates them, and is searched."""
 
-    KEPT: ClassVar[tuple[str, ...]] = ("events", "schedule", "linkage", "compare", "cap", "eager", "words")
+    KEPT: ClassVar[tuple[str, ...]] = ("events", "schedule", "compare", "cap", "eager", "words")
 
     events: Literal["facts", "turns"] = "facts"
     """What an event is: a statement with the turns that support it, or a turn, for memories without extraction."""
     schedule: Literal["calibrated", "paper", "strict", "loose"] | Sequence[Likeness] = "calibrated"
     """How alike is alike, on three levels: ``"calibrated"``, as measured for the embedder; the paper's .8 .7 .6, its
     ``"strict"`` .9 .8 .7 and ``"loose"`` .7 .6 .5; or three numbers."""
-    linkage: Linkage = "member"
-    """What a node is compared with: the ``"member"`` of a cluster that is most like it (the paper's pairwise likeness), the
-    ``"mean"`` of the likenesses to all members, or their ``"parent"``, by the mean of their vectors."""
     compare: Literal["founder", "text"] = "founder"
     """By which vector memories of weeks and months are compared: of the event that began them, so that nothing waits for a text and
     the trees follow from what is stored, or of what they say, as in the paper, which needs `eager`. Events are compared by their own."""

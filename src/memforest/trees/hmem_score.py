@@ -28,7 +28,7 @@ from memforest.search.cache import embedded_forest
 from memforest.search.context_scores import Base, along_stretches, as_said
 from memforest.search.filters import LEXICAL, Search, told_by
 from memforest.search.forest import FACT, INNER, Forest, once_per_forest
-from memforest.search.scores import Scores, robustness, standardise, time_overlap
+from memforest.search.scores import Scores, robustness, share_of_most, standardise, time_overlap
 from memforest.search.snapshot import OPEN, Lists, Snapshot, once_per_snapshot, ranges
 from memforest.store.connections import Tx
 from memforest.times import to_ms
@@ -113,15 +113,10 @@ def similarities(snapshot: Snapshot, request: Search, explore: Explore, base: Ba
         said = as_said(snapshot, request, base).total
         return said + sum(along_stretches(snapshot, request, said).values(), np.zeros(len(said)))
     if request.vector is None or not snapshot.dimension:
-        turn, fact = _share(base.lexical), _share(base.fact_lexical)
+        turn, fact = share_of_most(base.lexical), share_of_most(base.fact_lexical)
     else:
         turn, fact = base.turn, base.fact
     return np.maximum(turn, told_by(snapshot).best(fact, np.full(len(turn), -np.inf)))
-
-
-def _share(values: Scores) -> Scores:
-    most = float(values.max(initial=0.0))
-    return values / most if most > 0 else np.zeros(len(values))
 
 
 def turn_scores(

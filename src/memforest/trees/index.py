@@ -31,14 +31,7 @@ from memforest.nodes import Node
 from memforest.ports import FoundLine
 from memforest.reading.steps import Steps
 from memforest.records import BrowsePlan, QuestionKind, QuestionPlan
-from memforest.search.filters import (
-    IndexResult,
-    Prepared,
-    RefineCandidate,
-    Refinement,
-    Search,
-    allowed,
-)
+from memforest.search.filters import IndexResult, Prepared, RefineCandidate, Refinement, Search, allowed
 from memforest.search.flow import sums_below
 from memforest.search.forest import FACT, INNER, Forest, once_per_forest
 from memforest.search.snapshot import Snapshot, ranges

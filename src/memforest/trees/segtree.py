@@ -18,7 +18,14 @@ from numpy.typing import NDArray
 
 from memforest.nodes import Node
 from memforest.search.cache import embedded_forest, forest_of
-from memforest.search.context_scores import Legs, cosine_relevance, fused_relevance, legs
+from memforest.search.context_scores import (
+    Base,
+    LeafScores,
+    cosine_relevance,
+    fused,
+    fused_relevance,
+    read_base,
+)
 from memforest.search.filters import (
     IndexResult,
     NodeHit,
@@ -172,7 +179,9 @@ class _Scores:
 class Heard:
     """How relevant everything is to a question by itself, before relevance goes anywhere; see `hear`."""
 
-    legs: Legs
+    base: Base
+    fused: LeafScores
+    """Of every turn."""
     scorer: Literal["fused", "cosine"]
     node: Scores
     """Of every node of the tree, at least 0."""
@@ -183,10 +192,11 @@ class Heard:
 
 def hear(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings) -> Heard:
     """Return how relevant the nodes and turns of a memory that is not empty are; of the settings, `scorer` counts."""
-    found = legs(tx, snapshot, request)
+    base = read_base(tx, snapshot, request)
+    legs = fused(snapshot, request, base)
     if settings.scorer == "cosine" and request.vector is not None and snapshot.dimension > 0:
         trees = embedded_forest(tx, snapshot, OWNER)
-        relevance = cosine_relevance(trees, request.vector, found.base.turn, found.base.fact)
+        relevance = cosine_relevance(trees, request.vector, base.turn, base.fact)
         turns, vectors = segtree_rows.text_vectors(tx) if settings.leaf_vector == "text" else ((), ())
         if len(turns):
             # A leaf that was held as a whole is compared by the vector of its text, and not by those of its turns.
@@ -197,12 +207,12 @@ def hear(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings)
             places[places == len(turns)] = 0
             here = turns[places] == wanted
             relevance[leaves[here]] = np.maximum(vectors[places[here]] @ request.vector, 0.0)
-        return Heard(found, "cosine", relevance, np.maximum(found.base.turn, 0.0))
+        return Heard(base, legs, "cosine", relevance, np.maximum(base.turn, 0.0))
     warnings: tuple[str, ...] = ()
     if settings.scorer == "cosine":
         warnings = ("scorer='cosine' needs vectors, and there are none; ranked by words",)
-    relevance = fused_relevance(forest_of(tx, snapshot, OWNER), found.fused.total)
-    return Heard(found, "fused", relevance, np.maximum(found.fused.total, 0.0), warnings)
+    relevance = fused_relevance(forest_of(tx, snapshot, OWNER), legs.total)
+    return Heard(base, legs, "fused", relevance, np.maximum(legs.total, 0.0), warnings)
 
 
 def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings, heard: Heard) -> IndexResult:
@@ -228,8 +238,8 @@ def rank(tx: Tx, snapshot: Snapshot, request: Search, settings: SegTreeSettings,
     leaf_of = leaf_of_turn(forest)
     alone = heard.turn if policy == "none" else heard.turn / decay_sum(ALPHA, HORIZON)
     turn = _of_turns(leaf_of, node, alone)
-    keep, base = allowed(snapshot, request), heard.legs.base
-    places = order_of_turns(forest, turn_places(snapshot), leaf_of, heard.legs.fused.total)
+    keep, base = allowed(snapshot, request), heard.base
+    places = order_of_turns(forest, turn_places(snapshot), leaf_of, heard.fused.total)
     if settings.expand:
         # Of the turns of one node those of its best leaf come first.
         by_leaf = np.lexsort((places, -np.round(turn.total, 9)))

@@ -36,7 +36,7 @@ from memforest.search.filters import (
 from memforest.search.flow import means_below
 from memforest.search.forest import INNER, EmbeddedForest, Forest, once_per_forest
 from memforest.search.lexical import bm25_of_runs
-from memforest.search.scores import Levels, Scores, activation, leading, standardise
+from memforest.search.scores import Levels, Scores, activation, leading, share_of_most, standardise
 from memforest.search.snapshot import Snapshot, ranges
 from memforest.search.vectors import turn_text
 from memforest.store.connections import Tx
@@ -176,7 +176,7 @@ def _as_in_the_paper(
     dense, lexical = np.where(passes, dense, 0.0), np.where(passes, lexical, 0.0)
     ties = turn_places(snapshot)[units.turns[units.starts]]
     unit = activation(dense, _leading_alone(lexical, ties), ties, weight=weight, dense_top=CHANNEL)
-    by_words = (1 - weight) * _share(_leading_alone(lexical, ties))
+    by_words = (1 - weight) * share_of_most(_leading_alone(lexical, ties))
     turn = unit[units.of_turn]
     parts = {"lexical": by_words[units.of_turn], "dense": (unit - by_words)[units.of_turn]}
     most = (float(dense.max(initial=0.0)), float(lexical.max(initial=0.0)))
@@ -189,11 +189,6 @@ def _leading_alone(values: Scores, ties: Ints) -> Scores:
     first = leading(values, ties, CHANNEL)
     out[first] = values[first]
     return out
-
-
-def _share(values: Scores) -> Scores:
-    most = float(values.max(initial=0.0))
-    return values / most if most > 0 else np.zeros(len(values))
 
 
 def _cosines(trees: EmbeddedForest, units: Units, vector: NDArray[np.float32], base: Base) -> Scores:

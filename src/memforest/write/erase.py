@@ -352,7 +352,7 @@ def _settle_session(
             if at not in found.cuts and lost.isdisjoint(content_words(reason))
         ]
         if not erase.fit_chunk(tx, chunk.row, skipped, None if chunk.reason is None else FAILED):
-            erase.drop_chunk(tx, chunk.row)
+            sessions.delete_chunk(tx, chunk.row)
         elif chunk.row in own:
             indexes.note(tx, "chunk", [chunk.row])
             done.changed["chunks"] += 1

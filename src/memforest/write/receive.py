@@ -40,22 +40,8 @@ from memforest.times import floor_ms, from_ms, to_ms
 from memforest.trees.attached import Attached, Placings
 from memforest.write.corrections import EarlierResults, retract_chunk, retract_session, take_out, told_by
 from memforest.write.erase_corrections import sweep_corrections
-from memforest.write.sessions import (
-    KeyedWrite,
-    StoredSession,
-    additions,
-    clash_of,
-    keyed,
-    named_apart,
-)
-from memforest.write.turns import (
-    SessionInput,
-    check_id,
-    json_object,
-    read_addition,
-    read_arrival,
-    redacted,
-)
+from memforest.write.sessions import KeyedWrite, StoredSession, additions, clash_of, keyed, named_apart
+from memforest.write.turns import SessionInput, check_id, json_object, read_addition, read_arrival, redacted
 
 OUT_OF_ORDER = "{} turn(s) came out of order; all are stored, in the order of their times"
 """The note on turns that came behind some of a later time."""
