@@ -189,7 +189,7 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
     for kind, n in (("turn", 3), ("node", 1)):
         derived.put_vectors(tx, kind, [(item, b"d", np.ones(2, dtype=np.float32)) for item in range(n)])  # type: ignore[arg-type]
     assert meta.vectors_by_kind(tx) == {"node": 1, "turn": 3}
-    assert (meta.unread_sessions(tx), meta.count_failed_chunks(tx), meta.makers(tx)) == (
+    assert (sessions.waiting(tx), meta.count_failed_chunks(tx), meta.makers(tx)) == (
         2,
         0,
         {"chunks": {}, "summaries": {}},
@@ -200,7 +200,7 @@ def test_every_count_is_of_its_own_rows(tx: Connection) -> None:
     ):
         finish_chunk(tx, chunk.row, status, maker=maker, reason="x")
     derived.put_summary(tx, value(tx, "SELECT max(id) FROM node"), "x", "m 1", "none", b"")
-    assert (meta.unread_sessions(tx), meta.count_failed_chunks(tx)) == (1, 1)
+    assert (sessions.waiting(tx), meta.count_failed_chunks(tx)) == (1, 1)
     assert meta.makers(tx) == {"chunks": {"a": 1, "b": 2}, "summaries": {"m 1": 1}}
 
 

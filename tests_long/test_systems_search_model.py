@@ -20,7 +20,7 @@ from tests_long.small_worlds import AXES, FEW, World, worlds
 
 from memforest.config import Ranking
 from memforest.records import QuestionPlan
-from memforest.search.context_scores import legs
+from memforest.search.context_scores import fused, read_base
 from memforest.search.filters import (
     IndexResult,
     Search,
@@ -182,13 +182,13 @@ def test_only_what_browse_reached_is_found_in_the_paper_s_form(tx: Tx, it: World
 def test_every_index_can_take_the_legs(tx: Tx, it: World, axis: int) -> None:
     """What memforest ranks by when everything else is off; without an embedder, words alone."""
     request = searching(axis=axis, ranking=Ranking(**{**OFF, "turn": 0.4, "fact": 0.6}))
-    found = legs(tx, it.snapshot, request)
-    assert found.base.turn == pytest.approx(it.snapshot.turns.vectors.cosines(AXES[axis]))
+    base = read_base(tx, it.snapshot, request)
+    assert base.turn == pytest.approx(it.snapshot.turns.vectors.cosines(AXES[axis]))
     hits = MemForestIndex().search(tx, it.snapshot, request).hits
     ranked = {hit.turn: hit.score for hit in hits}
-    assert [ranked[turn] for turn in range(len(it.turns))] == pytest.approx(standardise(found.fused.total))
-    wordless = legs(tx, it.snapshot, replace(request, vector=None))
-    assert not wordless.fused.total.any()
+    assert [ranked[turn] for turn in range(len(it.turns))] == pytest.approx(standardise(fused(it.snapshot, request, base).total))
+    wordless = replace(request, vector=None)
+    assert not fused(it.snapshot, wordless, read_base(tx, it.snapshot, wordless)).total.any()
 
 
 @FEW

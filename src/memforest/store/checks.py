@@ -163,9 +163,7 @@ def vector_problems(tx: Tx) -> list[tuple[derived.ItemKind, int, str]]:
     """Return (kind, item, what is wrong) of vectors with more or fewer bytes than most, or not of unit length."""
     sizes = Counter[int]()
     for kind in VECTOR_KINDS:
-        sizes.update(
-            dict(tx.execute(f"SELECT length(vector), count(*) FROM derived_{kind}_vector GROUP BY 1"))
-        )
+        sizes.update(tx.pairs(f"SELECT length(vector), count(*) FROM derived_{kind}_vector GROUP BY 1"))
     usual = max(sizes, key=lambda size: (sizes[size], size), default=0)
     problems: list[tuple[derived.ItemKind, int, str]] = []
     for kind in VECTOR_KINDS:

@@ -141,6 +141,23 @@ class _Statements:
             raise LookupError(f"nothing was inserted by {sql!r}")
         return int(rows[0][0])
 
+    def rows(self, kind: Callable[..., T], sql: str, args: Args = (), /) -> list[T]:
+        """Return the rows that a statement finds, each made by `kind` of its columns."""
+        return [kind(*row) for row in cast("Tx", self).execute(sql, args)]
+
+    def row(self, kind: Callable[..., T], sql: str, args: Args = (), /) -> T | None:
+        """Return the first row that a statement finds, made by `kind` of its columns; None if it finds none."""
+        row = cast("Tx", self).execute(sql, args).fetchone()
+        return None if row is None else kind(*row)
+
+    def column(self, sql: str, args: Args = (), /) -> list[Any]:
+        """Return the first column of what a statement finds."""
+        return [row[0] for row in cast("Tx", self).execute(sql, args)]
+
+    def pairs(self, sql: str, args: Args = (), /) -> dict[Any, Any]:
+        """Return the second column of what a statement finds, by the first one."""
+        return dict(cast("Tx", self).execute(sql, args).fetchall())
+
     def ids(self, wanted: Iterable[int] | Iterable[str], /) -> str:
         """Return row ids, or keys, as the one value of `AMONG`; there may be any number.
 

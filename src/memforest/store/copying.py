@@ -45,20 +45,18 @@ def origin_of(tx: Tx, session: int) -> int | None:
 
 def speakers_of(tx: Tx, session: int) -> list[str]:
     """Return who speaks in a session, in order of first appearance."""
-    rows = tx.execute(
+    return tx.column(
         "SELECT speaker, min(ordinal) FROM turn WHERE session = ? GROUP BY speaker ORDER BY 2", (session,)
     )
-    return [row[0] for row in rows]
 
 
 def sessions_with_root(tx: Tx, root: str, first: str) -> dict[str, int]:
     """Return id -> row of the session with an id and of the sessions that merges named after it; `first` stands first."""
-    rows = tx.execute(
+    return tx.pairs(
         """SELECT session_id, id FROM session WHERE session_id IN (?, ?)
            OR (session_id > ? AND session_id < ?) ORDER BY session_id != ?, session_id""",
         (root, first, f"{root}~", f"{root}~g", first),
     )
-    return dict(rows.fetchall())
 
 
 def insert_session(tx: Tx, source: Tx, there: int, session_id: str, stored_ms: int) -> int:
@@ -95,7 +93,7 @@ def ends(tx: Tx, session: int) -> tuple[int, int]:
 
 def turn_ids(tx: Tx, session: int) -> set[str]:
     """Return the ids of a session's turns."""
-    return {row[0] for row in tx.execute("SELECT turn_id FROM turn WHERE session = ?", (session,))}
+    return set(tx.column("SELECT turn_id FROM turn WHERE session = ?", (session,)))
 
 
 def chunks(tx: Tx, session: int) -> list[tuple[Any, ...]]:
@@ -120,10 +118,9 @@ def insert_chunks(tx: Tx, session: int, new: Sequence[Sequence[Any]]) -> list[in
 
 def occurrence_counts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
     """Return how many occurrences facts have."""
-    rows = tx.execute(
+    return tx.pairs(
         f"SELECT fact, count(*) FROM occurrence WHERE fact {AMONG} GROUP BY fact", (tx.ids(facts),)
     )
-    return dict(rows.fetchall())
 
 
 def fact_places(tx: Tx, rows: Collection[int]) -> dict[int, tuple[Any, ...]]:
@@ -138,32 +135,32 @@ def fact_places(tx: Tx, rows: Collection[int]) -> dict[int, tuple[Any, ...]]:
 
 def sessions_of_facts(tx: Tx, facts: Collection[int]) -> set[int]:
     """Return the sessions in which facts were said."""
-    rows = tx.execute(
-        f"SELECT DISTINCT c.session FROM occurrence o JOIN chunk c ON c.id = o.chunk WHERE o.fact {AMONG}",
-        (tx.ids(facts),),
+    return set(
+        tx.column(
+            f"SELECT DISTINCT c.session FROM occurrence o JOIN chunk c ON c.id = o.chunk WHERE o.fact {AMONG}",
+            (tx.ids(facts),),
+        )
     )
-    return {row[0] for row in rows}
 
 
 def verdicts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
     """Return what was decided of facts, by row id."""
-    return dict(tx.execute(f"SELECT id, verdict FROM fact WHERE id {AMONG}", (tx.ids(facts),)).fetchall())
+    return tx.pairs(f"SELECT id, verdict FROM fact WHERE id {AMONG}", (tx.ids(facts),))
 
 
 def facts_with_identities(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
     """Return fact id -> row id of those facts that are stored."""
-    rows = tx.execute(f"SELECT fact_id, id FROM fact WHERE fact_id {AMONG}", (tx.ids(fact_ids),))
-    return dict(rows.fetchall())
+    return tx.pairs(f"SELECT fact_id, id FROM fact WHERE fact_id {AMONG}", (tx.ids(fact_ids),))
 
 
 def occurrences(tx: Tx, chunks: Collection[int]) -> list[StoredOccurrence]:
     """Return the occurrences of chunks."""
-    rows = tx.execute(
+    return tx.rows(
+        StoredOccurrence,
         f"""SELECT id, fact, chunk, speaker, said_ms, topics, cosine, text, quote, tie, dates, correction, stored_ms
             FROM occurrence WHERE chunk {AMONG} ORDER BY id""",
         (tx.ids(chunks),),
     )
-    return [StoredOccurrence(*row) for row in rows]
 
 
 def said_in(tx: Tx, occurrence_rows: Collection[int]) -> dict[int, tuple[int, ...]]:
@@ -179,30 +176,30 @@ def said_in(tx: Tx, occurrence_rows: Collection[int]) -> dict[int, tuple[int, ..
 
 def mentions(tx: Tx, facts: Collection[int]) -> list[MentionCopy]:
     """Return the mentions of facts."""
-    rows = tx.execute(
+    return tx.rows(
+        MentionCopy,
         f"SELECT fact, entity, occurrence, roles FROM mention WHERE fact {AMONG} ORDER BY occurrence, entity",
         (tx.ids(facts),),
     )
-    return [MentionCopy(*row) for row in rows]
 
 
 def states(tx: Tx, facts: Collection[int]) -> list[NewState]:
     """Return the states of facts, in the order in which they were written."""
-    rows = tx.execute(
+    return tx.rows(
+        NewState,
         f"""SELECT fact, occurrence, entity, attribute, value, previous, change, at_ms FROM state
             WHERE fact {AMONG} ORDER BY id""",
         (tx.ids(facts),),
     )
-    return [NewState(*row) for row in rows]
 
 
 def relations(tx: Tx, facts: Collection[int]) -> list[RelationCopy]:
     """Return the relations of facts, in the order in which they were written."""
-    rows = tx.execute(
+    return tx.rows(
+        RelationCopy,
         f"SELECT fact, occurrence, source, label, target FROM relation WHERE fact {AMONG} ORDER BY id",
         (tx.ids(facts),),
     )
-    return [RelationCopy(*row) for row in rows]
 
 
 def alias_uses(tx: Tx, occurrence_rows: Collection[int]) -> list[tuple[str, int, int]]:

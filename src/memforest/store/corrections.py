@@ -91,7 +91,7 @@ _COLUMNS = """c.id, c.key, c.kind, c.fact_id, c.made, c.text, c.start_ms, c.end_
 
 def hidden_facts(tx: Tx) -> list[int]:
     """Return the facts that are hidden, by row id."""
-    return [row for (row,) in tx.execute("SELECT id FROM fact WHERE verdict > 1 ORDER BY id")]
+    return tx.column("SELECT id FROM fact WHERE verdict > 1 ORDER BY id")
 
 
 def exists(tx: Tx) -> bool:
@@ -101,8 +101,7 @@ def exists(tx: Tx) -> bool:
 
 def all_corrections(tx: Tx) -> list[Correction]:
     """Return all corrections, in the order they were made."""
-    rows = tx.execute(f"SELECT {_COLUMNS} FROM correction c ORDER BY c.made_ms, c.id")
-    return [Correction(*row) for row in rows]
+    return tx.rows(Correction, f"SELECT {_COLUMNS} FROM correction c ORDER BY c.made_ms, c.id")
 
 
 def decided_facts(tx: Tx) -> list[FactRow]:
@@ -162,8 +161,7 @@ def undo_correction(tx: Tx, row: int, now_ms: int) -> None:
 
 def correction_with_key(tx: Tx, key: str) -> Correction | None:
     """Return the correction with that key, or None."""
-    found = tx.execute(f"SELECT {_COLUMNS} FROM correction c WHERE c.key = ?", (key,)).fetchone()
-    return None if found is None else Correction(*found)
+    return tx.row(Correction, f"SELECT {_COLUMNS} FROM correction c WHERE c.key = ?", (key,))
 
 
 def correction_with_row(tx: Tx, row: int) -> Correction:
@@ -190,14 +188,14 @@ def corrections_of(
         at_ms: those that held at this moment.
     """
     wanted = tx.ids(fact_ids)
-    rows = tx.execute(
+    return tx.rows(
+        Correction,
         f"""SELECT {_COLUMNS} FROM correction c WHERE c.id IN (
                 SELECT id FROM correction WHERE fact_id {AMONG} UNION
                 SELECT id FROM correction WHERE made IS NOT NULL AND made {AMONG})
             AND (? OR {HOLDS}) ORDER BY c.made_ms, c.id""",
         (wanted, wanted, undone, at_ms, at_ms),
     )
-    return [Correction(*row) for row in rows]
 
 
 def add_places(tx: Tx, correction: int, places: Iterable[SentencePlace]) -> None:
@@ -219,12 +217,12 @@ def drop_places(tx: Tx, places: Iterable[HeldPlace]) -> None:
 
 def places_of(tx: Tx, correction: int) -> list[HeldPlace]:
     """Return the places of a correction whose turns are stored."""
-    rows = tx.execute(
+    return tx.rows(
+        HeldPlace,
         """SELECT p.correction, t.id, p.quote FROM correction_place p JOIN session s ON s.session_id = p.session_id
            JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id WHERE p.correction = ? ORDER BY t.id, p.quote""",
         (correction,),
     )
-    return [HeldPlace(*row) for row in rows]
 
 
 def named_places(tx: Tx) -> dict[int, list[SentencePlace]]:
@@ -254,12 +252,11 @@ def corrections_at(
 
 def turns_of_chunks(tx: Tx, chunks: Collection[int]) -> dict[int, int]:
     """Return turn -> chunk for the turns of chunks, in their order."""
-    rows = tx.execute(
+    return tx.pairs(
         f"""SELECT t.id, c.id FROM chunk c JOIN turn t ON t.session = c.session AND t.ordinal BETWEEN c.first AND c.last
            WHERE c.id {AMONG} ORDER BY t.session, t.ordinal""",
         (tx.ids(chunks),),
     )
-    return dict(rows.fetchall())
 
 
 def ordinal_of_chunk(tx: Tx, chunk: int) -> int:
@@ -269,12 +266,13 @@ def ordinal_of_chunk(tx: Tx, chunk: int) -> int:
 
 def chunks_of_turns(tx: Tx, turns: Collection[int]) -> set[int]:
     """Return the chunks that turns are in."""
-    rows = tx.execute(
-        f"""SELECT c.id FROM turn t JOIN chunk c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
+    return set(
+        tx.column(
+            f"""SELECT c.id FROM turn t JOIN chunk c ON c.session = t.session AND t.ordinal BETWEEN c.first AND c.last
            WHERE t.id {AMONG}""",
-        (tx.ids(turns),),
+            (tx.ids(turns),),
+        )
     )
-    return {row[0] for row in rows}
 
 
 def stored_times(tx: Tx, fact: int) -> dict[int, tuple[int, list[tuple[str, str]]]]:
@@ -293,7 +291,7 @@ def stored_times(tx: Tx, fact: int) -> dict[int, tuple[int, list[tuple[str, str]
 
 def chunks_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list[int]:
     """Return the chunks from which facts were extracted and in which a correction that held at a moment has a place."""
-    rows = tx.execute(
+    return tx.column(
         f"""SELECT DISTINCT o.chunk FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
            JOIN turn t ON t.id = x.turn JOIN session s ON s.id = t.session
            JOIN correction_place p ON p.session_id = s.session_id AND p.turn_id = t.turn_id
@@ -301,15 +299,13 @@ def chunks_with_places(tx: Tx, facts: Collection[int], at_ms: int = NOW) -> list
            WHERE o.correction IS NULL AND o.fact {AMONG} ORDER BY o.chunk""",
         (at_ms, at_ms, tx.ids(facts)),
     )
-    return [row[0] for row in rows]
 
 
 def facts_in_chunks(tx: Tx, chunks: Collection[int]) -> list[int]:
     """Return the facts that chunks support."""
-    rows = tx.execute(
+    return tx.column(
         f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG} ORDER BY fact", (tx.ids(chunks),)
     )
-    return [row[0] for row in rows]
 
 
 def facts_said_instead(tx: Tx, correction: int) -> list[tuple[int, int]]:
@@ -327,12 +323,11 @@ def drop_said_instead(tx: Tx, occurrences: Collection[int]) -> None:
 
 def speakers_of(tx: Tx, chunk: int) -> list[str]:
     """Return who speaks in the session of a chunk, in order of first appearance."""
-    rows = tx.execute(
+    return tx.column(
         """SELECT t.speaker FROM turn t JOIN chunk c ON c.session = t.session WHERE c.id = ?
            GROUP BY t.speaker ORDER BY min(t.ordinal)""",
         (chunk,),
     )
-    return [row[0] for row in rows]
 
 
 def shown_facts(tx: Tx, facts: Collection[int]) -> dict[int, FactRow]:
@@ -391,13 +386,12 @@ def put(tx: Tx, verdict: Verdict, first: int, second: int, made_ms: int) -> int:
 
 def entities(tx: Tx) -> set[int]:
     """Return the entities about which something was decided."""
-    return {row for (row,) in tx.execute("SELECT entity FROM choice UNION SELECT other FROM choice")}
+    return set(tx.column("SELECT entity FROM choice UNION SELECT other FROM choice"))
 
 
 def history(tx: Tx) -> list[ChoiceRow]:
     """Return all choices, the oldest first."""
-    rows = tx.execute("SELECT id, verdict, entity, other, made_ms FROM choice ORDER BY made_ms, id")
-    return [ChoiceRow(*row) for row in rows]
+    return tx.rows(ChoiceRow, "SELECT id, verdict, entity, other, made_ms FROM choice ORDER BY made_ms, id")
 
 
 def read(tx: Tx, known_ms: int | None = None) -> list[ChoiceRow]:
@@ -412,7 +406,7 @@ def read(tx: Tx, known_ms: int | None = None) -> list[ChoiceRow]:
 
 def later_turns(tx: Tx, known_ms: int) -> list[int]:
     """Return the turns that were stored after a moment."""
-    return [row for (row,) in tx.execute("SELECT id FROM turn WHERE stored_ms > ?", (known_ms,))]
+    return tx.column("SELECT id FROM turn WHERE stored_ms > ?", (known_ms,))
 
 
 def turns_having(tx: Tx, having: str) -> list[int]:
@@ -473,11 +467,10 @@ def later_occurrences(tx: Tx, known_ms: int | None, turns: Collection[int]) -> l
 
 def facts_beside(tx: Tx, facts: Collection[int], without: Collection[int]) -> list[int]:
     """Return those facts that have another occurrence than the given ones."""
-    found = tx.execute(
+    return tx.column(
         f"SELECT DISTINCT fact FROM occurrence WHERE fact {AMONG} AND id NOT {AMONG} ORDER BY fact",
         (tx.ids(facts), tx.ids(without)),
     )
-    return [row for (row,) in found]
 
 
 def mentions_lost(tx: Tx, facts: Collection[int], without: Collection[int]) -> list[tuple[int, int]]:
@@ -489,8 +482,7 @@ def mentions_lost(tx: Tx, facts: Collection[int], without: Collection[int]) -> l
 
 def states_of(tx: Tx, occurrences: Collection[int]) -> set[int]:
     """Return the row ids of the observations of states that some occurrences make."""
-    found = tx.execute(f"SELECT id FROM state WHERE occurrence {AMONG}", (tx.ids(occurrences),))
-    return {row for (row,) in found}
+    return set(tx.column(f"SELECT id FROM state WHERE occurrence {AMONG}", (tx.ids(occurrences),)))
 
 
 def updates_taken_back(tx: Tx, known_ms: int) -> int:
@@ -504,10 +496,8 @@ def updates_taken_back(tx: Tx, known_ms: int) -> int:
 
 def deleted_since(tx: Tx, known_ms: int) -> tuple[int, int]:
     """Return how many turns and facts that were held at a moment, UTC ms, have been deleted since."""
-    found = dict(
-        tx.execute(
-            """SELECT kind, sum(count) FROM tombstone WHERE deleted_ms > ? AND stored_ms <= ? GROUP BY kind""",
-            (known_ms, known_ms),
-        ).fetchall()
+    found = tx.pairs(
+        """SELECT kind, sum(count) FROM tombstone WHERE deleted_ms > ? AND stored_ms <= ? GROUP BY kind""",
+        (known_ms, known_ms),
     )
     return found.get("turn", 0), found.get("fact", 0)

@@ -271,8 +271,7 @@ def put_words(tx: Tx, kind: Literal["turn", "fact"], item: int, tokens: Sequence
 
 def words_of(tx: Tx, kind: Literal["turn", "fact"], items: Collection[int]) -> dict[int, str]:
     """Return the indexed tokens of items, between spaces."""
-    rows = tx.execute(f"SELECT rowid, words FROM {_WORDS[kind]} WHERE rowid {AMONG}", (tx.ids(items),))
-    return dict(rows.fetchall())
+    return tx.pairs(f"SELECT rowid, words FROM {_WORDS[kind]} WHERE rowid {AMONG}", (tx.ids(items),))
 
 
 def add_words(tx: Tx, kind: Literal["turn", "fact"], rows: Sequence[tuple[int, str]]) -> None:
@@ -410,7 +409,7 @@ def word_counts(tx: Tx, kind: Literal["turn", "fact"], only: Collection[int] | N
     """Return the number of tokens of indexed items."""
     sql = f"SELECT rowid, length(words) - length(replace(words, ' ', '')) + (words != '') FROM {_WORDS[kind]}"
     if only is None:
-        return dict(tx.execute(sql).fetchall())
+        return tx.pairs(sql)
     return dict(row for item in only for row in tx.execute(f"{sql} WHERE rowid = ?", (item,)))
 
 

@@ -34,22 +34,18 @@ def add_names(tx: Tx, rows: Iterable[tuple[int, int, str]]) -> None:
 
 def uses(tx: Tx) -> list[Spelled]:
     """Return every name that an occurrence has a row of, by occurrence, entity and name."""
-    rows = tx.execute(
-        """SELECT o.fact, n.occurrence, n.entity, n.name FROM name_use n JOIN occurrence o ON o.id = n.occurrence
-           ORDER BY n.occurrence, n.entity, n.name"""
-    )
-    return rows.fetchall()
+    return tx.execute("""SELECT o.fact, n.occurrence, n.entity, n.name FROM name_use n JOIN occurrence o ON o.id = n.occurrence
+           ORDER BY n.occurrence, n.entity, n.name""").fetchall()
 
 
 def spelled(tx: Tx, entities: Collection[int]) -> list[Spelled]:
     """Return every name by which an occurrence calls some entities, labels among them, by entity, fact and occurrence."""
-    rows = tx.execute(
+    return tx.execute(
         f"""SELECT m.fact, m.occurrence, m.entity, coalesce(n.name, e.label) FROM mention m JOIN entity e ON e.id = m.entity
             LEFT JOIN name_use n ON n.occurrence = m.occurrence AND n.entity = m.entity
             WHERE m.roles != {SPEAKS} AND m.entity {AMONG} ORDER BY m.entity, m.fact, m.occurrence, 4""",
         (tx.ids(entities),),
-    )
-    return rows.fetchall()
+    ).fetchall()
 
 
 def named_apart(tx: Tx) -> list[tuple[int, int, int]]:
@@ -80,17 +76,19 @@ def use_aliases(tx: Tx, rows: Collection[tuple[str, int, int]]) -> None:
 
 def aliases_of_chunk(tx: Tx, chunk: int) -> set[str]:
     """Return the aliases that the occurrences of a chunk use."""
-    rows = tx.execute(
-        "SELECT DISTINCT u.key FROM alias_use u JOIN occurrence o ON o.id = u.occurrence WHERE o.chunk = ?",
-        (chunk,),
+    return set(
+        tx.column(
+            "SELECT DISTINCT u.key FROM alias_use u JOIN occurrence o ON o.id = u.occurrence WHERE o.chunk = ?",
+            (chunk,),
+        )
     )
-    return {row[0] for row in rows}
 
 
 def aliases_of_occurrences(tx: Tx, occurrences: Collection[int]) -> set[str]:
     """Return the aliases that occurrences use."""
-    rows = tx.execute(f"SELECT DISTINCT key FROM alias_use WHERE occurrence {AMONG}", (tx.ids(occurrences),))
-    return {row[0] for row in rows}
+    return set(
+        tx.column(f"SELECT DISTINCT key FROM alias_use WHERE occurrence {AMONG}", (tx.ids(occurrences),))
+    )
 
 
 def resolve_aliases(tx: Tx, keys: Collection[str]) -> None:
@@ -160,13 +158,12 @@ def drop(tx: Tx, rows: Collection[int]) -> None:
 
 def read_relations(tx: Tx) -> list[RelationRow]:
     """Return all relations, by id."""
-    return [RelationRow(*row) for row in tx.execute(f"{_RELATION} ORDER BY r.id")]
+    return tx.rows(RelationRow, f"{_RELATION} ORDER BY r.id")
 
 
 def of_facts(tx: Tx, facts: Collection[int]) -> list[RelationRow]:
     """Return the relations of facts, by id."""
-    found = tx.execute(f"{_RELATION} WHERE r.fact {AMONG} ORDER BY r.id", (tx.ids(facts),))
-    return [RelationRow(*row) for row in found]
+    return tx.rows(RelationRow, f"{_RELATION} WHERE r.fact {AMONG} ORDER BY r.id", (tx.ids(facts),))
 
 
 def stamp(tx: Tx) -> int:

@@ -23,12 +23,12 @@ def turns_between(tx: Tx, start_ms: int | None, end_ms: int) -> list[int]:
     sql = "SELECT id FROM turn WHERE said_ms < ? AND said_ms >= coalesce(?, said_ms) ORDER BY id"
     if start_ms is not None:
         sql = "SELECT id FROM turn WHERE said_ms < ? AND said_ms >= ? ORDER BY id"
-    return [row[0] for row in tx.execute(sql, (end_ms, start_ms))]
+    return tx.column(sql, (end_ms, start_ms))
 
 
 def turns_by(tx: Tx, speaker: str) -> list[int]:
     """Return the turns of a speaker, as the name is written."""
-    return [row[0] for row in tx.execute("SELECT id FROM turn WHERE speaker = ? ORDER BY id", (speaker,))]
+    return tx.column("SELECT id FROM turn WHERE speaker = ? ORDER BY id", (speaker,))
 
 
 def told_beside(tx: Tx) -> Iterator[tuple[int, str]]:
@@ -42,13 +42,12 @@ def told_beside(tx: Tx) -> Iterator[tuple[int, str]]:
 
 def all_turns(tx: Tx) -> list[int]:
     """Return the rows of all turns."""
-    return [row[0] for row in tx.execute("SELECT id FROM turn ORDER BY id")]
+    return tx.column("SELECT id FROM turn ORDER BY id")
 
 
 def turn_named(tx: Tx, session: int, turn_id: str) -> int | None:
     """Return the row of a session's turn, None when it has none of that id."""
-    row = tx.execute("SELECT id FROM turn WHERE session = ? AND turn_id = ?", (session, turn_id)).fetchone()
-    return None if row is None else int(row[0])
+    return tx.row(int, "SELECT id FROM turn WHERE session = ? AND turn_id = ?", (session, turn_id))
 
 
 def drop_turn(tx: Tx, turn: int) -> None:
@@ -125,8 +124,7 @@ def mark_erased(tx: Tx, session: int, metadata: str) -> bool:
 
 def facts_of_chunks(tx: Tx, chunks: Collection[int]) -> set[int]:
     """Return the facts that chunks support."""
-    rows = tx.execute(f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG}", (tx.ids(chunks),))
-    return {row[0] for row in rows}
+    return set(tx.column(f"SELECT DISTINCT fact FROM occurrence WHERE chunk {AMONG}", (tx.ids(chunks),)))
 
 
 def occurrences_naming(tx: Tx, entity: int) -> dict[int, set[int]]:
@@ -329,7 +327,7 @@ def counting(tx: Tx) -> Iterator[Counts]:
 
 def table_counts(tx: Tx) -> dict[str, int]:
     """Return how many rows each table has that a receipt counts, in a file of any version."""
-    there = {row[0] for row in tx.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()}
+    there = set(tx.column("SELECT name FROM sqlite_master WHERE type = 'table'"))
     wanted = (*_PLAIN, *_PLACED, "tree", "derived_summary", *_VECTORS)
     return {
         table: int(tx.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
@@ -342,14 +340,13 @@ def owner_of(tx: Tx) -> str | None:
     """Return the user of a memory's file, whatever its version; None if the file was never begun."""
     if tx.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone() is None:
         return None
-    row = tx.execute("SELECT value FROM meta WHERE key = 'user_id'").fetchone()
-    return None if row is None else str(row[0])
+    return tx.row(str, "SELECT value FROM meta WHERE key = 'user_id'")
 
 
 def corrections_of_sessions(tx: Tx, sessions: Collection[str]) -> list[int]:
     """Return the corrections that have a place in sessions, by id, in turns that are stored or not; those that were undone too."""
     sql = f"SELECT DISTINCT correction FROM correction_place WHERE session_id {AMONG} ORDER BY correction"
-    return [row[0] for row in tx.execute(sql, (tx.ids(sessions),))]
+    return tx.column(sql, (tx.ids(sessions),))
 
 
 def corrections_in_chunks(tx: Tx, chunks: Collection[int]) -> list[tuple[int, int]]:
@@ -390,8 +387,7 @@ def drop_stray_places(tx: Tx, corrections: Collection[int], sessions: Collection
 
 def occurrences_made(tx: Tx, corrections: Collection[int]) -> dict[int, int]:
     """Return the occurrences that corrections have made, with their facts."""
-    rows = tx.execute(f"SELECT id, fact FROM occurrence WHERE correction {AMONG}", (tx.ids(corrections),))
-    return dict(rows.fetchall())
+    return tx.pairs(f"SELECT id, fact FROM occurrence WHERE correction {AMONG}", (tx.ids(corrections),))
 
 
 def drop_corrections(tx: Tx, corrections: Collection[int]) -> None:

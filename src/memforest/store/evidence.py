@@ -268,8 +268,7 @@ def _deletions(tx: Tx, behind: tuple[int, int], until_ms: int, most: int) -> lis
 
 def session_ids(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
     """Return the ids of sessions by row."""
-    found = tx.execute(f"SELECT id, session_id FROM session WHERE id {AMONG}", (tx.ids(sessions),))
-    return dict(found.fetchall())
+    return tx.pairs(f"SELECT id, session_id FROM session WHERE id {AMONG}", (tx.ids(sessions),))
 
 
 def occurrence_sources(tx: Tx, occurrences: Collection[int]) -> dict[int, tuple[int, list[tuple[str, str]]]]:

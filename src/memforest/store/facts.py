@@ -23,8 +23,7 @@ _RULES = 0
 
 def wording_rules(tx: Tx) -> bytes | None:
     """Return the rules that made the stored wordings, None when there are none."""
-    row = tx.execute("SELECT wording FROM derived_wording WHERE fact = ?", (_RULES,)).fetchone()
-    return None if row is None else bytes(row[0])
+    return tx.row(bytes, "SELECT wording FROM derived_wording WHERE fact = ?", (_RULES,))
 
 
 def drop_wordings(tx: Tx, rules: bytes) -> None:
@@ -185,9 +184,7 @@ def facts_with_ids(tx: Tx, rows: Collection[int]) -> dict[int, FactRow]:
 
 def rows_of_ids(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
     """Return public id -> row id of the facts that there are."""
-    return dict(
-        tx.execute(f"SELECT fact_id, id FROM fact WHERE fact_id {AMONG}", (tx.ids(fact_ids),)).fetchall()
-    )
+    return tx.pairs(f"SELECT fact_id, id FROM fact WHERE fact_id {AMONG}", (tx.ids(fact_ids),))
 
 
 def fact_by_id(tx: Tx, fact_id: str) -> FactRow | None:
@@ -251,8 +248,7 @@ def occurrences(
 
 def facts_of_chunk(tx: Tx, chunk: int) -> list[int]:
     """Return the row ids of the facts that a chunk supports."""
-    rows = tx.execute("SELECT DISTINCT fact FROM occurrence WHERE chunk = ? ORDER BY fact", (chunk,))
-    return [row[0] for row in rows]
+    return tx.column("SELECT DISTINCT fact FROM occurrence WHERE chunk = ? ORDER BY fact", (chunk,))
 
 
 _ENTITY = "SELECT e.id, e.key, e.label, e.kind FROM entity e"
@@ -262,14 +258,12 @@ def entity_by_key(tx: Tx, key: str) -> EntityRow | None:
     """Return the entity with that key or alias, or None."""
     if (found := entity_with_key(tx, key)) is not None:
         return found
-    row = tx.execute(f"{_ENTITY} JOIN alias a ON a.entity = e.id WHERE a.key = ?", (key,)).fetchone()
-    return None if row is None else EntityRow(*row)
+    return tx.row(EntityRow, f"{_ENTITY} JOIN alias a ON a.entity = e.id WHERE a.key = ?", (key,))
 
 
 def entity_with_key(tx: Tx, key: str) -> EntityRow | None:
     """Return the entity with that key of its own, or None; aliases do not count."""
-    row = tx.execute(f"{_ENTITY} WHERE e.key = ?", (key,)).fetchone()
-    return None if row is None else EntityRow(*row)
+    return tx.row(EntityRow, f"{_ENTITY} WHERE e.key = ?", (key,))
 
 
 def entities_with_keys(tx: Tx, keys: Collection[str]) -> dict[str, EntityRow]:
@@ -297,12 +291,11 @@ def demote(tx: Tx, entity: int) -> None:
 
 def unnamed(tx: Tx, entities: Collection[int]) -> list[int]:
     """Return those entities that no fact names any more and that take no part."""
-    rows = tx.execute(
+    return tx.column(
         f"""SELECT id FROM entity WHERE kind != 'participant' AND id {AMONG}
            AND NOT EXISTS (SELECT 1 FROM mention WHERE mention.entity = entity.id) ORDER BY id""",
         (tx.ids(entities),),
     )
-    return [row[0] for row in rows]
 
 
 def drop_entities(tx: Tx, entities: Collection[int]) -> None:
@@ -312,7 +305,7 @@ def drop_entities(tx: Tx, entities: Collection[int]) -> None:
 
 def entities(tx: Tx) -> list[EntityRow]:
     """Return all entities, by key."""
-    return [EntityRow(*row) for row in tx.execute(f"{_ENTITY} ORDER BY e.key")]
+    return tx.rows(EntityRow, f"{_ENTITY} ORDER BY e.key")
 
 
 KINDS: tuple[EntityKind, ...] = (
@@ -364,8 +357,7 @@ def mentions_of(tx: Tx, fact: int) -> list[tuple[int, str]]:
 
 def entity_facts(tx: Tx, entity: int) -> list[int]:
     """Return the row ids of the facts that name an entity, hidden ones among them."""
-    rows = tx.execute("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
-    return [row[0] for row in rows]
+    return tx.column("SELECT DISTINCT fact FROM mention WHERE entity = ? ORDER BY fact", (entity,))
 
 
 class NewState(NamedTuple):

@@ -48,13 +48,12 @@ _COLUMNS = "name, settings, cursor, began, reason"
 
 def rows(tx: Tx) -> list[IndexRow]:
     """Return the indexes of a memory, by name."""
-    return [IndexRow(*row) for row in tx.execute(f"SELECT {_COLUMNS} FROM index_ ORDER BY name")]
+    return tx.rows(IndexRow, f"SELECT {_COLUMNS} FROM index_ ORDER BY name")
 
 
 def find(tx: Tx, name: str) -> IndexRow | None:
     """Return an index of a memory, or None."""
-    row = tx.execute(f"SELECT {_COLUMNS} FROM index_ WHERE name = ?", (name,)).fetchone()
-    return None if row is None else IndexRow(*row)
+    return tx.row(IndexRow, f"SELECT {_COLUMNS} FROM index_ WHERE name = ?", (name,))
 
 
 def add(tx: Tx, row: IndexRow) -> None:
@@ -108,12 +107,11 @@ def own_tables(tx: Tx, name: str | None = None) -> list[str]:
     What SQLite keeps for a virtual table goes with that one.
     """
     begin = "ix_" if name is None else f"ix_{name}_"
-    found = tx.execute(
+    return tx.column(
         """SELECT m.name FROM sqlite_master m JOIN pragma_table_list t ON t.schema = 'main' AND t.name = m.name
            WHERE m.type = 'table' AND t.type IN ('table', 'virtual') AND substr(m.name, 1, ?) = ? ORDER BY m.rowid DESC""",
         (len(begin), begin),
     )
-    return [row[0] for row in found]
 
 
 def own_columns(tx: Tx, table: str) -> list[tuple[str, str, int]]:
@@ -139,7 +137,7 @@ def empty_tables(tx: Tx, name: str) -> None:
 
 def strays(tx: Tx) -> set[str]:
     """Return the names of indexes that own trees or tables and that the memory does not have."""
-    owners = {row[0] for row in tx.execute("SELECT DISTINCT owner FROM tree")}
+    owners = set(tx.column("SELECT DISTINCT owner FROM tree"))
     return (owners - {row.name for row in rows(tx)}) | stray_tables(tx)
 
 
@@ -349,22 +347,20 @@ def stale_sessions(tx: Tx, extractor: str, turns: int) -> list[int]:
         extractor: what extracts statements now.
         turns: most turns of a chunk now.
     """
-    rows = tx.execute(
+    return tx.column(
         f"""SELECT s.id FROM session s WHERE s.status = 'ingested' AND EXISTS (SELECT 1 FROM chunk c
             WHERE c.session = s.id AND ((s.infer AND c.status = 'extracted' AND c.maker != :extractor) OR {_CUT}))
             ORDER BY (SELECT min(t.said_ms) FROM turn t WHERE t.session = s.id), s.session_id""",
         {"extractor": extractor, "turns": turns},
     )
-    return [row[0] for row in rows]
 
 
 def facts_stored(tx: Tx, chunks: Collection[int]) -> dict[str, int]:
     """Return when the facts of some chunks were stored, in UTC ms, by their identities."""
-    rows = tx.execute(
+    return tx.pairs(
         f"SELECT DISTINCT f.fact_id, f.stored_ms FROM fact f JOIN occurrence o ON o.fact = f.id WHERE o.chunk {AMONG}",
         (tx.ids(chunks),),
     )
-    return dict(rows.fetchall())
 
 
 def keep_stored(tx: Tx, stored: Mapping[str, int]) -> None:
@@ -425,8 +421,8 @@ def put(tx: Tx, kind: ItemKind, rows: Iterable[VectorRow]) -> None:
 
 def problems(tx: Tx) -> list[str]:
     """Return what is wrong with the vectors by the next embedder, in words; `drop` mends all of it."""
-    sizes = dict(tx.execute("SELECT length(vector), count(*) FROM derived_next_vector GROUP BY 1").fetchall())
-    kinds = {row[0] for row in tx.execute("SELECT DISTINCT kind FROM derived_next_vector")}
+    sizes = tx.pairs("SELECT length(vector), count(*) FROM derived_next_vector GROUP BY 1")
+    kinds = set(tx.column("SELECT DISTINCT kind FROM derived_next_vector"))
     found = [
         f"there are vectors of a next embedder for {kind!r}, which is nothing"
         for kind in kinds - set(ITEM_KINDS)

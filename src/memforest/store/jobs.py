@@ -111,7 +111,7 @@ def again(tx: Tx, owner: str, key: str, *, due_ms: int) -> bool:
 
 def owners(tx: Tx) -> set[str]:
     """Return the owners that have jobs."""
-    return {row[0] for row in tx.execute("SELECT DISTINCT owner FROM job")}
+    return set(tx.column("SELECT DISTINCT owner FROM job"))
 
 
 def remove(tx: Tx, owner: str, keys: Collection[str]) -> int:
@@ -351,7 +351,7 @@ def count(
     tx: Tx, *, now_ms: int
 ) -> tuple[dict[str, int], int | None, int, tuple[tuple[str, str, str, int, str], ...], int]:
     """Return the counts by state, the oldest due time in ms, the ended leases, the first jobs given up, and how many are due."""
-    states = dict(tx.execute("SELECT state, count(*) FROM job GROUP BY state ORDER BY state").fetchall())
+    states = tx.pairs("SELECT state, count(*) FROM job GROUP BY state ORDER BY state")
     times = times_at(now_ms)
     oldest, due = tx.execute(f"SELECT min(due_ms), count(*) FROM job WHERE {DUE}", times).fetchone()
     expired = tx.execute(f"SELECT count(*) FROM job WHERE {EXPIRED}", times).fetchone()[0]

@@ -54,13 +54,12 @@ def forget(tx: Tx) -> None:
 
 def get(tx: Tx, key: str) -> str | None:
     """Return a stored setting, or None."""
-    row = tx.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return None if row is None else str(row[0])
+    return tx.row(str, "SELECT value FROM meta WHERE key = ?", (key,))
 
 
 def everything(tx: Tx) -> dict[str, str]:
     """Return all stored settings, by key."""
-    return dict(tx.execute("SELECT key, value FROM meta ORDER BY key").fetchall())
+    return tx.pairs("SELECT key, value FROM meta ORDER BY key")
 
 
 def put(tx: Tx, key: str, value: str) -> None:
@@ -139,7 +138,7 @@ def count_rows(tx: Tx) -> dict[str, int]:
 
 def entities_by_kind(tx: Tx) -> dict[str, int]:
     """Return the number of entities by kind."""
-    return dict(tx.execute("SELECT kind, count(*) FROM entity GROUP BY kind ORDER BY kind").fetchall())
+    return tx.pairs("SELECT kind, count(*) FROM entity GROUP BY kind ORDER BY kind")
 
 
 def trees_by_index(tx: Tx) -> dict[str, dict[str, int]]:
@@ -180,7 +179,7 @@ def makers(tx: Tx) -> dict[str, dict[str, int]]:
         ("chunks", "SELECT maker, count(*) FROM chunk WHERE maker IS NOT NULL GROUP BY maker ORDER BY maker"),
         ("summaries", "SELECT maker, count(*) FROM derived_summary GROUP BY maker ORDER BY maker"),
     ):
-        found[part] = dict(tx.execute(sql).fetchall())
+        found[part] = tx.pairs(sql)
     return found
 
 
@@ -195,12 +194,11 @@ def free_share(tx: Tx) -> tuple[float, int]:
 
 def most_named(tx: Tx, most: int) -> list[str]:
     """Return the display names of those entities that most facts name."""
-    rows = tx.execute(
+    return tx.column(
         """SELECT e.label FROM entity e LEFT JOIN mention m ON m.entity = e.id GROUP BY e.id
            ORDER BY count(DISTINCT m.fact) DESC, e.key LIMIT ?""",
         (most,),
     )
-    return [row[0] for row in rows]
 
 
 def entity_support(tx: Tx, entity: int, most: int = -1) -> tuple[int, int]:
@@ -246,8 +244,9 @@ def total(tx: Tx) -> dict[str, dict[str, StepUsage]]:
 
 def nodes_without(tx: Tx, nodes: Collection[int], owners: Collection[str]) -> set[int]:
     """Return those of some nodes that may have a summary, and are of other indexes than the given ones."""
-    rows = tx.execute(
-        f"SELECT n.id FROM node n JOIN tree t ON t.id = n.tree WHERE n.id {AMONG} AND t.owner NOT {AMONG}",
-        (tx.ids(nodes), tx.ids(owners)),
+    return set(
+        tx.column(
+            f"SELECT n.id FROM node n JOIN tree t ON t.id = n.tree WHERE n.id {AMONG} AND t.owner NOT {AMONG}",
+            (tx.ids(nodes), tx.ids(owners)),
+        )
     )
-    return {row[0] for row in rows}

@@ -100,11 +100,10 @@ def brought(tx: Tx, write: WriteKey) -> tuple[list[int], list[int], list[int]]:
 
 def chunks_of(tx: Tx, write: WriteKey) -> list[int]:
     """Return the chunks that hold turns of a write, by ordinal."""
-    found = tx.execute(
+    return tx.column(
         "SELECT ordinal FROM chunk WHERE session = ? AND last >= ? AND first < ? ORDER BY ordinal",
         (write.session, write.first, write.first + write.turns),
     )
-    return [ordinal for (ordinal,) in found]
 
 
 AGAIN = "restore a backup, or ingest the session again with replace=True"
@@ -198,17 +197,16 @@ _TURN = """SELECT t.id, t.session, s.session_id, t.ordinal, t.turn_id, t.speaker
 
 def turns_with_ids(tx: Tx, rows: Collection[int]) -> list[StoredTurn]:
     """Return turns by row id, in the order of their sessions and positions."""
-    found = tx.execute(f"{_TURN} WHERE t.id {AMONG} ORDER BY t.session, t.ordinal", (tx.ids(rows),))
-    return [StoredTurn(*row) for row in found]
+    return tx.rows(StoredTurn, f"{_TURN} WHERE t.id {AMONG} ORDER BY t.session, t.ordinal", (tx.ids(rows),))
 
 
 def turns_of_session(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[StoredTurn]:
     """Return the turns of a session with ordinals from `first` to `last`, both included, in order."""
-    found = tx.execute(
+    return tx.rows(
+        StoredTurn,
         f"{_TURN} WHERE t.session = ? AND t.ordinal BETWEEN ? AND ? ORDER BY t.ordinal",
         (session, first, last),
     )
-    return [StoredTurn(*row) for row in found]
 
 
 def turns_behind(tx: Tx, session: int, said_ms: int) -> list[StoredTurn]:
@@ -347,11 +345,8 @@ def turn_with_id(tx: Tx, session: int, turn_id: str) -> Turn | None:
 
 def unfinished(tx: Tx) -> list[int]:
     """Return the row ids of sessions with work left: not ingested, or with failed chunks."""
-    rows = tx.execute(
-        """SELECT id FROM session WHERE status = 'received'
-           UNION SELECT session FROM chunk WHERE status IN ('pending', 'failed') ORDER BY 1"""
-    )
-    return [row[0] for row in rows]
+    return tx.column("""SELECT id FROM session WHERE status = 'received'
+           UNION SELECT session FROM chunk WHERE status IN ('pending', 'failed') ORDER BY 1""")
 
 
 def delete_session(tx: Tx, session: int) -> None:
@@ -410,17 +405,16 @@ def turns(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[tuple[
 
 def turn_rows(tx: Tx, session: int) -> set[int]:
     """Return the row ids of a session's turns."""
-    return {row for (row,) in tx.execute("SELECT id FROM turn WHERE session = ?", (session,))}
+    return set(tx.column("SELECT id FROM turn WHERE session = ?", (session,)))
 
 
 def speakers(tx: Tx) -> set[str]:
     """Return the names of all speakers, as written; each is looked up by index, so few turns are read."""
-    rows = tx.execute(
-        """WITH RECURSIVE names (name) AS (SELECT min(speaker) FROM turn
+    return set(
+        tx.column("""WITH RECURSIVE names (name) AS (SELECT min(speaker) FROM turn
            UNION ALL SELECT (SELECT min(speaker) FROM turn WHERE speaker > name) FROM names WHERE name IS NOT NULL)
-           SELECT name FROM names WHERE name IS NOT NULL"""
+           SELECT name FROM names WHERE name IS NOT NULL""")
     )
-    return {row[0] for row in rows}
 
 
 def add_chunks(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> None:
@@ -517,12 +511,11 @@ def put_origin(tx: Tx, origin: Origin, merged_ms: int) -> int:
 
 def session_origins(tx: Tx, sessions: Collection[int]) -> dict[int, str]:
     """Return session -> user of the memory it was merged from; sessions whose first turn was said here are left out."""
-    rows = tx.execute(
+    return tx.pairs(
         f"""SELECT t.session, o.user_id FROM turn t JOIN origin o ON o.id = t.origin WHERE t.session {AMONG} AND t.ordinal =
            (SELECT min(f.ordinal) FROM turn f WHERE f.session = t.session)""",
         (tx.ids(sessions),),
     )
-    return dict(rows.fetchall())
 
 
 class FactKey(NamedTuple):
@@ -578,11 +571,11 @@ def shown_facts_after(
             else "f.id IN (SELECT m.fact FROM mention m WHERE m.entity = ?)"
         )
         args.append(entity)
-    rows = tx.execute(
+    return tx.rows(
+        FactKey,
         f"SELECT {_AT}, f.tie, f.id FROM fact f WHERE {' AND '.join(where)} ORDER BY 1, 2, 3 LIMIT ? OFFSET ?",
         (*args, most, offset),
     )
-    return [FactKey(*row) for row in rows]
 
 
 def fact_keys(tx: Tx, facts: Collection[int]) -> list[tuple[FactKey, str]]:
@@ -650,11 +643,10 @@ def participants(tx: Tx, sessions: Collection[int]) -> dict[int, tuple[str, ...]
 
 def failed_chunks_of(tx: Tx, sessions: Collection[int]) -> Mapping[int, int]:
     """Return how many chunks of sessions have failed; sessions without are not in it."""
-    rows = tx.execute(
+    return tx.pairs(
         f"SELECT session, count(*) FROM chunk WHERE session {AMONG} AND status = 'failed' GROUP BY session",
         (tx.ids(sessions),),
     )
-    return dict(rows.fetchall())
 
 
 def turns_after(tx: Tx, session: int, after: int, most: int) -> list[tuple[int, Turn, int]]:

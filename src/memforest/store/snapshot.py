@@ -79,12 +79,12 @@ def _of_facts(tx: Tx, column: str, only: Only, hidden: bool) -> tuple[str, tuple
 def session_spans(tx: Tx, only: Only = None) -> list[SessionSpan]:
     """Return the sessions that have turns, in the order of turns: by first time, then id."""
     where, args = _among(tx, "s.id", only)
-    rows = tx.execute(
+    return tx.rows(
+        SessionSpan,
         f"""SELECT min(u.said_ms) AS first, s.session_id, s.id FROM session s
             JOIN turn u ON u.session = s.id {where} GROUP BY s.id ORDER BY first, s.session_id""",
         args,
     )
-    return [SessionSpan(*row) for row in rows]
 
 
 def turn_rows(tx: Tx, only: Only = None) -> Iterator[tuple[int, int, str, int, str, str | None]]:
@@ -96,8 +96,7 @@ def turn_rows(tx: Tx, only: Only = None) -> Iterator[tuple[int, int, str, int, s
 
 def sessions_of(tx: Tx, turns: Collection[int]) -> set[int]:
     """Return the sessions of turns that there are."""
-    rows = tx.execute(f"SELECT DISTINCT session FROM turn WHERE id {AMONG}", (tx.ids(turns),))
-    return {row[0] for row in rows}
+    return set(tx.column(f"SELECT DISTINCT session FROM turn WHERE id {AMONG}", (tx.ids(turns),)))
 
 
 def fact_rows(tx: Tx, only: Only = None, *, hidden: bool = False) -> Iterator[FactColumns]:
@@ -116,7 +115,7 @@ def fact_rows(tx: Tx, only: Only = None, *, hidden: bool = False) -> Iterator[Fa
 def wordings(tx: Tx, only: Only = None) -> dict[int, str]:
     """Return the texts of facts, by row id."""
     where, args = _among(tx, "id", only)
-    return dict(tx.execute(f"SELECT id, text FROM fact {where}", args).fetchall())
+    return tx.pairs(f"SELECT id, text FROM fact {where}", args)
 
 
 def said_often(tx: Tx, only: Only = None, without: Collection[int] = ()) -> dict[int, tuple[int, ...]]:
@@ -168,13 +167,12 @@ def muted_turns(tx: Tx) -> list[int]:
 
 def turns_with_hidden_places(tx: Tx, at_ms: int = NOW) -> list[int]:
     """Return the turns in which a correction that held at a moment, and hides what it is about, has a place."""
-    rows = tx.execute(
+    return tx.column(
         f"""SELECT DISTINCT t.id FROM correction c JOIN correction_place p ON p.correction = c.id
             JOIN session s ON s.session_id = p.session_id JOIN turn t ON t.session = s.id AND t.turn_id = p.turn_id
             WHERE {HOLDS} AND c.kind != 'pin' ORDER BY t.id""",
         (at_ms, at_ms),
     )
-    return [row[0] for row in rows]
 
 
 _STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms,
@@ -184,33 +182,29 @@ _STATES = """SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact
 def states_seen(tx: Tx, only: Only = None, *, hidden: bool = False) -> list[StateSeen]:
     """Return every observation of a state by facts: dated by the fact itself, else by each time it was said."""
     where, args = _of_facts(tx, "s.fact", only, hidden)
-    rows = tx.execute(
-        f"{_STATES} {where} ORDER BY s.entity, s.attribute, s.at_ms, tie, s.fact, s.id",
-        args,
+    return tx.rows(
+        StateSeen, f"{_STATES} {where} ORDER BY s.entity, s.attribute, s.at_ms, tie, s.fact, s.id", args
     )
-    return [StateSeen(*row) for row in rows]
 
 
 def occurrences_of_states(tx: Tx) -> dict[int, int]:
     """Return row id of an observation -> the occurrence that makes it."""
-    return dict(tx.execute("SELECT id, occurrence FROM state").fetchall())
+    return tx.pairs("SELECT id, occurrence FROM state")
 
 
 def states_with_ids(tx: Tx, rows: Collection[int]) -> list[StateSeen]:
     """Return observations by row id."""
-    found = tx.execute(
-        f"{_STATES} WHERE s.fact NOT IN {_HIDDEN} AND s.id {AMONG} ORDER BY s.id", (tx.ids(rows),)
+    return tx.rows(
+        StateSeen, f"{_STATES} WHERE s.fact NOT IN {_HIDDEN} AND s.id {AMONG} ORDER BY s.id", (tx.ids(rows),)
     )
-    return [StateSeen(*row) for row in found]
 
 
 def states_of_chunk(tx: Tx, chunk: int) -> list[int]:
     """Return the row ids of the observations that a chunk's statements make."""
-    found = tx.execute(
+    return tx.column(
         "SELECT s.id FROM state s JOIN occurrence o ON o.id = s.occurrence WHERE o.chunk = ? ORDER BY s.id",
         (chunk,),
     )
-    return [row for (row,) in found]
 
 
 _OF = f"s.fact NOT IN {_HIDDEN} AND s.entity = :entity AND s.attribute = :attribute"
@@ -220,21 +214,21 @@ _BEFORE = f"{_OF} AND s.at_ms <= :at_ms AND (s.at_ms, coalesce(o.tie, f.tie), s.
 
 def states_before(tx: Tx, state: StateSeen, most: int) -> list[StateSeen]:
     """Return the latest observations of an attribute before another one, in time order; all if `most` is negative."""
-    rows = tx.execute(
+    return tx.rows(
+        StateSeen,
         f"""{_STATES} WHERE {_BEFORE}
             ORDER BY s.at_ms DESC, tie DESC, s.fact DESC, s.id DESC LIMIT :most""",
         {**state._asdict(), "most": most},
-    )
-    return [StateSeen(*row) for row in rows][::-1]
+    )[::-1]
 
 
 def states_of_attribute(tx: Tx, entity: int, attribute: str) -> list[StateSeen]:
     """Return every observation of an attribute of an entity, in time order."""
-    rows = tx.execute(
+    return tx.rows(
+        StateSeen,
         f"{_STATES} WHERE {_OF} ORDER BY s.at_ms, tie, s.fact, s.id",
         {"entity": entity, "attribute": attribute},
     )
-    return [StateSeen(*row) for row in rows]
 
 
 def values_of(tx: Tx, entity: int, attribute: str) -> set[str]:
@@ -248,13 +242,12 @@ def values_of(tx: Tx, entity: int, attribute: str) -> set[str]:
 
 def values_before(tx: Tx, state: StateSeen, values: Collection[str]) -> list[tuple[str, str | None]]:
     """Return (value, previous) of the observations of an attribute before another one that name some values."""
-    rows = tx.execute(
+    return tx.execute(
         f"""SELECT DISTINCT s.value, s.previous FROM state s JOIN occurrence o ON o.id = s.occurrence
             JOIN fact f ON f.id = s.fact WHERE {_BEFORE} AND (s.value {AMONG_IDS}
                 OR s.previous {AMONG_IDS})""",
         {**state._asdict(), "ids": tx.ids(values)},
-    )
-    return rows.fetchall()
+    ).fetchall()
 
 
 def entity_names(tx: Tx, only: Only = None) -> dict[int, EntityName]:
@@ -266,28 +259,25 @@ def entity_names(tx: Tx, only: Only = None) -> dict[int, EntityName]:
 
 def names(tx: Tx) -> dict[str, int]:
     """Return every key and alias with its entity's row id; an alias goes before another entity's key."""
-    rows = tx.execute(
-        "SELECT key, id, 0 FROM entity UNION ALL SELECT key, entity, 1 FROM alias ORDER BY 1, 3"
-    )
-    return {row[0]: row[1] for row in rows}
+    return tx.pairs("SELECT key, id, 0 FROM entity UNION ALL SELECT key, entity, 1 FROM alias ORDER BY 1, 3")
 
 
 def keys_of(tx: Tx, entities: Collection[int]) -> set[str]:
     """Return the keys and aliases of entities."""
-    found = tx.execute(
-        f"SELECT key FROM entity WHERE id {AMONG_IDS} UNION SELECT key FROM alias WHERE entity {AMONG_IDS}",
-        {"ids": tx.ids(entities)},
+    return set(
+        tx.column(
+            f"SELECT key FROM entity WHERE id {AMONG_IDS} UNION SELECT key FROM alias WHERE entity {AMONG_IDS}",
+            {"ids": tx.ids(entities)},
+        )
     )
-    return {row[0] for row in found}
 
 
 def entities_of(tx: Tx, keys: Collection[str]) -> dict[str, int]:
     """Return the entities of keys and aliases, as `names` resolves them."""
     wanted = tx.ids(keys)
-    rows = tx.execute(
+    return tx.pairs(
         f"""SELECT key, id, 0 FROM entity WHERE key {AMONG}
            UNION ALL SELECT key, entity, 1 FROM alias WHERE key {AMONG}
            ORDER BY 1, 3""",
         (wanted, wanted),
     )
-    return {row[0]: row[1] for row in rows}

@@ -294,10 +294,9 @@ class SqliteArena:
 
 def find_head(tx: Tx, owner: str, kind: str, scope: int) -> TreeHead | None:
     """Return an index's tree of a scope, or None."""
-    row = tx.execute(
-        f"SELECT {_HEAD} FROM tree WHERE owner = ? AND kind = ? AND scope = ?", (owner, kind, scope)
-    ).fetchone()
-    return None if row is None else TreeHead(*row)
+    return tx.row(
+        TreeHead, f"SELECT {_HEAD} FROM tree WHERE owner = ? AND kind = ? AND scope = ?", (owner, kind, scope)
+    )
 
 
 def head_of(tx: Tx, tree: int) -> tuple[str, int, TreeHead]:
@@ -323,20 +322,13 @@ def heads(tx: Tx, owner: str | None = None) -> list[tuple[str, int, TreeHead]]:
 def owners(tx: Tx, trees: Collection[int] | None = None) -> dict[int, str]:
     """Return the index of each of some trees, or of all."""
     if trees is None:
-        return dict(tx.execute("SELECT id, owner FROM tree ORDER BY id").fetchall())
-    rows = tx.execute(
-        f"SELECT id, owner FROM tree WHERE id {AMONG} ORDER BY id",
-        (tx.ids(trees),),
-    )
-    return dict(rows.fetchall())
+        return tx.pairs("SELECT id, owner FROM tree ORDER BY id")
+    return tx.pairs(f"SELECT id, owner FROM tree WHERE id {AMONG} ORDER BY id", (tx.ids(trees),))
 
 
 def owner_of_node(tx: Tx, node: int) -> str | None:
     """Return the index of the tree that an inner node is of; None if there is no such node."""
-    row = tx.execute(
-        "SELECT t.owner FROM node n JOIN tree t ON t.id = n.tree WHERE n.id = ?", (node,)
-    ).fetchone()
-    return None if row is None else str(row[0])
+    return tx.row(str, "SELECT t.owner FROM node n JOIN tree t ON t.id = n.tree WHERE n.id = ?", (node,))
 
 
 def scopes(tx: Tx, trees: Collection[int]) -> dict[int, tuple[str, int]]:
@@ -440,11 +432,7 @@ def node_texts(tx: Tx, nodes: Collection[Node]) -> dict[int, str]:
 
 def roots(tx: Tx, trees: Collection[int]) -> set[int]:
     """Return the ids of trees' root nodes."""
-    rows = tx.execute(
-        f"SELECT root FROM tree WHERE root IS NOT NULL AND id {AMONG}",
-        (tx.ids(trees),),
-    )
-    return {row[0] for row in rows}
+    return set(tx.column(f"SELECT root FROM tree WHERE root IS NOT NULL AND id {AMONG}", (tx.ids(trees),)))
 
 
 def dirty_children(
@@ -471,10 +459,7 @@ def dirty_among(tx: Tx, nodes: Collection[int]) -> dict[int, tuple[int, tuple[in
 
 def dirty_trees(tx: Tx) -> dict[int, str]:
     """Return the trees that have dirty nodes, and the indexes that own them."""
-    rows = tx.execute(
-        "SELECT id, owner FROM tree WHERE id IN (SELECT tree FROM node WHERE dirty) ORDER BY id"
-    )
-    return dict(rows.fetchall())
+    return tx.pairs("SELECT id, owner FROM tree WHERE id IN (SELECT tree FROM node WHERE dirty) ORDER BY id")
 
 
 def dirty_mark(tx: Tx, *, without: Collection[str] = ()) -> tuple[int, int, int]:
@@ -523,7 +508,7 @@ def mark_clean(tx: Tx, nodes: Sequence[tuple[int, int]]) -> set[int]:
 def sizes(tx: Tx) -> dict[str, tuple[int, int, int]]:
     """Return the numbers of trees, inner nodes and leaves by owner."""
     # `+` has the nodes read in the order of their table, not one by one by the index of trees.
-    inner = dict(tx.execute("SELECT +tree, count(*) FROM node WHERE level GROUP BY 1").fetchall())
+    inner = tx.pairs("SELECT +tree, count(*) FROM node WHERE level GROUP BY 1")
     found: dict[str, tuple[int, int, int]] = {}
     for tree, owner, leaves_ in tx.execute("SELECT id, owner, count FROM tree"):
         trees_, nodes, all_leaves = found.get(owner, (0, 0, 0))

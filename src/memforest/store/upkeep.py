@@ -205,12 +205,9 @@ def rows_with(tx: Tx, texts: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def _columns(tx: Tx) -> Iterator[tuple[str, Iterator[str]]]:
-    tables = [
-        row[0]
-        for row in tx.execute(
-            """SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict ORDER BY name"""
-        )
-    ]
+    tables = tx.column(
+        """SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict ORDER BY name"""
+    )
     for table in tables:
         for _, column, kind, *_ in tx.execute(f'PRAGMA table_info("{table}")').fetchall():
             if kind == "TEXT":

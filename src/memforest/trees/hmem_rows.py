@@ -81,7 +81,7 @@ def events(tx: Tx, kind: EventKind, items: Collection[int]) -> dict[int, Event]:
 def items_of(tx: Tx, kind: EventKind) -> list[int]:
     """Return the rows of all events, for a check."""
     if kind == "fact":
-        return [row[0] for row in tx.execute(_FACTS)]
+        return tx.column(_FACTS)
     muted = set(muted_turns(tx))
     return [row[0] for row in tx.execute(_TURNS) if row[0] not in muted]
 
@@ -165,8 +165,7 @@ class HMemNode(NamedTuple):
 
 
 def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[HMemNode]:
-    found = tx.execute(f"SELECT {_COLUMNS} FROM ix_hmem_node i {condition}", tuple(args))
-    return [HMemNode(*row) for row in found]
+    return tx.rows(HMemNode, f"SELECT {_COLUMNS} FROM ix_hmem_node i {condition}", tuple(args))
 
 
 def by_node(tx: Tx, nodes: Collection[int]) -> dict[int, HMemNode]:
@@ -239,20 +238,21 @@ def root_of(tx: Tx, year: str) -> HMemNode | None:
 def windows_of(tx: Tx, level: int) -> list[str]:
     """Return the keys of the windows of a level in which there are nodes, in order."""
     sql = "SELECT DISTINCT within FROM ix_hmem_node WHERE level = ? ORDER BY within"
-    return [row[0] for row in tx.execute(sql, (level,))]
+    return tx.column(sql, (level,))
 
 
 def first_said(tx: Tx) -> int | None:
     """Return when the first event was told, UTC ms; None without any."""
-    found = tx.execute(
-        "SELECT said_ms FROM ix_hmem_node WHERE level = ? ORDER BY within, said_ms, tie LIMIT 1", (EVENT,)
-    ).fetchone()
-    return None if found is None else int(found[0])
+    return tx.row(
+        int,
+        "SELECT said_ms FROM ix_hmem_node WHERE level = ? ORDER BY within, said_ms, tie LIMIT 1",
+        (EVENT,),
+    )
 
 
 def level_sizes(tx: Tx) -> Mapping[int, int]:
     """Return how many nodes each level has."""
-    return dict(tx.execute("SELECT level, count(*) FROM ix_hmem_node GROUP BY level").fetchall())
+    return tx.pairs("SELECT level, count(*) FROM ix_hmem_node GROUP BY level")
 
 
 def around(tx: Tx) -> dict[str, int]:

@@ -139,7 +139,7 @@ def finished_chunks(tx: Tx, chunks: Collection[int]) -> list[tuple[int, int, Key
 def known_entities(tx: Tx, entities: Collection[int]) -> tuple[set[int], set[int]]:
     """Return which of the entities are participants, and which have a tree."""
     found = [
-        {row[0] for row in tx.execute(f"{sql} {AMONG}", (tx.ids(entities),))}
+        set(tx.column(f"{sql} {AMONG}", (tx.ids(entities),)))
         for sql in (
             "SELECT id FROM entity WHERE kind = 'participant' AND id",
             "SELECT entity FROM ix_memforest_active WHERE entity",
@@ -158,14 +158,13 @@ def set_active(tx: Tx, entities: Collection[int]) -> None:
 
 def labels(tx: Tx, trees: Collection[int]) -> dict[int, str]:
     """Return the names of trees' scopes: a session's id, an entity's display name, a scene's number."""
-    found = tx.execute(
+    return tx.pairs(
         f"""SELECT t.id, coalesce(s.session_id, e.label, CAST(t.scope AS TEXT)) FROM tree t
            LEFT JOIN session s ON t.kind = 'session' AND s.id = t.scope
            LEFT JOIN entity e ON t.kind = 'entity' AND e.id = t.scope
            WHERE t.id {AMONG}""",
         (tx.ids(trees),),
     )
-    return dict(found.fetchall())
 
 
 def centroids(tx: Tx) -> tuple[list[int], list[int], NDArray[np.float32]]:
@@ -205,8 +204,7 @@ def add_member(tx: Tx, scene: int, fact: int, *, main: bool) -> bool:
 
 def scenes_of(tx: Tx, fact: int) -> list[int]:
     """Return the scenes that a fact is in, by id."""
-    rows = tx.execute("SELECT scene FROM ix_memforest_scene_member WHERE fact = ? ORDER BY scene", (fact,))
-    return [row[0] for row in rows]
+    return tx.column("SELECT scene FROM ix_memforest_scene_member WHERE fact = ? ORDER BY scene", (fact,))
 
 
 def all_members(tx: Tx) -> dict[int, dict[int, bool]]:
@@ -258,10 +256,9 @@ def fact_vectors(
 
 def outside(tx: Tx) -> list[int]:
     """Return the facts that have a vector and stand in no scene."""
-    rows = tx.execute(
+    return tx.column(
         "SELECT item FROM derived_fact_vector WHERE item NOT IN (SELECT fact FROM ix_memforest_scene_member)"
     )
-    return [row[0] for row in rows]
 
 
 def counts(tx: Tx) -> dict[str, int]:
@@ -381,19 +378,17 @@ _OWN_LEAF = "FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'memforest'"
 
 def unmarked_chunks(tx: Tx) -> list[int]:
     """Return the chunks whose leaves have no marks for a summary of their own."""
-    found = tx.execute(
+    return tx.column(
         f"SELECT l.chunk {_OWN_LEAF} WHERE l.chunk IS NOT NULL AND l.id NOT IN (SELECT id FROM node) ORDER BY l.chunk"
     )
-    return [row[0] for row in found]
 
 
 def marked_leaves(tx: Tx, *, chunks: bool) -> list[int]:
     """Return the leaves that have marks for a summary of their own; those of chunks only if they are asked for too."""
-    found = tx.execute(
+    return tx.column(
         f"SELECT l.id {_OWN_LEAF} JOIN node n ON n.id = l.id WHERE l.chunk IS NULL OR ? ORDER BY l.id",
         (chunks,),
     )
-    return [row[0] for row in found]
 
 
 def placement_problems(tx: Tx) -> list[str]:

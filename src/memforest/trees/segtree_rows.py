@@ -113,8 +113,7 @@ HOLDS = """SELECT o.id FROM ix_segtree_exchange o WHERE o.session = t.session AN
 
 
 def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[ExchangeRow]:
-    rows = tx.execute(f"{_SELECT} {condition}", tuple(args))
-    return [ExchangeRow(*row) for row in rows]
+    return tx.rows(ExchangeRow, f"{_SELECT} {condition}", tuple(args))
 
 
 def sessions_of(tx: Tx, turns: Collection[int]) -> tuple[dict[int, int], bool]:
@@ -128,16 +127,16 @@ def sessions_of(tx: Tx, turns: Collection[int]) -> tuple[dict[int, int], bool]:
 
 def all_sessions(tx: Tx) -> list[int]:
     """Return all sessions that have turns."""
-    return [row[0] for row in tx.execute("SELECT DISTINCT session FROM turn ORDER BY session")]
+    return tx.column("SELECT DISTINCT session FROM turn ORDER BY session")
 
 
 def turns_of_session(tx: Tx, session: int, first: int = 0) -> list[SaidTurn]:
     """Return the turns of a session from a position on."""
-    rows = tx.execute(
+    return tx.rows(
+        SaidTurn,
         "SELECT id, ordinal, speaker, said_ms FROM turn WHERE session = ? AND ordinal >= ? ORDER BY ordinal",
         (session, first),
     )
-    return [SaidTurn(*row) for row in rows]
 
 
 def turns_between(tx: Tx, session: int, first: int, last: int) -> tuple[int, ...]:
@@ -151,12 +150,12 @@ def turns_between(tx: Tx, session: int, first: int, last: int) -> tuple[int, ...
 
 def first_speaker(tx: Tx) -> str | None:
     """Return who speaks first in a memory; None in one without turns."""
-    row = tx.execute(
+    return tx.row(
+        str,
         f"""SELECT t.speaker FROM session s JOIN turn t ON t.id =
             (SELECT o.id FROM turn o WHERE o.session = s.id ORDER BY o.ordinal LIMIT 1)
-            ORDER BY t.said_ms, {place_tie("s.session_id", "t.ordinal")} LIMIT 1"""
-    ).fetchone()
-    return None if row is None else str(row[0])
+            ORDER BY t.said_ms, {place_tie("s.session_id", "t.ordinal")} LIMIT 1""",
+    )
 
 
 def add(tx: Tx, session: int, cuts: Sequence[ExchangeCut]) -> None:
@@ -205,12 +204,11 @@ def of_turns(tx: Tx, turns: Collection[int]) -> list[ExchangeRow]:
 
 def beginning_with(tx: Tx, turns: Collection[int]) -> dict[int, int]:
     """Return the exchanges that begin with one of some turns, each with that turn."""
-    rows = tx.execute(
+    return tx.pairs(
         f"""SELECT e.id, t.id FROM turn t JOIN ix_segtree_exchange e ON e.session = t.session
             AND e.first = t.ordinal WHERE t.id {AMONG}""",
         (tx.ids(turns),),
     )
-    return {row[0]: row[1] for row in rows}
 
 
 def by_id(tx: Tx, exchanges: Collection[int]) -> list[ExchangeRow]:
@@ -220,11 +218,11 @@ def by_id(tx: Tx, exchanges: Collection[int]) -> list[ExchangeRow]:
 
 def places(tx: Tx, exchanges: Collection[int]) -> list[ExchangePlace]:
     """Return where exchanges stand, in no order."""
-    rows = tx.execute(
+    return tx.rows(
+        ExchangePlace,
         f"SELECT id, session, place, tie, state FROM ix_segtree_exchange WHERE id {AMONG}",
         (tx.ids(exchanges),),
     )
-    return [ExchangePlace(*row) for row in rows]
 
 
 def waiting(tx: Tx, limit: int) -> list[ExchangeRow]:
@@ -260,11 +258,10 @@ def behind(tx: Tx, place: int, tie: str) -> int:
 
 def last_of(tx: Tx, number: int) -> list[int]:
     """Return the last `number` exchanges of the tree, in their order."""
-    rows = tx.execute(
+    return tx.column(
         f"SELECT id FROM ix_segtree_exchange WHERE state = {PLACED} ORDER BY place DESC, tie DESC LIMIT ?",
         (number,),
-    )
-    return [row[0] for row in rows][::-1]
+    )[::-1]
 
 
 def mark_placed(tx: Tx, made: Sequence[tuple[int, int | None, str]]) -> None:
@@ -284,10 +281,9 @@ def mark(tx: Tx, exchanges: Collection[int], state: int) -> None:
 
 def makers(tx: Tx) -> dict[str, int]:
     """Return how many leaves each placer has placed."""
-    rows = tx.execute(
+    return tx.pairs(
         f"SELECT coalesce(maker, ''), count(*) FROM ix_segtree_exchange WHERE state = {PLACED} GROUP BY 1 ORDER BY 1"
     )
-    return {row[0]: row[1] for row in rows}
 
 
 Share: TypeAlias = Annotated[float, Bound(gt=0, le=1)]
@@ -385,42 +381,30 @@ def least_likeness(model_id: str, placer: str, leaf_vector: str) -> float:
 
 def stale(tx: Tx) -> list[int]:
     """Return the exchanges whose turns are not stored as they say."""
-    rows = tx.execute(
-        f"""SELECT e.id FROM ix_segtree_exchange e LEFT JOIN turn a ON a.id = e.turn LEFT JOIN turn b ON b.id = e.turn_last
+    return tx.column(f"""SELECT e.id FROM ix_segtree_exchange e LEFT JOIN turn a ON a.id = e.turn LEFT JOIN turn b ON b.id = e.turn_last
            LEFT JOIN session s ON s.id = e.session
            WHERE a.session IS NOT e.session OR b.session IS NOT e.session OR a.ordinal IS NOT e.first
            OR e.tie IS NOT {place_tie("s.session_id", "e.first")} OR b.ordinal IS NOT e.last OR e.turns IS NOT (SELECT count(*) FROM turn t WHERE t.session = e.session
-           AND t.ordinal BETWEEN e.first AND e.last) ORDER BY e.id"""
-    )
-    return [row[0] for row in rows]
+           AND t.ordinal BETWEEN e.first AND e.last) ORDER BY e.id""")
 
 
 def unplaced(tx: Tx) -> list[int]:
     """Return the exchanges that are said to be in the tree and have no leaf."""
-    rows = tx.execute(
-        f"""SELECT e.id FROM ix_segtree_exchange e WHERE state = {PLACED} AND NOT EXISTS (
+    return tx.column(f"""SELECT e.id FROM ix_segtree_exchange e WHERE state = {PLACED} AND NOT EXISTS (
             SELECT 1 FROM leaf l JOIN tree t ON t.id = l.tree AND t.owner = 'segtree'
-            WHERE l.turn = e.turn AND coalesce(l.last, l.turn) = e.turn_last)"""
-    )
-    return [row[0] for row in rows]
+            WHERE l.turn = e.turn AND coalesce(l.last, l.turn) = e.turn_last)""")
 
 
 def uncovered(tx: Tx) -> list[int]:
     """Return the turns that are in no exchange."""
-    rows = tx.execute(
-        f"""SELECT t.id FROM turn t LEFT JOIN ix_segtree_exchange e ON e.id = ({HOLDS})
-            WHERE e.last IS NULL OR e.last < t.ordinal"""
-    )
-    return [row[0] for row in rows]
+    return tx.column(f"""SELECT t.id FROM turn t LEFT JOIN ix_segtree_exchange e ON e.id = ({HOLDS})
+            WHERE e.last IS NULL OR e.last < t.ordinal""")
 
 
 def overlapping(tx: Tx) -> list[int]:
     """Return the exchanges that begin before the one in front of them in their session has ended."""
-    rows = tx.execute(
-        """SELECT id FROM (SELECT id, first, max(last) OVER (PARTITION BY session ORDER BY first, id
-           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS ended FROM ix_segtree_exchange) WHERE first <= ended"""
-    )
-    return [row[0] for row in rows]
+    return tx.column("""SELECT id FROM (SELECT id, first, max(last) OVER (PARTITION BY session ORDER BY first, id
+           ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS ended FROM ix_segtree_exchange) WHERE first <= ended""")
 
 
 def leaf_order(tx: Tx) -> list[tuple[int, int]]:
@@ -448,12 +432,11 @@ def texts(tx: Tx, exchanges: Collection[int]) -> dict[int, str]:
 
 def without_vector(tx: Tx, limit: int) -> list[int]:
     """Return the first waiting exchanges that have no vector of their text."""
-    rows = tx.execute(
+    return tx.column(
         f"""SELECT id FROM ix_segtree_exchange WHERE state = {WAITING} AND vector IS NULL
             ORDER BY place, tie LIMIT ?""",
         (limit,),
     )
-    return [row[0] for row in rows]
 
 
 def put_vectors(tx: Tx, found: Sequence[tuple[ExchangeRow, NDArray[np.float32]]]) -> None:

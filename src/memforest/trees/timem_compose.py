@@ -89,7 +89,8 @@ def supported(tx: Tx, turns: Collection[int]) -> list[tuple[int, str]]:
 
 def told_by(tx: Tx, turns: Collection[int]) -> list[FactAtTurn]:
     """Return the occurrences that turns support, in the order of their turns."""
-    rows = tx.execute(
+    return tx.rows(
+        FactAtTurn,
         f"""SELECT o.id, o.fact, t.id, o.speaker, t.said_ms, t.session FROM turn t
             JOIN occurrence_turn x ON x.turn = t.id JOIN occurrence o ON o.id = x.occurrence
             JOIN fact f ON f.id = o.fact AND f.verdict < 2
@@ -97,7 +98,6 @@ def told_by(tx: Tx, turns: Collection[int]) -> list[FactAtTurn]:
             WHERE t.id {AMONG} ORDER BY t.said_ms, s.session_id, t.ordinal, o.id""",
         (tx.ids(turns),),
     )
-    return [FactAtTurn(*row) for row in rows]
 
 
 def stated(tx: Tx, occurrences: Collection[int]) -> dict[int, StatedFact]:
@@ -113,12 +113,12 @@ def stated(tx: Tx, occurrences: Collection[int]) -> dict[int, StatedFact]:
 
 def named_by(tx: Tx, facts: Collection[int]) -> list[EntityAtOccurrence]:
     """Return the entities that facts name, by fact, entity and occurrence."""
-    rows = tx.execute(
+    return tx.rows(
+        EntityAtOccurrence,
         f"""SELECT m.occurrence, e.id, m.roles, e.key, e.label, e.kind FROM mention m JOIN entity e ON e.id = m.entity
             WHERE m.fact {AMONG} ORDER BY m.fact, e.id, m.occurrence""",
         (tx.ids(facts),),
     )
-    return [EntityAtOccurrence(*row) for row in rows]
 
 
 def said_in(tx: Tx, start_ms: int, end_ms: int, turns: Collection[int] | None) -> list[TurnAt]:
@@ -133,7 +133,7 @@ def said_in(tx: Tx, start_ms: int, end_ms: int, turns: Collection[int] | None) -
 
 def texts_of(tx: Tx, turns: Collection[int]) -> dict[int, str]:
     """Return the texts of turns, by row id."""
-    return dict(tx.execute(f"SELECT id, text FROM turn WHERE id {AMONG}", (tx.ids(turns),)).fetchall())
+    return tx.pairs(f"SELECT id, text FROM turn WHERE id {AMONG}", (tx.ids(turns),))
 
 
 def turns_of(tx: Tx, facts: Collection[int], before_ms: int) -> list[tuple[int, int]]:
@@ -148,13 +148,12 @@ def turns_of(tx: Tx, facts: Collection[int], before_ms: int) -> list[tuple[int, 
 
 def attributes(tx: Tx, entity: int) -> list[str]:
     """Return the attributes that were ever observed of an entity, by one look into the index each."""
-    rows = tx.execute(
+    return tx.column(
         """WITH RECURSIVE one (name) AS (SELECT min(attribute) FROM state WHERE entity = ?1 UNION ALL
            SELECT (SELECT min(attribute) FROM state WHERE entity = ?1 AND attribute > one.name)
            FROM one WHERE one.name IS NOT NULL) SELECT name FROM one WHERE name IS NOT NULL""",
         (entity,),
     )
-    return [name for (name,) in rows]
 
 
 _SEEN = """FROM state s JOIN occurrence o ON o.id = s.occurrence AND o.said_ms < ?4
@@ -168,13 +167,13 @@ def observed_before(
 
     At most `most`; all if it is negative.
     """
-    rows = tx.execute(
+    return tx.rows(
+        StateSeen,
         f"""SELECT s.entity, s.attribute, s.value, s.previous, s.change, s.fact, s.at_ms,
             coalesce(o.tie, f.tie) AS tie, s.id {_SEEN}
             ORDER BY s.at_ms DESC, tie DESC, s.fact DESC, s.id DESC LIMIT ?5""",
         (entity, attribute, at_ms, said_ms, most),
-    )
-    return [StateSeen(*row) for row in rows][::-1]
+    )[::-1]
 
 
 def values_named_before(

@@ -209,12 +209,11 @@ def turns_of_parts(tx: Tx, session: int, parts: Iterable[int], size: int) -> dic
 
 def supporting(tx: Tx, facts: Collection[int], after: int = 0) -> list[int]:
     """Return the turns that support some facts, by occurrences behind one."""
-    found = tx.execute(
+    return tx.column(
         f"""SELECT DISTINCT x.turn FROM occurrence o JOIN occurrence_turn x ON x.occurrence = o.id
             WHERE o.fact {AMONG} AND o.id > ? ORDER BY 1""",
         (tx.ids(facts), after),
     )
-    return [row[0] for row in found]
 
 
 def tells_states(tx: Tx, facts: Collection[int], turns: Collection[int]) -> bool:
@@ -226,23 +225,21 @@ def tells_states(tx: Tx, facts: Collection[int], turns: Collection[int]) -> bool
 
 def turns_of_sessions(tx: Tx, sessions: Collection[int]) -> list[int]:
     """Return the row ids of the turns of sessions."""
-    found = tx.execute(f"SELECT id FROM turn WHERE session {AMONG} ORDER BY id", (tx.ids(sessions),))
-    return [row[0] for row in found]
+    return tx.column(f"SELECT id FROM turn WHERE session {AMONG} ORDER BY id", (tx.ids(sessions),))
 
 
 def speakers(tx: Tx, sessions: Collection[int]) -> list[str]:
     """Return who speaks in some sessions, in the order in which they first do."""
-    found = tx.execute(
+    return tx.column(
         f"""SELECT t.speaker FROM turn t JOIN session s ON s.id = t.session WHERE t.session {AMONG}
             GROUP BY t.speaker ORDER BY min(t.said_ms), min({place_tie("s.session_id", "t.ordinal")})""",
         (tx.ids(sessions),),
     )
-    return [row[0] for row in found]
 
 
 def speakers_ever(tx: Tx) -> list[str]:
     """Return who speaks anywhere, by name."""
-    return [row[0] for row in tx.execute("SELECT DISTINCT speaker FROM turn ORDER BY speaker")]
+    return tx.column("SELECT DISTINCT speaker FROM turn ORDER BY speaker")
 
 
 def said_behind(

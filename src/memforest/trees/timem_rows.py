@@ -115,8 +115,7 @@ class TiMemNode(NamedTuple):
 
 
 def _read(tx: Tx, condition: str, args: Sequence[object]) -> list[TiMemNode]:
-    found = tx.execute(f"SELECT {_COLUMNS} FROM ix_timem_node i {condition}", tuple(args))
-    return [TiMemNode(*row) for row in found]
+    return tx.rows(TiMemNode, f"SELECT {_COLUMNS} FROM ix_timem_node i {condition}", tuple(args))
 
 
 def by_node(tx: Tx, nodes: Collection[int]) -> dict[int, TiMemNode]:
@@ -193,7 +192,7 @@ def above(tx: Tx, nodes: Collection[int]) -> list[TiMemNode]:
 
 def sessions_below(tx: Tx, node: int) -> list[int]:
     """Return the sessions at or below a node, in order."""
-    found = tx.execute(
+    return tx.column(
         f"""WITH RECURSIVE down(node, level, session, begin_ms, tie) AS (
                 SELECT node, level, session, begin_ms, tie FROM ix_timem_node WHERE node = ?
                 UNION ALL SELECT i.node, i.level, i.session, i.begin_ms, i.tie
@@ -201,7 +200,6 @@ def sessions_below(tx: Tx, node: int) -> list[int]:
             SELECT session FROM down WHERE level <= {SESSION} ORDER BY begin_ms, tie""",
         (node,),
     )
-    return [row[0] for row in found]
 
 
 def newest_session(tx: Tx) -> int | None:
@@ -221,11 +219,10 @@ def previous_session(tx: Tx, begin_ms: int, tie: str) -> list[TiMemNode]:
 
 def beginning(tx: Tx, level: int, first_ms: int, until_ms: int) -> list[int]:
     """Return the nodes of a level that begin in [first_ms, until_ms)."""
-    found = tx.execute(
+    return tx.column(
         "SELECT node FROM ix_timem_node WHERE level = ? AND begin_ms >= ? AND begin_ms < ?",
         (level, first_ms, until_ms),
     )
-    return [row[0] for row in found]
 
 
 def parts_before(tx: Tx, session: int, part: int, limit: int) -> list[int]:
@@ -240,23 +237,21 @@ def parts_before(tx: Tx, session: int, part: int, limit: int) -> list[int]:
 
 def before(tx: Tx, row: TiMemNode, limit: int) -> list[int]:
     """Return the last nodes of a level that end before one begins, in order."""
-    found = tx.execute(
+    return tx.column(
         """SELECT i.node FROM ix_timem_node i WHERE i.level = ? AND i.begin_ms < ? AND i.end_ms <= ?
            ORDER BY i.begin_ms DESC, i.tie DESC LIMIT ?""",
         (row.level, row.begin_ms, row.begin_ms, limit),
-    )
-    return [one[0] for one in found][::-1]
+    )[::-1]
 
 
 def children_before(tx: Tx, row: TiMemNode, limit: int) -> list[int]:
     """Return the last children of the nodes of a level that end before one begins, in order."""
-    found = tx.execute(
+    return tx.column(
         """SELECT c.node FROM ix_timem_node i JOIN ix_timem_node c ON c.parent = i.node
            WHERE i.level = ? AND i.begin_ms < ? AND i.end_ms <= ?
            ORDER BY i.begin_ms DESC, i.tie DESC, c.begin_ms DESC, c.tie DESC LIMIT ?""",
         (row.level, row.begin_ms, row.begin_ms, limit),
-    )
-    return [one[0] for one in found][::-1]
+    )[::-1]
 
 
 def following(tx: Tx, row: TiMemNode, limit: int) -> list[TiMemNode]:
@@ -286,26 +281,21 @@ def names(tx: Tx, nodes: Collection[int]) -> list[tuple[int, int, str | None, st
 
 def dirty_among(tx: Tx, nodes: Collection[int]) -> set[int]:
     """Return those of some nodes that are out of date."""
-    found = tx.execute(f"SELECT id FROM node WHERE dirty AND id {AMONG}", (tx.ids(nodes),))
-    return {row[0] for row in found}
+    return set(tx.column(f"SELECT id FROM node WHERE dirty AND id {AMONG}", (tx.ids(nodes),)))
 
 
 def dirty_texts(tx: Tx) -> list[int]:
     """Return the nodes that have a text which is out of date."""
-    found = tx.execute(
-        """SELECT n.id FROM node n JOIN ix_timem_node i ON i.node = n.id JOIN derived_summary d ON d.node = n.id
-           WHERE n.dirty"""
-    )
-    return [row[0] for row in found]
+    return tx.column("""SELECT n.id FROM node n JOIN ix_timem_node i ON i.node = n.id JOIN derived_summary d ON d.node = n.id
+           WHERE n.dirty""")
 
 
 def leased(tx: Tx, owner: str) -> set[str]:
     """Return the keys of the jobs of an owner that somebody holds."""
     # By the index of jobs that are not done: those that are done are as many as there are windows.
-    found = tx.execute(
-        "SELECT key FROM job WHERE state != 'done' AND state = 'leased' AND +owner = ?", (owner,)
+    return set(
+        tx.column("SELECT key FROM job WHERE state != 'done' AND state = 'leased' AND +owner = ?", (owner,))
     )
-    return {row[0] for row in found}
 
 
 def stale(tx: Tx) -> list[TiMemNode]:
@@ -322,11 +312,8 @@ def stale(tx: Tx) -> list[TiMemNode]:
 
 def level_sizes(tx: Tx) -> dict[int, int]:
     """Return the number of nodes by level; the root tells how many segments there are."""
-    found = tx.execute(
-        f"""SELECT level, count(*) FROM ix_timem_node WHERE level > {SEGMENT} GROUP BY level
-            UNION ALL SELECT {SEGMENT}, leaves FROM ix_timem_node WHERE level = {ROOT}"""
-    )
-    return dict(found.fetchall())
+    return tx.pairs(f"""SELECT level, count(*) FROM ix_timem_node WHERE level > {SEGMENT} GROUP BY level
+            UNION ALL SELECT {SEGMENT}, leaves FROM ix_timem_node WHERE level = {ROOT}""")
 
 
 def unwritten(tx: Tx, tree: int) -> list[tuple[int, bool, int]]:
@@ -547,7 +534,7 @@ def all_rows(tx: Tx) -> list[TiMemNode]:
 
 def wrong_segments(tx: Tx, size: int) -> list[int]:
     """Return the segments whose turns, number or interval are not those of the turns that are stored."""
-    found = tx.execute(
+    return tx.column(
         f"""SELECT i.node FROM ix_timem_node i LEFT JOIN turn a ON a.id = i.turn LEFT JOIN turn b ON b.id = i.turn_last
             WHERE i.level = {SEGMENT} AND (a.session IS NOT i.session OR b.session IS NOT i.session
                 OR a.ordinal / ?1 IS NOT i.part OR b.ordinal / ?1 IS NOT i.part OR a.ordinal > b.ordinal
@@ -556,12 +543,11 @@ def wrong_segments(tx: Tx, size: int) -> list[int]:
             ORDER BY i.node""",
         (size,),
     )
-    return [row[0] for row in found]
 
 
 def uncovered(tx: Tx, size: int) -> list[int]:
     """Return the turns that are not in the segment of their place."""
-    found = tx.execute(
+    return tx.column(
         f"""SELECT t.id FROM turn t WHERE NOT EXISTS (SELECT 1 FROM ix_timem_node i
                 JOIN turn a ON a.id = i.turn JOIN turn b ON b.id = i.turn_last
                 WHERE i.level = {SEGMENT} AND i.session = t.session AND i.part = t.ordinal / ?
@@ -569,9 +555,8 @@ def uncovered(tx: Tx, size: int) -> list[int]:
             ORDER BY t.id""",
         (size,),
     )
-    return [row[0] for row in found]
 
 
 def open_jobs(tx: Tx, owner: str) -> set[str]:
     """Return the keys of the jobs of an owner that are not done."""
-    return {row[0] for row in tx.execute("SELECT key FROM job WHERE owner = ? AND state != 'done'", (owner,))}
+    return set(tx.column("SELECT key FROM job WHERE owner = ? AND state != 'done'", (owner,)))
