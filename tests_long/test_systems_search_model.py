@@ -186,7 +186,9 @@ def test_every_index_can_take_the_legs(tx: Tx, it: World, axis: int) -> None:
     assert base.turn == pytest.approx(it.snapshot.turns.vectors.cosines(AXES[axis]))
     hits = MemForestIndex().search(tx, it.snapshot, request).hits
     ranked = {hit.turn: hit.score for hit in hits}
-    assert [ranked[turn] for turn in range(len(it.turns))] == pytest.approx(standardise(fused(it.snapshot, request, base).total))
+    assert [ranked[turn] for turn in range(len(it.turns))] == pytest.approx(
+        standardise(fused(it.snapshot, request, base).total)
+    )
     wordless = replace(request, vector=None)
     assert not fused(it.snapshot, wordless, read_base(tx, it.snapshot, wordless)).total.any()
 
