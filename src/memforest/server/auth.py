@@ -332,6 +332,14 @@ def credential_of(headers: Mapping[str, str]) -> str | None:
     return next(iter(credentials), None)
 
 
+def place_of_origin(origin: str) -> str | None:
+    """Return the host and port of an origin; None for one without, such as ``null``."""
+    try:
+        return urlsplit(origin).netloc.lower() or None
+    except ValueError:
+        return None
+
+
 def from_elsewhere(headers: Mapping[str, str]) -> bool:
     """Return whether a browser's headers say that another origin's page has caused a request.
 

@@ -34,7 +34,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memforest.config import Config
 from memforest.errors import ConfigError, StoreError
 from memforest.server.access import KeyedAccess
-from memforest.server.auth import AccessSettings, is_local_host, is_loopback, place_of
+from memforest.server.auth import AccessSettings, is_local_host, is_loopback, place_of, place_of_origin
 from memforest.server.jobs import IntakeBounds
 from memforest.server.mcp.http import LOOPBACK, http_app
 from memforest.server.rest.app import create_app, drain
@@ -76,7 +76,9 @@ def open_guard(
             if host is None or not is_local_host(host, hosts):
                 await http_problem(421, OTHER_NAME)(scope, receive, send)
                 return
-            if origin is None or not (not origin or origin in origins or _place_of(origin) == host.lower()):
+            if origin is None or not (
+                not origin or origin in origins or place_of_origin(origin) == host.lower()
+            ):
                 await http_problem(403, OTHER_PAGE)(scope, receive, send)
                 return
         await app(scope, receive, send)
@@ -88,14 +90,6 @@ def _only(scope: Scope, name: bytes, *, missing: str | None = None) -> str | Non
     """Return the value of a header: `missing` if it is absent, None if it is there more than once."""
     found = [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
     return missing if not found else found[0] if len(found) == 1 else None
-
-
-def _place_of(origin: str) -> str | None:
-    """Return the host and port of an origin; None for one without, such as ``null``."""
-    try:
-        return urlsplit(origin).netloc.lower() or None
-    except ValueError:
-        return None
 
 
 BACKLOG = 2048

@@ -156,7 +156,7 @@ class _Statements:
 
     def pairs(self, sql: str, args: Args = (), /) -> dict[Any, Any]:
         """Return the second column of what a statement finds, by the first one."""
-        return dict(cast("Tx", self).execute(sql, args).fetchall())
+        return {row[0]: row[1] for row in cast("Tx", self).execute(sql, args)}
 
     def ids(self, wanted: Iterable[int] | Iterable[str], /) -> str:
         """Return row ids, or keys, as the one value of `AMONG`; there may be any number.

@@ -106,8 +106,7 @@ def commit(
     plans = plan_facts(
         said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold, same=work.same
     )
-    if plans:
-        _write_facts(tx, placings, work, plans, stored_ms, done)
+    _write_facts(tx, placings, work, plans, stored_ms, done)
     sessions.finish_chunks(
         tx,
         [
@@ -210,7 +209,7 @@ def _write_facts(
     stored_ms: int,
     done: CommittedSession,
 ) -> None:
-    """Write planned facts: new ones, and the occurrences that join stored ones; a statement for each table."""
+    """Write planned facts, new ones and the occurrences that join stored ones, and who spoke; a statement for each table."""
     first_stored, _ = work.stored.told  # of chunks that are cut anew
     new = iter(
         insert_facts(tx, [_new_fact(plan, first_stored, stored_ms) for plan in plans if plan.joins is None])

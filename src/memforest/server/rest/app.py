@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.middleware.cors import CORSMiddleware
@@ -30,7 +30,7 @@ from memforest.errors import MemForestError
 from memforest.memory.forest import AsyncMemForest
 from memforest.memory.together import Readiness
 from memforest.server.access import Shares
-from memforest.server.auth import PRINCIPAL, Access, OpenAccess, Principal, from_elsewhere
+from memforest.server.auth import PRINCIPAL, Access, OpenAccess, Principal, from_elsewhere, place_of_origin
 from memforest.server.jobs import Intake, IntakeBounds
 from memforest.server.rest import (
     compat,
@@ -127,7 +127,7 @@ class Around:
         # A browser sends simple requests to a server on loopback from any page, without asking first.
         is_allowed = origin is not None and (origin in self.origins or "*" in self.origins)
         own = headers.get("host", "").lower()
-        is_own = is_allowed or (origin is not None and urlsplit(origin.lower()).netloc == own)
+        is_own = is_allowed or (origin is not None and place_of_origin(origin) == own)
         if origin is not None and scope["method"] not in SAFE and not is_own:
             return problems.http_problem(403, "pages of another origin may not do this")
         if scope["path"].startswith(COSTS) and from_elsewhere(headers) and not is_allowed:
