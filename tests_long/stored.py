@@ -6,13 +6,14 @@ Rows are written through the store's own functions, with as few values as a test
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
 from memforest.nodes import Node, TreeHead
 from memforest.reading.canonical import EntityBook
 from memforest.records import EntityKind, State, Turn
+from memforest.search.timeline import Segment, StateFact, observe, time_order
 from memforest.store import entities, facts, sessions, trees
 from memforest.store.connections import Connection, connect
 from memforest.store.database import make_schema
@@ -153,7 +154,8 @@ def finish_chunk(
     tx: Connection, chunk: int, status: Any, *, maker: str, reason: str | None = None, skipped: Any = ()
 ) -> None:
     """Record the outcome of a chunk."""
-    sessions.finish_chunks(tx, [(chunk, status, maker, reason, skipped)])
+    nobody = -1  # the status of no session changes
+    sessions.finish_chunks(tx, nobody, [(chunk, status, maker, reason, skipped)])
 
 
 def add_mention(tx: Connection, where: OccurrenceRef, entity: int, role: str) -> None:
@@ -185,3 +187,13 @@ def put_entity(tx: Connection, key: str, label: str, kind: EntityKind) -> int:
     row = book.put(key, label, kind)
     book.write()
     return row
+
+
+def superseded(observations: Iterable[StateFact], new: Iterable[StateFact]) -> set[int]:
+    """Return the facts of the segments that new observations of one attribute superseded, by its whole timeline."""
+    wanted, segments, found = set(new), list[Segment](), set[int]()
+    for seen in sorted(observations, key=time_order):
+        before = observe(segments, seen)
+        if before is not None and seen in wanted:
+            found |= {*before.facts} - {seen.fact}
+    return found

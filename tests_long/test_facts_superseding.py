@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from tests_long.stored import superseded
 from tests_long.worlds import fast_config, fast_folder, file_of, said
 
 from memforest import MemForest
@@ -26,7 +27,6 @@ from memforest.search.timeline import (
     StateFact,
     observations,
     segments_since,
-    superseded,
     superseded_by,
     superseded_facts,
     time_order,

@@ -8,6 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.table import each
+from tests_long.stored import superseded
 
 from memforest.search.timeline import (
     Change,
@@ -15,7 +16,6 @@ from memforest.search.timeline import (
     StateFact,
     observe,
     same_value,
-    superseded,
     time_order,
     timeline,
 )

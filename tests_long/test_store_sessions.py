@@ -66,7 +66,7 @@ def test_what_is_left_to_do_is_told(tx: Connection) -> None:
     assert (sessions.unfinished(tx), sessions.waiting(tx)) == ([rows[0], rows[3]], 1)
     tx.execute("UPDATE chunk SET status = 'pending' WHERE session = ?", (rows[1],))
     assert sessions.unfinished(tx) == [rows[0], rows[1], rows[3]]
-    assert [sessions.finish(tx, row) for row in rows] == [False, False, True, True]
+    assert [sessions.finish_chunks(tx, row, []) for row in rows] == [False, False, True, True]
     tx.execute("UPDATE chunk SET status = 'extracted'")
     assert sessions.unfinished(tx) == rows[:1]
 

@@ -84,14 +84,6 @@ _lock = threading.Lock()
 _portal: _Portal | None = None
 
 
-def _current() -> _Portal:
-    global _portal
-    with _lock:
-        if _portal is None or not _portal.thread.is_alive():
-            _portal = _Portal()
-        return _portal
-
-
 def _forget() -> None:
     """Start anew in a forked child: the parent's thread does not exist there."""
     global _portal, _lock
@@ -115,7 +107,11 @@ def run(coroutine: Coroutine[Any, Any, R]) -> R:
         RuntimeError: if called on the portal's own loop, where waiting would wait for ever.
         KeyboardInterrupt: on Ctrl-C, after the task was cancelled.
     """
-    portal = _current()
+    global _portal
+    with _lock:
+        if _portal is None or not _portal.thread.is_alive():
+            _portal = _Portal()
+        portal = _portal
     if threading.current_thread() is portal.thread:
         coroutine.close()
         raise RuntimeError(

@@ -216,9 +216,8 @@ class Memory:
             with self.db.read() as tx:
                 return self.attached.of(tx)
 
-        host = MemoryHost(
-            self.db, self._cache, self.config, self._steps, self._vector_maker(), self._summaries
-        )
+        vectors = self._writer().vectors
+        host = MemoryHost(self.db, self._cache, self.config, self._steps, vectors, self._summaries)
         async with self._spending("refresh"):
             return [why for index in await to_thread(indexes) for why in await index.ready(host)]
 
@@ -248,9 +247,6 @@ class Memory:
         turns = self._chunk_turns or self.config.chunk_turns
         model = None if self._embedder is None else self._embedder.model_id
         return Makers(self._steps.extractor.name, self._steps.summariser, turns, model)
-
-    def _vector_maker(self) -> VectorMaker | None:
-        return None if self._embedder is None else VectorMaker(self.db, self._embedder)
 
     @asynccontextmanager
     async def _spending(self, operation: str, budget: Budget | None = None) -> AsyncIterator[Ledger]:
@@ -398,7 +394,7 @@ class Memory:
             self.db,
             self.config,
             self._steps if extractor is None else replace(self._steps, extractor=extractor),
-            self._vector_maker(),
+            None if self._embedder is None else VectorMaker(self.db, self._embedder),
             self._threshold,
             self._cache,
             self.attached,

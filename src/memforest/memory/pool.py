@@ -66,7 +66,12 @@ class Bounds:
         """Take idle memories beyond the bounds out of their pools, least recently used first; return those to be closed."""
         with self.lock:
             pools = list(self.pools)
-            idle = [(self.used[one], pool, user, one) for pool in pools for user, one in pool.idle()]
+            idle = [
+                (self.used[one], pool, user, one)
+                for pool in pools
+                for user, one in pool._open.items()
+                if user not in pool._busy and not one.at_work  # nobody uses it and nothing is made for it
+            ]
             if not idle:
                 return []
             opened = [memory for pool in pools for memory in pool.memories()]
@@ -395,10 +400,6 @@ class MemoryPool:
             self._busy[user_id] -= 1
             if not self._busy[user_id]:
                 del self._busy[user_id]
-
-    def idle(self) -> list[tuple[str, Memory]]:
-        """Return the open memories that nobody uses and nothing is made for, with their users; called under the lock."""
-        return [(user, one) for user, one in self._open.items() if user not in self._busy and not one.at_work]
 
     def memories(self) -> Iterable[Memory]:
         """Return the open memories; called under the lock."""

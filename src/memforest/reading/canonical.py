@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache, lru_cache
@@ -490,7 +490,7 @@ class EntityBook:
     _tx: Tx
     labels: dict[int, str] = field(default_factory=dict)
     """Of the entities that the book has found or made."""
-    _rows: dict[str, int | None] = field(default_factory=dict)
+    rows: dict[str, int | None] = field(default_factory=dict)
     """Key -> row id; None for one that was looked for and is not there."""
     _kinds: dict[int, EntityKind] = field(default_factory=dict)
     _free: int = 0
@@ -502,15 +502,13 @@ class EntityBook:
     _aliases: dict[tuple[str, int, int], None] = field(default_factory=dict)
     _speakers: dict[str, int] = field(default_factory=dict)
 
-    def learn(self, names: Iterable[str]) -> None:
-        """Look names up together, so that none needs a statement of its own."""
-        self._read({key for name in names if (key := speaker_key(name)) is not None} - self._rows.keys())
-
-    def _read(self, keys: Collection[str]) -> None:
-        found = facts.entities_with_keys(self._tx, keys) if keys else {}
-        for key in keys:
+    def learn(self, keys: Iterable[str]) -> None:
+        """Look keys up together, so that none needs a statement of its own."""
+        new = set(keys) - self.rows.keys()
+        found = facts.entities_with_keys(self._tx, new) if new else {}
+        for key in new:
             one = found.get(key)
-            self._rows[key] = None if one is None else one.row
+            self.rows[key] = None if one is None else one.row
             if one is not None:
                 self.labels[one.row] = one.label
                 self._kinds[one.row] = cast("EntityKind", one.kind)
@@ -541,19 +539,15 @@ class EntityBook:
             return speaker
         return self.put(key, name, "unknown" if kind == "participant" else kind)
 
-    def find(self, key: str) -> int | None:
-        """Return the entity of a key of its own; None if there is none yet."""
-        if key not in self._rows:
-            self._read([key])
-        return self._rows.get(key)
-
     def put(self, key: str, name: str, kind: EntityKind) -> int:
         """Return the entity of a key, made if it is new. Of several kinds the surest counts, whichever came first."""
-        row = self.find(key)
+        if key not in self.rows:
+            self.learn([key])
+        row = self.rows[key]
         if row is None:
             # Nobody else takes one before `write` does: the transaction is this writer's.
-            self._free = self._free or meta.next_id(self._tx, "entity")
-            self._rows[key] = row = self._free + len(self._new)
+            self._free = self._free or meta.take_ids(self._tx, "entity", 0)
+            self.rows[key] = row = self._free + len(self._new)
             self._new[row], self.labels[row], self._kinds[row] = key, name, kind
         elif facts.KINDS.index(kind) < facts.KINDS.index(self._kinds[row]):
             self._kinds[row] = kind

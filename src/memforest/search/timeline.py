@@ -25,6 +25,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import count
+from operator import attrgetter
 from typing import Literal, Protocol, cast
 
 import numpy as np
@@ -88,9 +89,8 @@ def same_value(a: str, b: str) -> bool:
     return left <= right or right <= left
 
 
-def time_order(seen: StateFact) -> tuple[int, str, int, int]:
-    """Return the sort key of observations: by time, then by tie, fact and row."""
-    return seen.at_ms, seen.tie, seen.fact, seen.row
+time_order = attrgetter("at_ms", "tie", "fact", "row")
+"""The sort key of observations: by time, then by tie, fact and row."""
 
 
 def timeline(observations: Iterable[StateFact]) -> list[Segment]:
@@ -99,21 +99,6 @@ def timeline(observations: Iterable[StateFact]) -> list[Segment]:
     for seen in sorted(observations, key=time_order):
         observe(segments, seen)
     return segments
-
-
-def superseded(observations: Iterable[StateFact], new: Iterable[StateFact]) -> set[int]:
-    """Return the facts of the segments that new observations superseded.
-
-    Args:
-        observations: of one attribute, the new ones among them.
-        new: those that were written last.
-    """
-    wanted, segments, found = set(new), list[Segment](), set[int]()
-    for seen in sorted(observations, key=time_order):
-        before = observe(segments, seen)
-        if before is not None and seen in wanted:
-            found |= {*before.facts} - {seen.fact}
-    return found
 
 
 def observe(
@@ -544,7 +529,12 @@ def superseded_facts(tx: Tx, new: Sequence[int]) -> set[tuple[int, str]]:
             if state.attribute == UNSPECIFIED:  # of what was before only its own chain counts
                 before = [*snapshot.states_before(tx, state, -1), state]
                 chain = next(chain for chain in _chains(UNSPECIFIED, before) if state in chain)
-                ended = superseded(observations(chain), [seen])
+                segments: list[Segment] = []
+                ended = set[int]()
+                for one in sorted(observations(chain), key=time_order):
+                    earlier = observe(segments, one)
+                    if one == seen and earlier is not None:
+                        ended = {*earlier.facts} - {seen.fact}
             else:
                 past = pasts.setdefault((state.entity, state.attribute), _StoredPast(tx, state))
                 ended = superseded_by(seen, past)

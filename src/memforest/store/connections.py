@@ -270,16 +270,11 @@ MOST_VALUES = 500
 """Values bound in one statement; SQLite before 3.32 allows 999."""
 
 
-def parts(values: Iterable[T]) -> Iterator[list[T]]:
-    """Yield values in parts that one statement may bind; for BLOBs, which `AMONG` cannot list."""
+def parts(values: Iterable[T]) -> Iterator[tuple[list[T], str]]:
+    """Yield values in parts that one statement may bind, each with its placeholders; for BLOBs, which `AMONG` cannot list."""
     source = iter(values)
     while part := list(islice(source, MOST_VALUES)):
-        yield part
-
-
-def among(part: Sequence[object]) -> str:
-    """Return the placeholders of the values of a part."""
-    return ", ".join("?" * len(part))
+        yield part, ", ".join("?" * len(part))
 
 
 AMONG_IDS = f"IN (SELECT value FROM {listed(':ids')})"

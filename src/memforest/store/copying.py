@@ -148,11 +148,6 @@ def verdicts(tx: Tx, facts: Collection[int]) -> dict[int, int]:
     return tx.pairs(f"SELECT id, verdict FROM fact WHERE id {AMONG}", (tx.ids(facts),))
 
 
-def facts_with_identities(tx: Tx, fact_ids: Collection[str]) -> dict[str, int]:
-    """Return fact id -> row id of those facts that are stored."""
-    return tx.pairs(f"SELECT fact_id, id FROM fact WHERE fact_id {AMONG}", (tx.ids(fact_ids),))
-
-
 def occurrences(tx: Tx, chunks: Collection[int]) -> list[StoredOccurrence]:
     """Return the occurrences of chunks."""
     return tx.rows(

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from memforest.store.connections import AMONG, Tx, among, parts
+from memforest.store.connections import AMONG, Tx, parts
 
 NUMBER = np.dtype("<f2")
 """Of vectors: half precision (IEEE 754 binary16), which keeps 11 bits of each number and moves a cosine by some 1e-5."""
@@ -185,10 +185,8 @@ def vectors_by_digest(tx: Tx, digests: Collection[bytes]) -> dict[bytes, NDArray
     """Return the vectors that some item with the same text has already."""
     found: dict[bytes, bytes] = {}
     for table in VECTOR_TABLES.values():
-        for part in parts({one for one in digests if one not in found}):
-            found.update(
-                tx.execute(f"SELECT digest, vector FROM {table} WHERE digest IN ({among(part)})", part)
-            )
+        for part, marks in parts({one for one in digests if one not in found}):
+            found |= tx.pairs(f"SELECT digest, vector FROM {table} WHERE digest IN ({marks})", part)
     return {key: unpack_vectors(vector)[0] for key, vector in found.items()}
 
 

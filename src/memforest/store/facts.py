@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from memforest.records import EntityKind, Precision, ResolvedDate
 from memforest.store import meta
-from memforest.store.connections import AMONG, Tx, among, gathered, parts
+from memforest.store.connections import AMONG, Tx, gathered, parts
 from memforest.times import from_ms, to_ms
 
 _RULES = 0
@@ -44,9 +44,9 @@ def put_wordings(tx: Tx, rows: Iterable[tuple[int, bytes]]) -> None:
 def facts_worded(tx: Tx, wordings: Collection[bytes]) -> list[int]:
     """Return the facts that are worded in one of these ways, by row id."""
     found: set[int] = set()
-    for part in parts(set(wordings)):
-        sql = f"SELECT fact FROM derived_wording WHERE fact != {_RULES} AND wording IN ({among(part)})"
-        found.update(row[0] for row in tx.execute(sql, part))
+    for part, marks in parts(set(wordings)):
+        sql = f"SELECT fact FROM derived_wording WHERE fact != {_RULES} AND wording IN ({marks})"
+        found.update(tx.column(sql, part))
     return sorted(found)
 
 

@@ -99,19 +99,15 @@ def bump(tx: Tx, kept: int = KEPT) -> None:
     tx.execute("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'generation'")
 
 
-def next_id(tx: Tx, name: str) -> int:
-    """Return the row id of a table that `take_ids` will reserve next."""
-    return int(get(tx, f"next:{name}") or 1)
-
-
 def take_ids(tx: Tx, name: str, n: int = 1) -> int:
-    """Reserve `n` consecutive row ids of a table that are never given again, and return the first.
+    """Reserve `n` consecutive row ids of a table that are never given again, and return the first; with 0 that which is next.
 
     SQLite gives the id of a deleted last row to the next one. Whoever holds an id across transactions (a vector
     that is being made, a snapshot, a refresh) would take the new row for the one that it read.
     """
-    first = next_id(tx, name)
-    put(tx, f"next:{name}", str(first + n))
+    first = int(get(tx, f"next:{name}") or 1)
+    if n:
+        put(tx, f"next:{name}", str(first + n))
     return first
 
 

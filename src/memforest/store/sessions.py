@@ -427,13 +427,6 @@ def add_chunks(tx: Tx, session: int, spans: Iterable[tuple[int, int, int]]) -> N
     )
 
 
-def finish(tx: Tx, session: int) -> bool:
-    """Set a session's status to "ingested" unless it has chunks that were never extracted; return whether it was set."""
-    sql = """UPDATE session SET status = 'ingested' WHERE id = ?
-             AND NOT EXISTS (SELECT 1 FROM chunk WHERE session = session.id AND status = 'pending')"""
-    return tx.execute(sql, (session,)).rowcount == 1
-
-
 def chunks(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[ChunkRow]:
     """Return a session's chunks, in order; with `first` and `last`, those of the turns between."""
     rows = tx.execute(
@@ -458,9 +451,12 @@ def chunks(tx: Tx, session: int, first: int = 0, last: int = MOST) -> list[Chunk
 
 
 def finish_chunks(
-    tx: Tx, done: Iterable[tuple[int, ChunkStatus, str, str | None, Sequence[tuple[int, str]]]]
-) -> None:
-    """Record the outcome of chunks: (row, status, maker, reason of a failure, skipped pieces)."""
+    tx: Tx, session: int, done: Iterable[tuple[int, ChunkStatus, str, str | None, Sequence[tuple[int, str]]]]
+) -> bool:
+    """Record the outcome of chunks of a session: (row, status, maker, reason of a failure, skipped pieces).
+
+    The session's status is "ingested" then unless it has chunks that were never extracted; return whether it is.
+    """
     tx.executemany(
         "UPDATE chunk SET status = ?, maker = ?, reason = ?, skipped = ? WHERE id = ?",
         [
@@ -468,6 +464,9 @@ def finish_chunks(
             for row, status, maker, reason, skipped in done
         ],
     )
+    sql = """UPDATE session SET status = 'ingested' WHERE id = ?
+             AND NOT EXISTS (SELECT 1 FROM chunk WHERE session = session.id AND status = 'pending')"""
+    return tx.execute(sql, (session,)).rowcount == 1
 
 
 def fail_again(tx: Tx, chunk: int, reason: str) -> None:

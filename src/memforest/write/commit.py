@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,7 +24,15 @@ from memforest.models.ledger import Ledger
 from memforest.progress import Timer
 from memforest.read.host import PAUSE_S
 from memforest.read.results import MOST_REFUSED, ChunkReport, RefusedStatement
-from memforest.reading.canonical import EntityBook, FactPlan, PlacedFact, Signature, plan_facts, signature
+from memforest.reading.canonical import (
+    EntityBook,
+    FactPlan,
+    PlacedFact,
+    Signature,
+    plan_facts,
+    signature,
+    speaker_key,
+)
 from memforest.records import ChunkOutcome, ExtractedFact
 from memforest.search.timeline import superseded_facts
 from memforest.search.vectors import check_own, digest, turn_text
@@ -107,8 +115,9 @@ def commit(
         said, stored_ids=stored, vectors=vectors, stored=near, threshold=work.threshold, same=work.same
     )
     _write_facts(tx, placings, work, plans, stored_ms, done)
-    sessions.finish_chunks(
+    is_whole = sessions.finish_chunks(
         tx,
+        work.stored.row,
         [
             (
                 chunk.row,
@@ -131,7 +140,7 @@ def commit(
         if (key := digest(turn_text(turn.speaker, turn.text))) in work.vectors
     ]
     derived.put_vectors(tx, "turn", rows)
-    if sessions.finish(tx, work.stored.row):
+    if is_whole:
         drop_chosen(tx, placings)
     done.placed = placings.close(done.placed)
     meta.bump(tx)
@@ -211,16 +220,31 @@ def _write_facts(
 ) -> None:
     """Write planned facts, new ones and the occurrences that join stored ones, and who spoke; a statement for each table."""
     first_stored, _ = work.stored.told  # of chunks that are cut anew
-    new = iter(
-        insert_facts(tx, [_new_fact(plan, first_stored, stored_ms) for plan in plans if plan.joins is None])
-    )
+    stands = [
+        FactRow(
+            row=0,
+            fact_id=plan.fact_id,
+            text=plan.candidate.text,
+            speaker=plan.candidate.speaker,
+            start_ms=None if plan.candidate.start is None else to_ms(plan.candidate.start),
+            end_ms=None if plan.candidate.end is None else to_ms(plan.candidate.end),
+            precision=plan.candidate.precision,
+            dates=plan.candidate.dates,
+            negated=plan.candidate.negated,
+            said_ms=plan.said[0].said_ms,
+            tie=plan.said[0].tie,
+            topics=plan.candidate.topics,
+            # It was held since the earliest of what is read again.
+            stored_ms=min(first_stored.get(one.fact_id, stored_ms) for one in plan.said),
+        )
+        for plan in plans
+        if plan.joins is None
+    ]
+    new = iter(insert_facts(tx, stands))
     joined = facts_rows.facts_with_ids(tx, {plan.joins for plan in plans if plan.joins is not None})
     # Of a chunk whose reply was cut short some occurrences are kept.
-    known = {
-        (row, one.chunk, one.text)
-        for row, found in facts_rows.occurrences(tx, joined).items()
-        for one in found
-    }
+    kept = facts_rows.occurrences(tx, joined) if joined else {}
+    known = {(row, one.chunk, one.text) for row, found in kept.items() for one in found}
     facts: list[FactRow] = []
     said: list[tuple[FactRow, PlacedFact]] = []
     occurrences: list[facts_rows.StoredOccurrence] = []
@@ -253,7 +277,12 @@ def _write_facts(
             )
     rows = facts_rows.add_occurrences(tx, occurrences, [one.turns for _, one in said])
     naming = Naming(tx, EntityBook(tx))
-    naming.book.learn([*work.stored.speakers, *_names_in(one.candidate for _, one in said)])
+    names = [*work.stored.speakers]
+    for _, one in said:
+        names += [one.candidate.speaker, *(mention.name for mention in one.candidate.mentions)]
+        names += [state.entity for state in one.candidate.states]
+        names += [name for relation in one.candidate.relations for name in (relation.source, relation.target)]
+    naming.book.learn(one_key for name in names if (one_key := speaker_key(name)) is not None)
     for speaker in work.stored.speakers:
         naming.book.participant(speaker)
     for row, (fact, one) in zip(rows, said, strict=True):
@@ -267,35 +296,6 @@ def _write_facts(
         "fact",
         [(one.row, key, work.vectors[key]) for one in facts if (key := digest(one.text)) in work.vectors],
     )
-
-
-def _new_fact(plan: FactPlan, first_stored: Mapping[str, int], stored_ms: int) -> FactRow:
-    """Return the row of a fact that is new; it was held since the earliest of what is read again."""
-    candidate, first = plan.candidate, plan.said[0]
-    return FactRow(
-        row=0,
-        fact_id=plan.fact_id,
-        text=candidate.text,
-        speaker=candidate.speaker,
-        start_ms=None if candidate.start is None else to_ms(candidate.start),
-        end_ms=None if candidate.end is None else to_ms(candidate.end),
-        precision=candidate.precision,
-        dates=candidate.dates,
-        negated=candidate.negated,
-        said_ms=first.said_ms,
-        tie=first.tie,
-        topics=candidate.topics,
-        stored_ms=min(first_stored.get(one.fact_id, stored_ms) for one in plan.said),
-    )
-
-
-def _names_in(candidates: Iterable[ExtractedFact]) -> Iterator[str]:
-    """Yield the names of the entities that statements name."""
-    for one in candidates:
-        yield one.speaker
-        yield from (mention.name for mention in one.mentions)
-        yield from (state.entity for state in one.states)
-        yield from (name for relation in one.relations for name in (relation.source, relation.target))
 
 
 PART_CHUNKS = 128

@@ -76,7 +76,8 @@ class Entities:
         key, label = self._names.entity(there)
         if there.kind == "participant":
             self.participants.add(label)
-        if self._made.find(key) is None:
+        self._made.learn([key])
+        if self._made.rows[key] is None:
             self._new.add(there.row)
         self._rows[there.row] = self._made.put(key, label, cast("EntityKind", there.kind))
 

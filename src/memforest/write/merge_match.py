@@ -160,7 +160,7 @@ def match(
     """
     ids = {fact.fact_id for fact in reading.facts.values()}
     wanted = ids | {same[one].fact_id for one in ids if one in same}
-    stored = copying.facts_with_identities(tx, wanted)
+    stored = facts_rows.rows_of_ids(tx, wanted)
     found: dict[int, FactMatch] = {}
     first: dict[str, int] = {}
     for row in sorted(reading.facts, key=lambda at: (reading.facts[at].said_ms, reading.facts[at].tie)):
@@ -309,7 +309,7 @@ def merge_corrections(
     if changed:
         settled = settle_chunks(tx, placings, sorted(chunks_about(tx, changed)))
         ids = {one.fact_id for one in changed}
-        settle_verdicts(tx, placings, copying.facts_with_identities(tx, ids).values())
+        settle_verdicts(tx, placings, facts_rows.rows_of_ids(tx, ids).values())
     return made, decided, new, settled
 
 
@@ -360,7 +360,7 @@ class _Standing:
     def _spots(self, one: Correction) -> set[tuple[str, str]]:
         """Return (session, turn) there of the places of a correction, and of where its statement was said."""
         found = {place[:2] for place in self.places.get(one.row, ())}
-        fact = copying.facts_with_identities(self._source, {one.fact_id}).get(one.fact_id)
+        fact = facts_rows.rows_of_ids(self._source, {one.fact_id}).get(one.fact_id)
         if fact is not None:
             found.update(
                 spot for _, turns in corrections.stored_times(self._source, fact).values() for spot in turns
@@ -419,7 +419,7 @@ def _renamed(source: Tx, found: list[Correction], names: Names) -> list[Correcti
     if not names or not found:
         return found
     wanted = {fact_id for one in found for fact_id in (one.fact_id, one.made) if fact_id is not None}
-    stored = copying.facts_with_identities(source, wanted)
+    stored = facts_rows.rows_of_ids(source, wanted)
     reading = read_facts(source, stored.values(), names, vectors=False)
     renamed = []
     for one in found:

@@ -7,6 +7,7 @@ occurrence that is taken back leaves nothing of its wording or its speaker behin
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -188,7 +189,7 @@ class Naming:
 
     tx: Tx
     book: EntityBook
-    _mentions: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    _mentions: Counter[tuple[int, int, int]] = field(default_factory=Counter)
     """(fact, entity, occurrence) -> bits of the roles."""
     _states: list[facts_rows.NewState] = field(default_factory=list)
     _relations: list[tuple[int, int, int, str, int]] = field(default_factory=list)
@@ -207,7 +208,7 @@ class Naming:
         speaker = self.book.participant(candidate.speaker)
         if speaker is not None:
             spelled[speaker] = set()
-            self._mention(place, speaker, "speaker")
+            self._mentions[fact.row, speaker, occurrence] |= facts_rows.ROLES["speaker"]
         kinds: dict[str, EntityKind] = {entity_key(one.name) or "": one.kind for one in candidate.mentions}
         for mention in candidate.mentions:
             self._meet(place, spelled, mention.name, mention.kind, mention.role)
@@ -252,14 +253,10 @@ class Naming:
         if entity is None:
             return None
         if role is not None or entity not in spelled:
-            self._mention(place, entity, role or "other")
+            self._mentions[place[0], entity, place[1]] |= facts_rows.ROLES[role or "other"]
         label, own = self.book.labels[entity], spelling(name)
         spelled.setdefault(entity, set()).add(label if own == spelling(label) else own)
         return entity
-
-    def _mention(self, place: OccurrenceRef, entity: int, role: str) -> None:
-        at = place[0], entity, place[1]
-        self._mentions[at] = self._mentions.get(at, 0) | facts_rows.ROLES[role]
 
     def write(self) -> list[int]:
         """Store everything that was added, with the entities; return the row ids of the states, in order."""
