@@ -256,7 +256,7 @@ class Signature:
         said, signs = self.wording
         clauses = tuple(tuple(sorted(w for w in clause if w != _MARK)) for clause in said)
         parts = (sorted(signs), clauses, self.negated, self.start, self.end, *self.dates)
-        return blake2b(repr(parts).encode(), digest_size=16).digest()[:8]  # the half of what older files have
+        return blake2b(repr(parts).encode(), digest_size=16).digest()[:8]
 
 
 @dataclass(frozen=True, slots=True)

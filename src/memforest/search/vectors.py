@@ -277,7 +277,7 @@ def worded(question: str) -> float:
 
 def digest(text: str) -> bytes:
     """Return the 8-byte digest that vectors are cached by."""
-    return blake2b(text.encode(), digest_size=16).digest()[:8]  # the half of what older files have
+    return blake2b(text.encode(), digest_size=16).digest()[:8]
 
 
 def mean_digest(text: str) -> bytes:
