@@ -78,8 +78,8 @@ def check_whole(memory: UserMemory, *wrong: str) -> None:
         pytest.param(
             "drop_index", ("nosuch",), NotFoundError, "no index 'nosuch'; it has: memforest", id="drop"
         ),
-        pytest.param("add_index", (None,), InputError, "takes a text", id="add None"),
-        pytest.param("drop_index", (7,), InputError, "takes a text", id="drop a number"),
+        pytest.param("add_index", (None,), InputError, "give a text", id="add None"),
+        pytest.param("drop_index", (7,), InputError, "give a text", id="drop a number"),
         pytest.param(
             "add_index", ("memforest",), ConfigError, "has the index 'memforest' already", id="twice"
         ),
