@@ -173,28 +173,28 @@ def test_a_follow_up_is_asked_once_and_counts(tmp_path: Path) -> None:
     assert dict(model.chat.calls) == {"hmem_plan": 1, "hmem_reason": 2}
 
 
-def test_the_follow_up_of_the_papers_case_study_is_asked(tmp_path: Path) -> None:
-    """Example B, as it is printed: it finds who made the theme, which the question by itself does not name."""
-    question = "Which popular music composer's tunes does Tim enjoy playing on the piano?"
-    printed = (
-        "Which popular music composer created the theme from the movie that Tim enjoys playing on the piano?"
+def test_a_follow_up_like_that_of_the_papers_case_study_is_asked(tmp_path: Path) -> None:
+    """Of the form of example B: it finds who wrote the story, which the question by itself does not name."""
+    question = "Which famous author's tales does Nora enjoy reading aloud in class?"
+    further = (
+        "Which famous author wrote the story about the lighthouse that Nora enjoys reading aloud in class?"
     )
 
     def reasons(query: str) -> Any:
-        return {"answer": "", "missing": "the composer of the theme from the movie", "query": printed}
+        return {"answer": "", "missing": "the author of the story about the lighthouse", "query": further}
 
     model = Model({"queries": [{"id": "1", "text": question, "scope": "short"}]}, reasons)
     with with_model(tmp_path, model) as forest:
         said = (
-            "I enjoy playing a theme from a movie that I really like on the piano.",
-            "John Williams created the theme of the movie Jurassic Park.",
+            "I enjoy reading a story about a lighthouse that I once saw aloud in class.",
+            "Virginia Woolf wrote the story of the lighthouse on Skye.",
         )
         for day, line in enumerate(said, 10):
-            turn = {"speaker": "Tim", "content": line, "timestamp": f"2024-03-{day}T09:00:00Z"}
-            forest.ingest_session("u", f"tim{day}", [turn])
+            turn = {"speaker": "Nora", "content": line, "timestamp": f"2024-03-{day}T09:00:00Z"}
+            forest.ingest_session("u", f"nora{day}", [turn])
         trace = explored(found := asked(forest, question))
     assert trace["follow_ups"] == {"by": "model", "asked": 1, "refused": []}
-    assert [one["text"] for one in trace["sub_queries"]] == [question, printed]
+    assert [one["text"] for one in trace["sub_queries"]] == [question, further]
     assert said[1] in [one.quote for one in found.evidence[:4]]
 
 

@@ -225,22 +225,22 @@ def test_follow_ups_in_scripts_without_spaces_or_capitals() -> None:
 @each(
     ("missing", "told"),
     [
-        ("the composer of the theme from the movie", None),
-        ("the name of the movie", None),
-        ("which composer", "other words"),
+        ("the author of the story about the lighthouse", None),
+        ("the name of the lighthouse", None),
+        ("which author", "other words"),
         (None, "other words"),
     ],
 )
 def test_a_follow_up_like_the_sub_query_may_ask_for_what_is_new(
     missing: str | None, told: str | None
 ) -> None:
-    """Example B of the paper's case study is asked as it is printed; where nothing of what is missing is new it is a paraphrase."""
-    sub = SubQuery("1", "Which popular music composer's tunes does Tim enjoy playing on the piano?")
-    printed = (
-        "Which popular music composer created the theme from the movie that Tim enjoys playing on the piano?"
+    """A follow-up of the form of the paper's case study B is asked; where nothing of what is missing is new it is a paraphrase."""
+    sub = SubQuery("1", "Which famous author's tales does Nora enjoy reading aloud in class?")
+    further = (
+        "Which famous author wrote the story about the lighthouse that Nora enjoys reading aloud in class?"
     )
-    seen = anchors_of(["Tim", "I enjoy playing a theme from a movie I really like on the piano."])
-    found = follow_up_refused(printed, sub, seen, missing=missing)
+    seen = anchors_of(["Nora", "I enjoy reading a story about a lighthouse I once saw aloud in class."])
+    found = follow_up_refused(further, sub, seen, missing=missing)
     assert found is None if told is None else told in str(found)
 
 
