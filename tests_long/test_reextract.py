@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -316,7 +317,8 @@ def test_the_version_of_the_rules_tells_what_they_make() -> None:
             for at, one in enumerate(talk)
         )
         names = tuple(dict.fromkeys(turn.speaker for turn in turns))
-        made.update(repr(extractor.extract_chunk(Chunk(f"s{number}", 0, turns, (), names))).encode())
+        outcome = repr(extractor.extract_chunk(Chunk(f"s{number}", 0, turns, (), names)))
+        made.update(re.sub(r"\b[A-Z]\w+\(", "(", outcome).encode())  # what a class is called is no rule
     now = {"version": rules_version(), "made": made.hexdigest()}
     path = DATA / "rules_version.json"
     known = json.loads(path.read_text(encoding="utf-8"))
